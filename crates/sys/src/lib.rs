@@ -1,0 +1,13 @@
+//! What Banyan does to the machine: every system call, shared segment, ring and futex.
+//!
+//! `unsafe` lives here. What the crate offers is safe to use, with one exception that every user of a
+//! program's memory goes through: the constructors of [`UserBuf`] and [`UserBufMut`]. Memory that another
+//! process may write is reached through atomics or raw copies, never through `&[u8]`.
+//!
+//! It decides nothing: protocols are in `proto`, objects in `fabric`.
+#![allow(unsafe_code)]
+
+pub mod mem;
+pub mod node;
+
+pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

@@ -1,0 +1,368 @@
+//! Memory: anonymous shared segments found through `/proc`, and views of a program's own buffers.
+//!
+//! All shared memory is a memfd, so a process killed at any moment leaves no file behind. Another process
+//! of the same user maps it through `/proc/PID/fd/N`.
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Where a shared segment is found: a process, its descriptor, and when the process started (so that a
+/// recycled process id is not taken for the owner).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locator {
+    /// Owner.
+    pub pid: u32,
+    /// Descriptor in the owner.
+    pub fd: u32,
+    /// Start time of the owner in clock ticks since boot (`/proc/PID/stat`, field 22).
+    pub start_ticks: u64,
+}
+
+impl fmt::Display for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.pid, self.fd, self.start_ticks)
+    }
+}
+
+impl FromStr for Locator {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Self> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidInput, format!("'{text}' is not pid:fd:start"));
+        let mut parts = text.split(':');
+        let mut next = || parts.next().ok_or_else(bad);
+        let locator = Locator {
+            pid: next()?.parse().map_err(|_| bad())?,
+            fd: next()?.parse().map_err(|_| bad())?,
+            start_ticks: next()?.parse().map_err(|_| bad())?,
+        };
+        if parts.next().is_some() { Err(bad()) } else { Ok(locator) }
+    }
+}
+
+/// The start time of a process in clock ticks since boot.
+pub fn start_ticks(pid: u32) -> io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat");
+    // The command name stands in parentheses and may hold anything; fields count from behind it.
+    let rest = stat.rsplit_once(')').ok_or_else(bad)?.1;
+    rest.split_ascii_whitespace().nth(19).and_then(|t| t.parse().ok()).ok_or_else(bad)
+}
+
+/// An anonymous shared segment: a memfd.
+#[derive(Debug)]
+pub struct SharedMemory {
+    fd: OwnedFd,
+}
+
+impl SharedMemory {
+    /// A new segment of `bytes`, sparse: pages cost memory only once touched.
+    pub fn create(name: &str, bytes: u64) -> io::Result<Self> {
+        let name = std::ffi::CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: memfd_create reads a NUL-terminated name and returns a new descriptor or -1.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let memory = SharedMemory { fd };
+        memory.resize(bytes)?;
+        Ok(memory)
+    }
+
+    /// Opens the segment of another process of the same user. The file's owner and the process's start
+    /// time are checked.
+    pub fn open(at: &Locator) -> io::Result<Self> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid));
+        let file: File = OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
+        if start_ticks(at.pid).map_err(|_| gone())? != at.start_ticks {
+            return Err(gone());
+        }
+        // SAFETY: geteuid has no preconditions.
+        let me = unsafe { libc::geteuid() };
+        if file.metadata()?.uid() != me {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the segment belongs to another user"));
+        }
+        Ok(SharedMemory { fd: file.into() })
+    }
+
+    /// Sets the size.
+    pub fn resize(&self, bytes: u64) -> io::Result<()> {
+        let bytes = i64::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: the descriptor is open for as long as `self` lives.
+        if unsafe { libc::ftruncate(self.fd.as_raw_fd(), bytes) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.stat()?.st_size as u64)
+    }
+
+    /// Bytes that have pages behind them.
+    pub fn touched_bytes(&self) -> io::Result<u64> {
+        Ok(self.stat()?.st_blocks as u64 * 512)
+    }
+
+    /// Where other processes find this segment while this process lives.
+    pub fn locator(&self) -> io::Result<Locator> {
+        let pid = std::process::id();
+        Ok(Locator { pid, fd: self.fd.as_raw_fd() as u32, start_ticks: start_ticks(pid)? })
+    }
+
+    /// Maps `bytes` from `offset` (a multiple of the page size).
+    pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: a fresh shared mapping chosen by the kernel; nothing existing is replaced.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                self.fd.as_raw_fd(),
+                offset,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(SharedMap { base, bytes })
+    }
+
+    fn stat(&self) -> io::Result<libc::stat> {
+        // SAFETY: all-zero is a valid `stat`, a plain C struct.
+        let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
+        // SAFETY: the descriptor is open, `stat` is writable.
+        if unsafe { libc::fstat(self.fd.as_raw_fd(), &mut stat) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stat)
+    }
+}
+
+/// A mapping of a shared segment; unmapped on drop.
+#[derive(Debug)]
+pub struct SharedMap {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; all access is atomic or a raw copy.
+unsafe impl Send for SharedMap {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMap {}
+
+impl SharedMap {
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of `offset`; `bytes` behind it are inside the mapping (asserted).
+    #[inline]
+    pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the mapping");
+        // SAFETY: offset is inside the mapping, as just asserted.
+        unsafe { self.base.add(offset) }
+    }
+
+    /// The atomic word at `offset`, which must be a multiple of 4.
+    #[inline]
+    pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset % 4 == 0);
+        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
+        unsafe { self.at(offset, 4).cast::<AtomicU32>().as_ref() }
+    }
+
+    /// The atomic double word at `offset`, which must be a multiple of 8.
+    #[inline]
+    pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset % 8 == 0);
+        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
+        unsafe { self.at(offset, 8).cast::<AtomicU64>().as_ref() }
+    }
+}
+
+impl Drop for SharedMap {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` got; no reference outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A program's buffer that is read: the source of a send.
+#[derive(Clone, Copy, Debug)]
+pub struct UserBuf {
+    at: *const u8,
+    bytes: usize,
+}
+
+impl UserBuf {
+    /// No bytes.
+    pub const EMPTY: UserBuf = UserBuf { at: NonNull::<u8>::dangling().as_ptr(), bytes: 0 };
+
+    /// # Safety
+    /// `bytes` from `at` must be readable, and not written by the program, until the operation that was
+    /// given this buffer has completed. (`at` is ignored when `bytes` is 0.)
+    #[inline]
+    pub const unsafe fn new(at: *const u8, bytes: usize) -> Self {
+        UserBuf { at, bytes }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Is it empty?
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The address, for registration.
+    #[inline]
+    pub fn addr(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// `bytes` from `offset` (asserted to be inside).
+    #[inline]
+    pub fn part(&self, offset: usize, bytes: usize) -> UserBuf {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the buffer");
+        // SAFETY: inside the buffer, as just asserted.
+        UserBuf { at: unsafe { self.at.add(offset) }, bytes }
+    }
+
+    /// Copies everything into `to`, which must have the same length.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert!(to.len() == self.bytes);
+        // SAFETY: the constructor promised that the source is readable; lengths agree; `to` is exclusive.
+        unsafe { std::ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), self.bytes) };
+    }
+
+    /// The raw address; for copies inside `sys`.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.at
+    }
+}
+
+/// A program's buffer that is written: the target of a receive.
+#[derive(Clone, Copy, Debug)]
+pub struct UserBufMut {
+    at: *mut u8,
+    bytes: usize,
+}
+
+impl UserBufMut {
+    /// No room.
+    pub const EMPTY: UserBufMut = UserBufMut { at: NonNull::<u8>::dangling().as_ptr(), bytes: 0 };
+
+    /// # Safety
+    /// `bytes` from `at` must be writable, and not accessed by the program, until the operation that was
+    /// given this buffer has completed. (`at` is ignored when `bytes` is 0.)
+    #[inline]
+    pub const unsafe fn new(at: *mut u8, bytes: usize) -> Self {
+        UserBufMut { at, bytes }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Is there no room?
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The address, for registration.
+    #[inline]
+    pub fn addr(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// `bytes` from `offset` (asserted to be inside).
+    #[inline]
+    pub fn part(&self, offset: usize, bytes: usize) -> UserBufMut {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the buffer");
+        // SAFETY: inside the buffer, as just asserted.
+        UserBufMut { at: unsafe { self.at.add(offset) }, bytes }
+    }
+
+    /// The same memory as a source.
+    #[inline]
+    pub fn as_source(&self) -> UserBuf {
+        UserBuf { at: self.at, bytes: self.bytes }
+    }
+
+    /// Copies `from` to the start of the buffer; asserts that it fits. Overlap is allowed.
+    #[inline]
+    pub fn copy_from(&self, from: &UserBuf) {
+        assert!(from.bytes <= self.bytes);
+        // SAFETY: both constructors promised their ranges; `copy` allows overlap.
+        unsafe { std::ptr::copy(from.at, self.at, from.bytes) };
+    }
+
+    /// Copies `from` to the start of the buffer; asserts that it fits.
+    #[inline]
+    pub fn copy_from_slice(&self, from: &[u8]) {
+        assert!(from.len() <= self.bytes);
+        // SAFETY: the constructor promised that the target is writable; it fits.
+        unsafe { std::ptr::copy(from.as_ptr(), self.at, from.len()) };
+    }
+
+    /// The raw address; for copies inside `sys`.
+    #[inline]
+    pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
+        self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_segment_is_found_by_its_locator_and_shared() {
+        let memory = SharedMemory::create("test", 8192).unwrap();
+        let map = memory.map(4096, 4096).unwrap();
+        map.u32_at(8).store(77, Ordering::Release);
+        let text = memory.locator().unwrap().to_string();
+        let again = SharedMemory::open(&text.parse().unwrap()).unwrap();
+        assert_eq!(again.bytes().unwrap(), 8192);
+        assert_eq!(again.map(4096, 4096).unwrap().u32_at(8).load(Ordering::Acquire), 77);
+        assert_eq!(again.touched_bytes().unwrap(), 4096);
+    }
+
+    #[test]
+    fn a_recycled_process_id_is_refused() {
+        let memory = SharedMemory::create("test", 4096).unwrap();
+        let mut locator = memory.locator().unwrap();
+        locator.start_ticks += 1;
+        assert_eq!(SharedMemory::open(&locator).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_malformed_locator_is_an_error() {
+        for text in ["", "1", "1:2", "1:2:3:4", "a:2:3", "1:-2:3"] {
+            assert!(text.parse::<Locator>().is_err(), "{text}");
+        }
+    }
+}

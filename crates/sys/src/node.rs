@@ -1,0 +1,213 @@
+//! The node's segment: what the processes of one node share with their agent.
+//!
+//! The agent creates it before it starts ranks, and names it to them by a [`Locator`] in `BANYAN_NODE`.
+//! Without an agent the lowest local rank owns it. Counters that limit a device are kept as one slot per
+//! process whose sum is checked, so that a killed process is corrected by clearing its slot.
+use crate::mem::{Locator, SharedMap, SharedMemory};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"banyan01");
+const HEADER_BYTES: usize = 4096;
+const SLOT_BYTES: usize = 512;
+/// Counters in a slot.
+pub const SLOT_STATS: usize = 48;
+
+// Offsets in the header.
+const AT_MAGIC: usize = 0;
+const AT_SLOTS: usize = 8;
+const AT_NODE: usize = 12;
+const AT_CORES: usize = 16;
+const AT_QP_MAX: usize = 20;
+const AT_FLAGS: usize = 24;
+const AT_QP_NEXT: usize = 64; // alone in its cache line
+const AT_HOST: usize = 128; // two double words
+const AT_KEY: usize = 144; // four double words
+
+// Offsets in a slot.
+const SLOT_PID: usize = 0;
+const SLOT_QPS: usize = 4;
+const SLOT_STAT: usize = 64;
+
+const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
+
+const FLAG_OVERSUBSCRIBED: u32 = 1;
+
+/// The facts of a node that its agent fixes at the start.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// Number of the node in the job.
+    pub node: u32,
+    /// Processes that may have a slot: the local ranks.
+    pub slots: u32,
+    /// Cores that the ranks of this node may use (shared with other emulated nodes on the host).
+    pub cores: u32,
+    /// Most queue pairs the node's device has.
+    pub qp_max: u32,
+    /// Do more ranks than cores live on this *host* (all emulated nodes together)?
+    pub oversubscribed: bool,
+    /// Names the host: nodes with equal values share memory.
+    pub host: [u64; 2],
+    /// A key derived from the job's key.
+    pub key: [u64; 4],
+}
+
+/// Why a queue pair cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpLimit {
+    /// Queue pairs in use on the node.
+    pub used: u32,
+    /// The device's limit.
+    pub max: u32,
+}
+
+/// The mapped node segment.
+#[derive(Debug)]
+pub struct NodeSegment {
+    memory: SharedMemory,
+    map: SharedMap,
+    facts: NodeFacts,
+}
+
+impl NodeSegment {
+    /// A new segment with these facts.
+    pub fn create(facts: &NodeFacts) -> io::Result<Self> {
+        let bytes = HEADER_BYTES + facts.slots as usize * SLOT_BYTES;
+        let memory = SharedMemory::create("banyan-node", bytes as u64)?;
+        let map = memory.map(0, bytes)?;
+        map.u32_at(AT_SLOTS).store(facts.slots, Ordering::Relaxed);
+        map.u32_at(AT_NODE).store(facts.node, Ordering::Relaxed);
+        map.u32_at(AT_CORES).store(facts.cores, Ordering::Relaxed);
+        map.u32_at(AT_QP_MAX).store(facts.qp_max, Ordering::Relaxed);
+        let flags = if facts.oversubscribed { FLAG_OVERSUBSCRIBED } else { 0 };
+        map.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
+        map.u32_at(AT_QP_NEXT).store(1, Ordering::Relaxed); // 0 is no queue pair
+        store_words(&map, AT_HOST, &facts.host);
+        store_words(&map, AT_KEY, &facts.key);
+        map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
+        Ok(NodeSegment { memory, map, facts: facts.clone() })
+    }
+
+    /// Opens the segment that another process of the node owns.
+    pub fn open(at: &Locator) -> io::Result<Self> {
+        let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("node segment {at}: {why}"));
+        let memory = SharedMemory::open(at)?;
+        let bytes = memory.bytes()? as usize;
+        if bytes < HEADER_BYTES {
+            return Err(bad("too short"));
+        }
+        let map = memory.map(0, bytes)?;
+        if map.u64_at(AT_MAGIC).load(Ordering::Acquire) != MAGIC {
+            return Err(bad("not a node segment of this version"));
+        }
+        let word = |offset| map.u32_at(offset).load(Ordering::Relaxed);
+        let facts = NodeFacts {
+            slots: word(AT_SLOTS),
+            node: word(AT_NODE),
+            cores: word(AT_CORES),
+            qp_max: word(AT_QP_MAX),
+            oversubscribed: word(AT_FLAGS) & FLAG_OVERSUBSCRIBED != 0,
+            host: load_words(&map, AT_HOST),
+            key: load_words(&map, AT_KEY),
+        };
+        if bytes < HEADER_BYTES + facts.slots as usize * SLOT_BYTES {
+            return Err(bad("shorter than its slots"));
+        }
+        Ok(NodeSegment { memory, map, facts })
+    }
+
+    /// Where the other processes of the node find it.
+    pub fn locator(&self) -> io::Result<Locator> {
+        self.memory.locator()
+    }
+
+    /// What the owner fixed.
+    pub fn facts(&self) -> &NodeFacts {
+        &self.facts
+    }
+
+    /// The process in `slot` says that it lives.
+    pub fn claim_slot(&self, slot: u32, pid: u32) {
+        self.slot_word(slot, SLOT_PID).store(pid, Ordering::Release);
+    }
+
+    /// Gives back what the process in `slot` held of the device; its statistics stay readable. For the
+    /// agent, when it has reaped the process.
+    pub fn clear_slot(&self, slot: u32) {
+        self.slot_word(slot, SLOT_QPS).store(0, Ordering::Release);
+        self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
+    }
+
+    /// Takes one queue pair of the device's and returns its number.
+    pub fn take_qp(&self, slot: u32) -> Result<u32, QpLimit> {
+        // Own slot first, then the sum: two processes at the limit may both be refused, never both served.
+        self.slot_word(slot, SLOT_QPS).fetch_add(1, Ordering::SeqCst);
+        let used = self.qps_in_use();
+        if used > self.facts.qp_max {
+            self.give_qp(slot);
+            return Err(QpLimit { used: used - 1, max: self.facts.qp_max });
+        }
+        Ok(self.map.u32_at(AT_QP_NEXT).fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Gives one queue pair back.
+    pub fn give_qp(&self, slot: u32) {
+        self.slot_word(slot, SLOT_QPS).fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Queue pairs in use on the node.
+    pub fn qps_in_use(&self) -> u32 {
+        (0..self.facts.slots).map(|slot| self.slot_word(slot, SLOT_QPS).load(Ordering::SeqCst)).sum()
+    }
+
+    /// Counter `index` of the process in `slot`.
+    pub fn stat(&self, slot: u32, index: usize) -> &AtomicU64 {
+        assert!(slot < self.facts.slots && index < SLOT_STATS);
+        self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_STAT + index * 8)
+    }
+
+    fn slot_word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
+        self.map.u32_at(HEADER_BYTES + slot as usize * SLOT_BYTES + offset)
+    }
+}
+
+fn store_words(map: &SharedMap, offset: usize, words: &[u64]) {
+    for (i, word) in words.iter().enumerate() {
+        map.u64_at(offset + i * 8).store(*word, Ordering::Relaxed);
+    }
+}
+
+fn load_words<const N: usize>(map: &SharedMap, offset: usize) -> [u64; N] {
+    std::array::from_fn(|i| map.u64_at(offset + i * 8).load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(qp_max: u32) -> NodeFacts {
+        NodeFacts { node: 3, slots: 4, cores: 2, qp_max, oversubscribed: true, host: [1, 2], key: [1, 2, 3, 4] }
+    }
+
+    #[test]
+    fn what_the_owner_fixed_is_read_by_the_others() {
+        let owner = NodeSegment::create(&facts(10)).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        let seen = other.facts();
+        assert_eq!((seen.node, seen.slots, seen.cores, seen.qp_max), (3, 4, 2, 10));
+        assert_eq!((seen.oversubscribed, seen.host, seen.key), (true, [1, 2], [1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn the_device_limit_counts_all_processes_and_a_cleared_slot_frees() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        assert_eq!(owner.take_qp(0), Ok(1));
+        assert_eq!(other.take_qp(1), Ok(2));
+        assert_eq!(other.take_qp(1), Ok(3));
+        assert_eq!(owner.take_qp(0), Err(QpLimit { used: 3, max: 3 }));
+        owner.clear_slot(1);
+        assert_eq!(owner.take_qp(0), Ok(4));
+    }
+}
