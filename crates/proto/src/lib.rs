@@ -11,4 +11,5 @@ extern crate alloc;
 extern crate std;
 
 pub mod ids;
+pub mod matching;
 pub mod stats;
