@@ -7,7 +7,13 @@
 //! It decides nothing: protocols are in `proto`, objects in `fabric`.
 #![allow(unsafe_code)]
 
+pub mod limit;
+pub mod cma;
+pub mod cpu;
 pub mod mem;
 pub mod node;
+pub mod probe;
+pub mod ring;
+pub mod segment;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

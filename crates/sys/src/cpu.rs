@@ -1,0 +1,110 @@
+//! The processor and the scheduler: pausing, yielding, sleeping on a word, barriers, clocks, affinity.
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use std::time::Duration;
+
+/// Tells the processor that this is a waiting loop.
+#[inline]
+pub fn relax() {
+    std::hint::spin_loop();
+}
+
+/// Lets another process run on this core.
+#[inline]
+pub fn yield_now() {
+    // SAFETY: sched_yield has no preconditions.
+    unsafe { libc::sched_yield() };
+}
+
+/// Monotonic time in nanoseconds.
+#[inline]
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How long ago this process was started, in nanoseconds (10 ms steps, as the kernel keeps it).
+pub fn process_age_ns() -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    // SAFETY: sysconf has no preconditions.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    let now = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let start = crate::mem::start_ticks(std::process::id())? * (1_000_000_000 / ticks_per_s);
+    Ok(now.saturating_sub(start))
+}
+
+/// Cores that this process may run on.
+pub fn cores() -> usize {
+    // SAFETY: all-zero is a valid (empty) cpu_set_t.
+    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+    // SAFETY: the set is writable and its size is given.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
+        return 1;
+    }
+    // SAFETY: CPU_COUNT only reads the set.
+    (unsafe { libc::CPU_COUNT(&set) }).max(1) as usize
+}
+
+/// Sleeps while `word` is `value`, at most for `timeout`; works across processes. Returns at once if the
+/// word differs already, and may return early for no reason.
+pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
+    let time = libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    // SAFETY: the word lives for the call; a shared futex (no PRIVATE flag), relative time-out.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time, 0, 0) };
+}
+
+/// Wakes one sleeper on `word`.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word lives for the call; waking touches no memory.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
+}
+
+/// Who pays for "store mine, then look at yours" between a frequent and a rare side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// Both sides issue a full fence.
+    Both,
+    /// The rare side makes all others pass a barrier (`membarrier`); the frequent side issues nothing.
+    Asymmetric,
+}
+
+const MEMBARRIER_GLOBAL_EXPEDITED: i32 = 1 << 1;
+const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
+
+impl Barrier {
+    /// Registers this process for asymmetric barriers, if the kernel has them.
+    pub fn register() -> Barrier {
+        // SAFETY: membarrier takes a command and flags and touches no memory of ours.
+        let ok = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0) } == 0;
+        if ok { Barrier::Asymmetric } else { Barrier::Both }
+    }
+
+    /// For the frequent side.
+    #[inline]
+    pub fn light(self) {
+        match self {
+            Barrier::Both => fence(Ordering::SeqCst),
+            Barrier::Asymmetric => compiler_fence(Ordering::SeqCst),
+        }
+    }
+
+    /// For the rare side.
+    pub fn heavy(self) {
+        fence(Ordering::SeqCst);
+        if self == Barrier::Asymmetric {
+            // SAFETY: as in `register`.
+            unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) };
+        }
+    }
+}
+
+/// Does a process with this id exist (or a zombie of it)?
+pub fn process_exists(pid: u32) -> bool {
+    // SAFETY: signal 0 only checks.
+    let rc = unsafe { libc::kill(pid as libc::pid_t, 0) };
+    rc == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}

@@ -1,0 +1,522 @@
+//! One direction of a same-host connection: a single-writer, single-reader ring in the reader's segment.
+//!
+//! A slot is one cache line whose first word holds the lap and the length, with header and payload behind
+//! it in the same line: a small message moves with one line transfer, and the reader polls exactly that
+//! line. Longer messages go on in the following lines (and wrap around). Only the first line of a message
+//! carries a lap, so the reader clears the first word of each continuation line before it gives the
+//! lines back: what stands there may never be taken for a lap.
+//!
+//! The first line of the ring is written by the reader only: lines consumed (credits, returned lazily),
+//! flags, and the place of a larger ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
+//! reader offers, the writer says [`Kind::Switch`] as its last word in the old ring.
+//!
+//! What it is not: it neither wakes a sleeping reader nor sets its ready bit; see `segment`.
+use crate::mem::{SharedMap, UserBuf, UserBufMut};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a line.
+pub const LINE: usize = 64;
+/// The smallest ring: what a connection costs first.
+pub const RING_BYTES_MIN: usize = 4096;
+/// Bytes in front of a payload: the slot word and the header.
+const PREFIX: usize = 24;
+
+// Offsets in the control line.
+const AT_CONSUMED: usize = 0;
+const AT_FLAGS: usize = 8;
+const AT_NEXT_BYTES: usize = 12;
+const AT_NEXT_OFFSET: usize = 16;
+
+const FLAG_POLLED: u32 = 1;
+const FLAG_FRUGAL: u32 = 2;
+
+const LEN_BITS: u32 = 28;
+const LEN_MAX: usize = (1 << LEN_BITS) - 1;
+
+/// What a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Kind {
+    Data = 0,
+    /// The writer wants a ring that takes messages of the length in the slot.
+    Grow = 1,
+    /// The writer goes on in the larger ring.
+    Switch = 2,
+}
+
+/// The ring has no room at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// What the reader sees.
+#[derive(Debug)]
+pub enum Got<'a> {
+    /// Nothing yet.
+    Empty,
+    /// A message.
+    Message(View<'a>),
+    /// The writer would like room for messages of that many bytes.
+    Grow(usize),
+    /// The writer has moved to the ring that was offered.
+    Switch,
+    /// The memory holds what no writer writes.
+    Broken,
+}
+
+/// The largest payload for a ring of that many bytes.
+pub const fn payload_max(ring_bytes: usize) -> usize {
+    // One line stays free for the last word (Grow, Switch), an eighth may be unreturned credit.
+    let lines = ring_bytes / LINE - 1;
+    (lines - lines / CREDIT_PART - 2) * LINE - PREFIX
+}
+
+/// Credits go back when this part of the ring has been consumed.
+const CREDIT_PART: usize = 8;
+
+/// The writing end.
+#[derive(Debug)]
+pub struct RingTx {
+    map: SharedMap,
+    lines: u32,
+    at: u32,
+    lap: u32,
+    written: u64,
+    /// `written` may not pass this.
+    limit: u64,
+    grow_asked: bool,
+}
+
+impl RingTx {
+    /// Takes the writing end of a ring in `map` (all of the mapping, fresh or zeroed).
+    pub fn new(map: SharedMap) -> Self {
+        let lines = lines_of(&map);
+        RingTx { map, lines, at: 0, lap: 1, written: 0, limit: lines as u64, grow_asked: false }
+    }
+
+    /// The largest payload that can ever fit.
+    pub fn payload_max(&self) -> usize {
+        payload_max(self.map.bytes())
+    }
+
+    /// Bytes of the ring.
+    pub fn bytes(&self) -> usize {
+        self.map.bytes()
+    }
+
+    /// Writes a message, if there is room.
+    #[inline]
+    pub fn send(&mut self, header: [u64; 2], payload: UserBuf) -> Result<(), Full> {
+        let bytes = PREFIX + payload.len();
+        let lines = bytes.div_ceil(LINE) as u32;
+        // Strictly less: the last free line is kept for Grow and Switch.
+        if self.written + u64::from(lines) >= self.limit && !self.refresh(lines) {
+            return Err(Full);
+        }
+        let line = self.line(self.at);
+        // SAFETY: the line is inside the mapping, and owned by the writer: its credit has come back.
+        unsafe {
+            let words = line.cast::<u64>();
+            words.add(1).write(header[0]);
+            words.add(2).write(header[1]);
+        }
+        self.write_payload(payload, lines);
+        self.publish(lines, Kind::Data, payload.len());
+        Ok(())
+    }
+
+    /// Asks for a ring that can hold messages of `payload_bytes`; only once per ring.
+    pub fn ask_growth(&mut self, payload_bytes: usize) {
+        if self.grow_asked || (self.written >= self.limit && !self.refresh(0)) {
+            return;
+        }
+        self.grow_asked = true;
+        self.publish(1, Kind::Grow, payload_bytes.min(LEN_MAX));
+    }
+
+    /// The larger ring that the reader offers: offset and bytes in its segment.
+    pub fn offered(&self) -> Option<(u64, usize)> {
+        let bytes = self.map.u32_at(AT_NEXT_BYTES).load(Ordering::Acquire);
+        (bytes != 0).then(|| (self.map.u64_at(AT_NEXT_OFFSET).load(Ordering::Relaxed), bytes as usize))
+    }
+
+    /// Says the last word in this ring. `Err` when even that has no room now.
+    pub fn switch(&mut self) -> Result<(), Full> {
+        if self.written >= self.limit && !self.refresh(0) {
+            return Err(Full);
+        }
+        self.publish(1, Kind::Switch, 0);
+        Ok(())
+    }
+
+    /// Does the reader look at this ring by itself, without a ready bit?
+    #[inline]
+    pub fn is_polled(&self) -> bool {
+        self.flags().load(Ordering::Relaxed) & FLAG_POLLED != 0
+    }
+
+    /// Does the reader ask for rendezvous instead of eager messages, being short of memory?
+    #[inline]
+    pub fn is_frugal(&self) -> bool {
+        self.flags().load(Ordering::Relaxed) & FLAG_FRUGAL != 0
+    }
+
+    #[inline]
+    fn flags(&self) -> &AtomicU32 {
+        self.map.u32_at(AT_FLAGS)
+    }
+
+    #[cold]
+    fn refresh(&mut self, lines: u32) -> bool {
+        let consumed = self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire);
+        // A reader's word that goes backwards or ahead of what was written is no credit.
+        if consumed <= self.written && consumed + u64::from(self.lines) >= self.limit {
+            self.limit = consumed + u64::from(self.lines);
+        }
+        self.written + u64::from(lines) < self.limit
+    }
+
+    #[inline]
+    fn line(&self, index: u32) -> *mut u8 {
+        self.map.at((index as usize + 1) * LINE, LINE).as_ptr()
+    }
+
+    #[inline]
+    fn write_payload(&self, payload: UserBuf, lines: u32) {
+        let start = (self.at as usize + 1) * LINE + PREFIX;
+        let room = self.map.bytes() - start;
+        let first = payload.len().min(room);
+        if payload.len() == 8 && lines == 1 {
+            // The commonest message of benchmarks and reductions: one load, one store.
+            // SAFETY: 8 readable bytes by the constructor of UserBuf; the target is inside the line.
+            unsafe { self.map.at(start, 8).cast::<u64>().write(payload.as_ptr().cast::<u64>().read_unaligned()) };
+            return;
+        }
+        // SAFETY: source readable by the constructor of UserBuf, target inside the mapping and owned by
+        // the writer (credits cover `lines`); program memory and ring do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), self.map.at(start, first).as_ptr(), first) };
+        if first < payload.len() {
+            let rest = payload.part(first, payload.len() - first);
+            // SAFETY: as above; the message goes on at the first slot line.
+            unsafe {
+                std::ptr::copy_nonoverlapping(rest.as_ptr(), self.map.at(LINE, rest.len()).as_ptr(), rest.len());
+            }
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, lines: u32, kind: Kind, len: usize) {
+        debug_assert!(len <= LEN_MAX);
+        let word = u64::from(self.lap) | (len as u64 | (kind as u64) << LEN_BITS) << 32;
+        self.map.u64_at((self.at as usize + 1) * LINE).store(word, Ordering::Release);
+        self.written += u64::from(lines);
+        self.at += lines;
+        if self.at >= self.lines {
+            self.at -= self.lines;
+            self.lap = next_lap(self.lap);
+        }
+    }
+}
+
+/// The reading end; the reader's segment owns the memory.
+#[derive(Debug)]
+pub struct RingRx {
+    map: SharedMap,
+    lines: u32,
+    at: u32,
+    lap: u32,
+    consumed: u64,
+    returned: u64,
+}
+
+impl RingRx {
+    /// Takes the reading end of a ring in `map` (all of the mapping, fresh or zeroed).
+    pub fn new(map: SharedMap) -> Self {
+        let lines = lines_of(&map);
+        RingRx { map, lines, at: 0, lap: 1, consumed: 0, returned: 0 }
+    }
+
+    /// Bytes of the ring.
+    pub fn bytes(&self) -> usize {
+        self.map.bytes()
+    }
+
+    /// Is there something to take?
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.word().load(Ordering::Acquire) as u32 == self.lap
+    }
+
+    /// Looks at the next slot.
+    #[inline]
+    pub fn take(&mut self) -> Got<'_> {
+        let word = self.word().load(Ordering::Acquire);
+        if word as u32 != self.lap {
+            return Got::Empty;
+        }
+        let len = (word >> 32) as usize & LEN_MAX;
+        if word >> (32 + LEN_BITS) == Kind::Data as u64 {
+            if PREFIX + len > self.lines as usize * LINE {
+                return Got::Broken;
+            }
+            return Got::Message(View { ring: self, len });
+        }
+        let kind = word >> (32 + LEN_BITS);
+        self.consume(1);
+        match kind {
+            k if k == Kind::Grow as u64 => Got::Grow(len),
+            k if k == Kind::Switch as u64 => Got::Switch,
+            _ => Got::Broken,
+        }
+    }
+
+    /// Says whether the reader looks at this ring by itself.
+    pub fn set_polled(&self, polled: bool) {
+        self.set_flag(FLAG_POLLED, polled);
+    }
+
+    /// Asks the writer for rendezvous instead of eager messages.
+    pub fn set_frugal(&self, frugal: bool) {
+        self.set_flag(FLAG_FRUGAL, frugal);
+    }
+
+    /// Offers a larger ring.
+    pub fn offer(&self, offset: u64, bytes: usize) {
+        self.map.u64_at(AT_NEXT_OFFSET).store(offset, Ordering::Relaxed);
+        self.map.u32_at(AT_NEXT_BYTES).store(bytes as u32, Ordering::Release);
+    }
+
+    fn set_flag(&self, flag: u32, on: bool) {
+        let flags = self.map.u32_at(AT_FLAGS);
+        let old = flags.load(Ordering::Relaxed);
+        // Only the reader writes this word, so that no read-modify-write is needed.
+        flags.store(if on { old | flag } else { old & !flag }, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU64 {
+        self.map.u64_at((self.at as usize + 1) * LINE)
+    }
+
+    #[inline]
+    fn consume(&mut self, lines: u32) {
+        for i in 1..lines {
+            let mut index = self.at + i;
+            if index >= self.lines {
+                index -= self.lines;
+            }
+            self.map.u64_at((index as usize + 1) * LINE).store(0, Ordering::Relaxed);
+        }
+        self.at += lines;
+        if self.at >= self.lines {
+            self.at -= self.lines;
+            self.lap = next_lap(self.lap);
+        }
+        self.consumed += u64::from(lines);
+        if self.consumed - self.returned >= u64::from(self.lines) / CREDIT_PART as u64 {
+            self.returned = self.consumed;
+            self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
+        }
+    }
+}
+
+/// A received message in place. Dropping it gives the lines back.
+#[derive(Debug)]
+pub struct View<'a> {
+    ring: &'a mut RingRx,
+    len: usize,
+}
+
+impl View<'_> {
+    /// The sender's header.
+    #[inline]
+    pub fn header(&self) -> [u64; 2] {
+        let at = (self.ring.at as usize + 1) * LINE;
+        let word = |offset| self.ring.map.u64_at(at + offset).load(Ordering::Relaxed);
+        [word(8), word(16)]
+    }
+
+    /// Bytes of the payload.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is the payload empty?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the payload from `offset` on, as much as `to` takes; returns the bytes copied.
+    #[inline]
+    pub fn copy_to(&self, offset: usize, to: UserBufMut) -> usize {
+        let bytes = to.len().min(self.len.saturating_sub(offset));
+        let map = &self.ring.map;
+        let mut start = (self.ring.at as usize + 1) * LINE + PREFIX + offset;
+        if bytes == 8 && start + 8 <= map.bytes() && offset == 0 {
+            // SAFETY: source inside the mapping, target writable by the constructor of UserBufMut.
+            unsafe { to.as_mut_ptr().cast::<u64>().write_unaligned(map.at(start, 8).cast::<u64>().read()) };
+            return 8;
+        }
+        if start >= map.bytes() {
+            start = start - map.bytes() + LINE;
+        }
+        let first = bytes.min(map.bytes() - start);
+        // SAFETY: source inside the mapping (the writer has published it and waits for its credit), target
+        // writable by the constructor of UserBufMut; they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(map.at(start, first).as_ptr(), to.as_mut_ptr(), first) };
+        if first < bytes {
+            let rest = to.part(first, bytes - first);
+            // SAFETY: as above; the message goes on at the first slot line.
+            unsafe {
+                std::ptr::copy_nonoverlapping(map.at(LINE, rest.len()).as_ptr(), rest.as_mut_ptr(), rest.len());
+            }
+        }
+        bytes
+    }
+
+    /// The payload, copied out.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        // SAFETY: the vector is exclusively ours and as long as the view.
+        self.copy_to(0, unsafe { UserBufMut::new(bytes.as_mut_ptr(), bytes.len()) });
+        bytes
+    }
+
+    /// The first bytes of the payload, zero-filled if it is shorter.
+    pub fn start<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        // SAFETY: the array is exclusively ours.
+        self.copy_to(0, unsafe { UserBufMut::new(bytes.as_mut_ptr(), N) });
+        bytes
+    }
+}
+
+impl Drop for View<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.ring.consume((PREFIX + self.len).div_ceil(LINE) as u32);
+    }
+}
+
+fn lines_of(map: &SharedMap) -> u32 {
+    assert!(map.bytes() >= RING_BYTES_MIN && map.bytes() % LINE == 0, "a ring of {} bytes", map.bytes());
+    (map.bytes() / LINE - 1) as u32
+}
+
+#[inline]
+fn next_lap(lap: u32) -> u32 {
+    // 0 is what a cleared line holds.
+    if lap == u32::MAX { 1 } else { lap + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::SharedMemory;
+
+    fn pair(bytes: usize) -> (RingTx, RingRx) {
+        let memory = SharedMemory::create("ring", bytes as u64).unwrap();
+        (RingTx::new(memory.map(0, bytes).unwrap()), RingRx::new(memory.map(0, bytes).unwrap()))
+    }
+
+    fn buf(bytes: &[u8]) -> UserBuf {
+        // SAFETY: the tests send before the slice goes away.
+        unsafe { UserBuf::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    fn message(n: usize) -> Vec<u8> {
+        // All ones look like a lap to a reader that forgot to clear.
+        (0..n).map(|i| if i % 3 == 0 { 1 } else { (i * 7 + n) as u8 & 1 }).collect()
+    }
+
+    #[test]
+    fn messages_of_all_lengths_arrive_whole_and_in_order() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        for round in 0..50 {
+            for n in (0..tx.payload_max() + 1).step_by(37 + round) {
+                let sent = message(n);
+                tx.send([n as u64, round as u64], buf(&sent)).unwrap();
+                let Got::Message(view) = rx.take() else { panic!("no message of {n} bytes") };
+                assert_eq!((view.header(), view.to_vec()), ([n as u64, round as u64], sent));
+                drop(view);
+                assert!(matches!(rx.take(), Got::Empty));
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_says_so_and_loses_nothing() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        let mut sent = 0u64;
+        let mut got = 0u64;
+        for n in 0..2000usize {
+            while tx.send([sent, 0], buf(&message(n % 300))).is_ok() {
+                sent += 1;
+            }
+            for _ in 0..3 {
+                let Got::Message(view) = rx.take() else { break };
+                assert_eq!(view.header()[0], got);
+                got += 1;
+            }
+        }
+        while let Got::Message(view) = rx.take() {
+            assert_eq!(view.header()[0], got);
+            got += 1;
+        }
+        assert_eq!(sent, got);
+        assert!(sent > 5000);
+    }
+
+    #[test]
+    fn a_writer_moves_to_the_larger_ring_it_asked_for() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        while tx.send([1, 0], UserBuf::EMPTY).is_ok() {}
+        tx.ask_growth(10_000);
+        assert!(tx.offered().is_none());
+        let mut asked = None;
+        while asked.is_none() {
+            match rx.take() {
+                Got::Grow(bytes) => asked = Some(bytes),
+                Got::Message(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(asked, Some(10_000));
+        rx.offer(4096, 32768);
+        assert_eq!(tx.offered(), Some((4096, 32768)));
+        tx.switch().unwrap();
+        assert!(matches!(rx.take(), Got::Switch));
+    }
+
+    #[test]
+    fn a_length_no_writer_writes_is_found_out() {
+        let (tx, mut rx) = pair(RING_BYTES_MIN);
+        tx.map.u64_at(LINE).store(1 | (1 << 20) << 32, Ordering::Release);
+        assert!(matches!(rx.take(), Got::Broken));
+    }
+
+    #[test]
+    fn two_threads_exchange_without_loss() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                for n in 0..20_000usize {
+                    let sent = message(n % 500);
+                    while tx.send([n as u64, 0], buf(&sent)).is_err() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for n in 0..20_000usize {
+                loop {
+                    if let Got::Message(view) = rx.take() {
+                        assert_eq!((view.header()[0], view.to_vec()), (n as u64, message(n % 500)));
+                        break;
+                    }
+                    std::thread::yield_now();
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,442 @@
+//! A process's own segment: doorbell, ready bitmap, mailbox, table of registered memory, and an arena from
+//! which receive rings are carved.
+//!
+//! Peers map the head of it to send datagrams and to wake the owner, and each ring they write to. One
+//! sparse memfd per process; what was never touched costs nothing.
+use crate::cpu::{self, Barrier};
+use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"banyanP1");
+
+/// Most inbound rings of a process.
+pub const RINGS_MAX: usize = 4096;
+/// Slots of the mailbox.
+pub const MAIL_SLOTS: usize = 64;
+/// Longest datagram.
+pub const DATAGRAM_MAX: usize = 244;
+/// Most registered regions of a process at a time.
+pub const REGIONS_MAX: usize = 256;
+
+// Layout of the head. Words that different sides write live in different lines.
+const AT_MAGIC: usize = 0;
+const AT_FLAGS: usize = 8;
+const AT_SLEEPING: usize = 64;
+const AT_MAIL: usize = 128;
+const AT_DROPPED: usize = 192;
+const AT_READY: usize = 256;
+const AT_READY_WORDS: usize = 320;
+const AT_MAILBOX: usize = 4096;
+const MAIL_BYTES: usize = 256;
+const AT_REGIONS: usize = AT_MAILBOX + MAIL_SLOTS * MAIL_BYTES;
+const REGION_BYTES: usize = 32;
+/// Bytes of the head: what a peer maps to reach the owner.
+pub const HEAD_BYTES: usize = AT_REGIONS + REGIONS_MAX * REGION_BYTES;
+
+const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAILBOX);
+const _: () = assert!(12 + DATAGRAM_MAX <= MAIL_BYTES && HEAD_BYTES % 4096 == 0);
+
+const FLAG_SENDERS_FENCE: u32 = 1;
+const MAIL_READY: u32 = 1 << 31;
+
+/// A region of the owner's memory that peers may read or write, as they see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Start address in the owner.
+    pub addr: u64,
+    /// Length.
+    pub bytes: u64,
+    /// Where it lies in the owner's segment, if it does.
+    pub segment_offset: Option<u64>,
+}
+
+/// The owner's view.
+#[derive(Debug)]
+pub struct Segment {
+    memory: SharedMemory,
+    head: SharedMap,
+    end: u64,
+    /// Free ranges by size; sizes are few (ring sizes).
+    free: Vec<(usize, u64)>,
+    regions_next: u32,
+    barrier: Barrier,
+    dropped_seen: u32,
+}
+
+impl Segment {
+    /// A new segment. With [`Barrier::Both`], senders are asked to fence; with `Asymmetric` the owner pays
+    /// when it goes to sleep.
+    pub fn create(barrier: Barrier) -> io::Result<Self> {
+        let memory = SharedMemory::create("banyan-process", HEAD_BYTES as u64)?;
+        let head = memory.map(0, HEAD_BYTES)?;
+        let flags = if barrier == Barrier::Both { FLAG_SENDERS_FENCE } else { 0 };
+        head.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
+        head.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
+        let end = HEAD_BYTES as u64;
+        Ok(Segment { memory, head, end, free: Vec::new(), regions_next: 0, barrier, dropped_seen: 0 })
+    }
+
+    /// Where peers find it.
+    pub fn locator(&self) -> io::Result<Locator> {
+        self.memory.locator()
+    }
+
+    /// Bytes in use (head and everything carved out).
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes with pages behind them.
+    pub fn touched_bytes(&self) -> u64 {
+        self.memory.touched_bytes().unwrap_or(0)
+    }
+
+    /// Carves out `bytes` (a multiple of the page size), zeroed.
+    pub fn carve(&mut self, bytes: usize) -> io::Result<(u64, SharedMap)> {
+        let offset = match self.free.iter().position(|(size, _)| *size == bytes) {
+            Some(i) => self.free.swap_remove(i).1,
+            None => {
+                self.memory.resize(self.end + bytes as u64)?;
+                self.end += bytes as u64;
+                self.end - bytes as u64
+            }
+        };
+        Ok((offset, self.memory.map(offset, bytes)?))
+    }
+
+    /// Gives a range back; its pages go back to the system, so that it reads as zero next time.
+    pub fn give_back(&mut self, offset: u64, bytes: usize) {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: an open descriptor and a range inside the file; mappings stay valid and read zero.
+        let rc = unsafe { libc::fallocate(self.memory.raw_fd(), mode, offset as i64, bytes as i64) };
+        if rc == 0 {
+            self.free.push((bytes, offset));
+        }
+    }
+
+    /// Takes the set of rings whose ready bit is on, and calls `f` with each.
+    #[inline]
+    pub fn take_ready(&self, mut f: impl FnMut(usize)) {
+        let summary = self.head.u64_at(AT_READY);
+        if summary.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for_bits(summary.swap(0, Ordering::AcqRel), |w| {
+            let bits = self.head.u64_at(AT_READY_WORDS + w * 8).swap(0, Ordering::AcqRel);
+            for_bits(bits, |b| f(w * 64 + b));
+        });
+    }
+
+    /// Sets a ready bit of its own, so that the next [`Segment::take_ready`] looks at `ring`.
+    pub fn set_ready(&self, ring: usize) {
+        set_ready(&self.head, ring);
+    }
+
+    /// Is there a ready bit or a datagram?
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.head.u64_at(AT_READY).load(Ordering::Relaxed) != 0
+            || self.head.u64_at(AT_MAIL).load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes one datagram into `to`; its length.
+    #[inline]
+    pub fn take_datagram(&mut self, to: &mut [u8; DATAGRAM_MAX]) -> Option<usize> {
+        let mail = self.head.u64_at(AT_MAIL);
+        let bits = mail.load(Ordering::Acquire);
+        if bits == 0 {
+            return None;
+        }
+        let slot = bits.trailing_zeros() as usize;
+        mail.fetch_and(!(1 << slot), Ordering::AcqRel);
+        let at = AT_MAILBOX + slot * MAIL_BYTES;
+        let len = (self.head.u32_at(at + 4).load(Ordering::Relaxed) as usize).min(DATAGRAM_MAX);
+        // SAFETY: the slot is inside the head and committed by its sender; `to` is as long as a slot.
+        unsafe { std::ptr::copy_nonoverlapping(self.head.at(at + 12, len).as_ptr(), to.as_mut_ptr(), len) };
+        self.head.u32_at(at).store(0, Ordering::Release);
+        Some(len)
+    }
+
+    /// Datagrams that found the mailbox full. When there are new ones, slots that dead senders claimed and
+    /// never filled are freed.
+    pub fn dropped(&mut self) -> u32 {
+        let dropped = self.head.u32_at(AT_DROPPED).load(Ordering::Relaxed);
+        if dropped != self.dropped_seen {
+            self.dropped_seen = dropped;
+            self.free_dead_claims();
+        }
+        dropped
+    }
+
+    fn free_dead_claims(&self) {
+        for slot in 0..MAIL_SLOTS {
+            let state = self.head.u32_at(AT_MAILBOX + slot * MAIL_BYTES);
+            let claim = state.load(Ordering::Acquire);
+            if claim != 0 && claim & MAIL_READY == 0 && !cpu::process_exists(claim) {
+                let _ = state.compare_exchange(claim, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes sure that what senders wrote before they saw a cleared flag is visible.
+    pub fn settle(&self) {
+        self.barrier.heavy();
+    }
+
+    /// Sleeps until a sender rings, or `timeout`. `nothing_there` is asked once more after the doorbell
+    /// has been armed.
+    pub fn sleep(&self, timeout: Duration, nothing_there: impl FnOnce() -> bool) {
+        let sleeping = self.head.u32_at(AT_SLEEPING);
+        sleeping.store(1, Ordering::SeqCst);
+        self.barrier.heavy();
+        if nothing_there() && !self.has_news() {
+            cpu::futex_wait(sleeping, 1, timeout);
+        }
+        sleeping.store(0, Ordering::Relaxed);
+    }
+
+    /// Registers memory; `None` when the table is full. The key names the slot and its generation.
+    pub fn register(&mut self, region: Region) -> Option<u32> {
+        for _ in 0..REGIONS_MAX {
+            let key = self.regions_next;
+            self.regions_next = self.regions_next.wrapping_add(1);
+            let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
+            if self.head.u64_at(at).load(Ordering::Relaxed) == 0 {
+                self.head.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
+                self.head.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
+                let offset = region.segment_offset.unwrap_or(0); // offset 0 is the head, never a region
+                self.head.u64_at(at + 24).store(offset, Ordering::Relaxed);
+                self.head.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// Ends a registration.
+    pub fn deregister(&mut self, key: u32) {
+        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
+        self.head.u64_at(at).store(0, Ordering::Release);
+    }
+}
+
+/// A peer's view of another process's segment.
+#[derive(Debug)]
+pub struct PeerSegment {
+    memory: SharedMemory,
+    head: SharedMap,
+    barrier: Barrier,
+}
+
+impl PeerSegment {
+    /// Maps the head. `mine` is what this process registered for.
+    pub fn open(at: &Locator, mine: Barrier) -> io::Result<Self> {
+        let memory = SharedMemory::open(at)?;
+        if memory.bytes()? < HEAD_BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer's segment is too short"));
+        }
+        let head = memory.map(0, HEAD_BYTES)?;
+        if head.u64_at(AT_MAGIC).load(Ordering::Acquire) != MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a process segment of this version"));
+        }
+        let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
+        let barrier = if asks_fence { Barrier::Both } else { mine };
+        Ok(PeerSegment { memory, head, barrier })
+    }
+
+    /// Maps a range of the arena.
+    pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.memory.bytes().unwrap_or(0));
+        if !inside || offset < HEAD_BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a range outside the peer's arena"));
+        }
+        self.memory.map(offset, bytes)
+    }
+
+    /// After a message was written: tells the owner, if it does not look by itself.
+    #[inline]
+    pub fn notify(&self, ring: usize, is_polled: impl FnOnce() -> bool) {
+        self.barrier.light();
+        if !is_polled() {
+            set_ready(&self.head, ring);
+        }
+        self.wake();
+    }
+
+    /// Puts a datagram into the mailbox, or counts it as dropped: `false`.
+    pub fn send_datagram(&self, bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= DATAGRAM_MAX);
+        let me = std::process::id();
+        for slot in 0..MAIL_SLOTS {
+            let at = AT_MAILBOX + slot * MAIL_BYTES;
+            let state = self.head.u32_at(at);
+            if state.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            self.head.u32_at(at + 4).store(bytes.len() as u32, Ordering::Relaxed);
+            // SAFETY: the slot is claimed, so nobody else writes it; it is inside the head.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.head.at(at + 12, bytes.len()).as_ptr(), bytes.len());
+            }
+            state.store(MAIL_READY | me, Ordering::Release);
+            self.head.u64_at(AT_MAIL).fetch_or(1 << slot, Ordering::SeqCst);
+            self.wake();
+            return true;
+        }
+        self.head.u32_at(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    /// A registered region of the owner, if the key is live.
+    pub fn region(&self, key: u32) -> Option<Region> {
+        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
+        let word = |i: usize| self.head.u64_at(at + i * 8).load(Ordering::Relaxed);
+        if self.head.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
+            return None;
+        }
+        let segment_offset = Some(word(3)).filter(|offset| *offset != 0);
+        Some(Region { addr: word(1), bytes: word(2), segment_offset })
+    }
+
+    #[inline]
+    fn wake(&self) {
+        let sleeping = self.head.u32_at(AT_SLEEPING);
+        if sleeping.load(Ordering::Relaxed) != 0 {
+            ring_doorbell(sleeping);
+        }
+    }
+}
+
+#[cold]
+fn ring_doorbell(sleeping: &AtomicU32) {
+    if sleeping.swap(0, Ordering::AcqRel) != 0 {
+        cpu::futex_wake(sleeping);
+    }
+}
+
+fn set_ready(head: &SharedMap, ring: usize) {
+    head.u64_at(AT_READY_WORDS + ring / 64 * 8).fetch_or(1 << (ring % 64), Ordering::SeqCst);
+    let summary: &AtomicU64 = head.u64_at(AT_READY);
+    summary.fetch_or(1 << (ring / 64), Ordering::SeqCst);
+}
+
+fn for_bits(mut bits: u64, mut f: impl FnMut(usize)) {
+    while bits != 0 {
+        f(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
+
+/// A copy inside a mapping of a peer's segment.
+pub fn copy_from_map(map: &SharedMap, offset: usize, to: UserBufMut) {
+    // SAFETY: inside the mapping (asserted by `at`); the target is writable by its constructor.
+    unsafe { std::ptr::copy_nonoverlapping(map.at(offset, to.len()).as_ptr(), to.as_mut_ptr(), to.len()) };
+}
+
+/// A copy into a mapping of a peer's segment.
+pub fn copy_to_map(map: &SharedMap, offset: usize, from: crate::UserBuf) {
+    // SAFETY: inside the mapping (asserted by `at`); the source is readable by its constructor.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), map.at(offset, from.len()).as_ptr(), from.len()) };
+}
+
+impl SharedMemory {
+    fn raw_fd(&self) -> i32 {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Segment, PeerSegment) {
+        let segment = Segment::create(Barrier::Both).unwrap();
+        let peer = PeerSegment::open(&segment.locator().unwrap(), Barrier::Both).unwrap();
+        (segment, peer)
+    }
+
+    #[test]
+    fn datagrams_arrive_and_a_full_mailbox_drops_and_counts() {
+        let (mut segment, peer) = pair();
+        for i in 0..MAIL_SLOTS {
+            assert!(peer.send_datagram(&[i as u8; 7]));
+        }
+        assert!(!peer.send_datagram(b"too many"));
+        assert_eq!(segment.dropped(), 1);
+        let mut to = [0; DATAGRAM_MAX];
+        let mut got = 0;
+        while let Some(len) = segment.take_datagram(&mut to) {
+            assert_eq!(len, 7);
+            got += 1;
+        }
+        assert_eq!(got, MAIL_SLOTS);
+        assert!(peer.send_datagram(b"room again"));
+    }
+
+    #[test]
+    fn a_claim_of_a_dead_sender_is_freed_when_the_mailbox_overflows() {
+        let (mut segment, peer) = pair();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        for slot in 0..MAIL_SLOTS {
+            segment.head.u32_at(AT_MAILBOX + slot * MAIL_BYTES).store(child.id(), Ordering::Relaxed);
+        }
+        assert!(!peer.send_datagram(b"dropped"));
+        segment.dropped();
+        assert!(peer.send_datagram(b"through"));
+    }
+
+    #[test]
+    fn ready_bits_name_the_ring_once() {
+        let (segment, peer) = pair();
+        peer.notify(70, || false);
+        peer.notify(4095, || false);
+        peer.notify(5, || true);
+        let mut seen = Vec::new();
+        segment.take_ready(|r| seen.push(r));
+        assert_eq!(seen, [70, 4095]);
+        segment.take_ready(|r| panic!("{r} again"));
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_a_datagram() {
+        let (segment, peer) = pair();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while segment.head.u32_at(AT_SLEEPING).load(Ordering::SeqCst) == 0 {
+                    cpu::yield_now();
+                }
+                peer.send_datagram(b"wake");
+            });
+            let start = std::time::Instant::now();
+            segment.sleep(Duration::from_secs(20), || true);
+            assert!(start.elapsed() < Duration::from_secs(10));
+        });
+    }
+
+    #[test]
+    fn a_region_is_seen_until_it_is_deregistered() {
+        let (mut segment, peer) = pair();
+        let region = Region { addr: 0x1000, bytes: 64, segment_offset: None };
+        let key = segment.register(region).unwrap();
+        assert_eq!(peer.region(key), Some(region));
+        segment.deregister(key);
+        assert_eq!(peer.region(key), None);
+    }
+
+    #[test]
+    fn carved_memory_comes_back_zeroed() {
+        let (mut segment, peer) = pair();
+        let (offset, map) = segment.carve(4096).unwrap();
+        map.u64_at(0).store(7, Ordering::Relaxed);
+        assert_eq!(peer.map(offset, 4096).unwrap().u64_at(0).load(Ordering::Relaxed), 7);
+        drop(map);
+        segment.give_back(offset, 4096);
+        let (again, map) = segment.carve(4096).unwrap();
+        assert_eq!((again, map.u64_at(0).load(Ordering::Relaxed)), (offset, 0));
+        assert!(peer.map(0, 4096).is_err());
+    }
+}
