@@ -1,0 +1,49 @@
+//! The engine: communicators, datatypes, requests and collectives of one process.
+//!
+//! [`Mpi`] is one object; every method takes `&mut self`, nothing runs behind the caller's back, and
+//! objects are numbers ([`ids`]). A caller that blocks goes on inside a method, with one exception: a
+//! reduction function of the program runs outside (see [`Blocking`] and [`Waited`]).
+//!
+//! How a caller waits for anything:
+//! ```text
+//! let request = match mpi.recv(...)? { Blocking::Done(status) => return status, Blocking::Pending(r) => r };
+//! loop {
+//!     match mpi.wait(request)? {
+//!         Waited::Done(status) => return status,
+//!         Waited::Job(job) => { call job.function; mpi.job_done(job) }
+//!     }
+//! }
+//! ```
+mod attr;
+mod coll;
+mod comm;
+mod datatype;
+mod environment;
+mod group;
+pub mod ids;
+mod info;
+mod op;
+mod p2p;
+pub mod predefined;
+mod request;
+mod status;
+mod topology;
+
+pub use attr::{Keyval, Object};
+pub use coll::{Coll, Parts};
+pub use comm::Comparison;
+pub use datatype::{Combiner, Contents, Order};
+pub use environment::Errhandler;
+pub use ids::*;
+pub use op::{UserOp, UserReduce};
+pub use request::Grequest;
+pub use status::{Blocking, Mode, Peer, Status, Tag, Waited};
+pub use topology::Cart;
+
+/// The largest tag of a message (`MPI_TAG_UB`).
+pub const TAG_UB: i32 = (1 << 30) - 1;
+
+/// One process's MPI.
+pub struct Mpi {
+    endpoint: crate::endpoint::Endpoint,
+}
