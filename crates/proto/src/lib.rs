@@ -12,4 +12,5 @@ extern crate std;
 
 pub mod ids;
 pub mod matching;
+pub mod pmi;
 pub mod stats;
