@@ -49,15 +49,15 @@ enum Kind {
 pub struct Full;
 
 /// What the reader sees.
-#[derive(Debug)]
-pub enum Got<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
     /// Nothing yet.
     Empty,
-    /// A message.
-    Message(View<'a>),
-    /// The writer would like room for messages of that many bytes.
+    /// A message: [`RingRx::view`] lends it.
+    Message,
+    /// The writer would like room for messages of that many bytes. Consumed by seeing it.
     Grow(usize),
-    /// The writer has moved to the ring that was offered.
+    /// The writer has moved to the ring that was offered. Consumed by seeing it.
     Switch,
     /// The memory holds what no writer writes.
     Broken,
@@ -248,25 +248,31 @@ impl RingRx {
 
     /// Looks at the next slot.
     #[inline]
-    pub fn take(&mut self) -> Got<'_> {
+    pub fn next(&mut self) -> Next {
         let word = self.word().load(Ordering::Acquire);
         if word as u32 != self.lap {
-            return Got::Empty;
+            return Next::Empty;
         }
         let len = (word >> 32) as usize & LEN_MAX;
-        if word >> (32 + LEN_BITS) == Kind::Data as u64 {
-            if PREFIX + len > self.lines as usize * LINE {
-                return Got::Broken;
-            }
-            return Got::Message(View { ring: self, len });
-        }
         let kind = word >> (32 + LEN_BITS);
+        if kind == Kind::Data as u64 {
+            return if PREFIX + len > self.lines as usize * LINE { Next::Broken } else { Next::Message };
+        }
         self.consume(1);
         match kind {
-            k if k == Kind::Grow as u64 => Got::Grow(len),
-            k if k == Kind::Switch as u64 => Got::Switch,
-            _ => Got::Broken,
+            k if k == Kind::Grow as u64 => Next::Grow(len),
+            k if k == Kind::Switch as u64 => Next::Switch,
+            _ => Next::Broken,
         }
+    }
+
+    /// Lends the message that [`RingRx::next`] has just seen.
+    #[inline]
+    pub fn view(&mut self) -> View<'_> {
+        let len = (self.word().load(Ordering::Acquire) >> 32) as usize & LEN_MAX;
+        // A writer that changes a published slot breaks its own message, not our memory.
+        let len = len.min(self.lines as usize * LINE - PREFIX);
+        View { ring: self, len }
     }
 
     /// Says whether the reader looks at this ring by itself.
@@ -437,10 +443,11 @@ mod tests {
             for n in (0..tx.payload_max() + 1).step_by(37 + round) {
                 let sent = message(n);
                 tx.send([n as u64, round as u64], buf(&sent)).unwrap();
-                let Got::Message(view) = rx.take() else { panic!("no message of {n} bytes") };
+                assert_eq!(rx.next(), Next::Message);
+                let view = rx.view();
                 assert_eq!((view.header(), view.to_vec()), ([n as u64, round as u64], sent));
                 drop(view);
-                assert!(matches!(rx.take(), Got::Empty));
+                assert_eq!(rx.next(), Next::Empty);
             }
         }
     }
@@ -455,13 +462,15 @@ mod tests {
                 sent += 1;
             }
             for _ in 0..3 {
-                let Got::Message(view) = rx.take() else { break };
-                assert_eq!(view.header()[0], got);
+                if rx.next() != Next::Message {
+                    break;
+                }
+                assert_eq!(rx.view().header()[0], got);
                 got += 1;
             }
         }
-        while let Got::Message(view) = rx.take() {
-            assert_eq!(view.header()[0], got);
+        while rx.next() == Next::Message {
+            assert_eq!(rx.view().header()[0], got);
             got += 1;
         }
         assert_eq!(sent, got);
@@ -476,9 +485,9 @@ mod tests {
         assert!(tx.offered().is_none());
         let mut asked = None;
         while asked.is_none() {
-            match rx.take() {
-                Got::Grow(bytes) => asked = Some(bytes),
-                Got::Message(_) => {}
+            match rx.next() {
+                Next::Grow(bytes) => asked = Some(bytes),
+                Next::Message => drop(rx.view()),
                 other => panic!("{other:?}"),
             }
         }
@@ -486,14 +495,14 @@ mod tests {
         rx.offer(4096, 32768);
         assert_eq!(tx.offered(), Some((4096, 32768)));
         tx.switch().unwrap();
-        assert!(matches!(rx.take(), Got::Switch));
+        assert_eq!(rx.next(), Next::Switch);
     }
 
     #[test]
     fn a_length_no_writer_writes_is_found_out() {
         let (tx, mut rx) = pair(RING_BYTES_MIN);
         tx.map.u64_at(LINE).store(1 | (1 << 20) << 32, Ordering::Release);
-        assert!(matches!(rx.take(), Got::Broken));
+        assert_eq!(rx.next(), Next::Broken);
     }
 
     #[test]
@@ -510,7 +519,8 @@ mod tests {
             });
             for n in 0..20_000usize {
                 loop {
-                    if let Got::Message(view) = rx.take() {
+                    if rx.next() == Next::Message {
+                        let view = rx.view();
                         assert_eq!((view.header()[0], view.to_vec()), (n as u64, message(n % 500)));
                         break;
                     }
