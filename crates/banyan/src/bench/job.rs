@@ -1,0 +1,150 @@
+//! What is measured: jobs of the microbenchmark, and the rows of the table that each one fills.
+
+/// What a user may ask for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Ping-pong at four sizes.
+    Latency,
+    /// Windows of large messages.
+    Bandwidth,
+    /// Windows of small messages.
+    Rate,
+    /// Allreduce of 8 bytes.
+    Allreduce,
+    /// Init and the first barrier.
+    Init,
+    /// From the launcher's start to its end.
+    Exit,
+    /// Proportional set size.
+    Memory,
+}
+
+impl Group {
+    /// All, in table order.
+    pub const ALL: &'static [Group] = &[
+        Group::Latency,
+        Group::Bandwidth,
+        Group::Rate,
+        Group::Allreduce,
+        Group::Init,
+        Group::Exit,
+        Group::Memory,
+    ];
+
+    /// The name on the command line.
+    pub fn key(self) -> &'static str {
+        match self {
+            Group::Latency => "latency",
+            Group::Bandwidth => "bandwidth",
+            Group::Rate => "rate",
+            Group::Allreduce => "allreduce",
+            Group::Init => "init",
+            Group::Exit => "exit",
+            Group::Memory => "memory",
+        }
+    }
+}
+
+/// Which way is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Times and sizes.
+    Lower,
+    /// Rates.
+    Higher,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What the microbenchmark (or the runner) calls it.
+    pub key: String,
+    /// What the table calls it, with its unit.
+    pub label: String,
+    /// Part of this group.
+    pub group: Group,
+    /// Which way is good.
+    pub better: Better,
+}
+
+/// One way to start the microbenchmark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its argument.
+    pub mode: &'static str,
+    /// Ranks.
+    pub ranks: usize,
+    /// What it measures, of what was asked for.
+    pub rows: Vec<Row>,
+}
+
+impl Job {
+    /// The jobs that measure `groups`.
+    pub fn plan(groups: &[Group]) -> Vec<Job> {
+        let mut jobs = vec![Job { mode: "p2p", ranks: 2, rows: p2p_rows() }];
+        jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
+        jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
+        jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
+        for job in &mut jobs {
+            job.rows.retain(|row| groups.contains(&row.group));
+        }
+        jobs.retain(|job| !job.rows.is_empty());
+        jobs
+    }
+
+    /// What the progress line says.
+    pub fn describe(&self) -> String {
+        format!("{} at {} ranks", self.mode, self.ranks)
+    }
+}
+
+/// The key of the runner's own measurement.
+pub const EXIT_KEY: &str = "exit_ms";
+
+fn row(key: &str, label: String, group: Group, better: Better) -> Row {
+    Row { key: key.to_string(), label, group, better }
+}
+
+fn p2p_rows() -> Vec<Row> {
+    let sizes = [("latency_8", "8 B"), ("latency_4096", "4 KiB"), ("latency_65536", "64 KiB"), ("latency_1048576", "1 MiB")];
+    let mut rows: Vec<Row> = sizes
+        .iter()
+        .map(|(key, size)| row(key, format!("latency {size}, us"), Group::Latency, Better::Lower))
+        .collect();
+    rows.push(row("bandwidth", "bandwidth 1 MiB, GB/s".into(), Group::Bandwidth, Better::Higher));
+    rows.push(row("rate", "message rate 8 B, M/s".into(), Group::Rate, Better::Higher));
+    rows
+}
+
+fn allreduce_rows(ranks: usize) -> Vec<Row> {
+    vec![row("allreduce", format!("allreduce 8 B, {ranks} ranks, us"), Group::Allreduce, Better::Lower)]
+}
+
+fn init_rows(ranks: usize) -> Vec<Row> {
+    vec![
+        row("init_ms", format!("init + barrier, {ranks} ranks, ms"), Group::Init, Better::Lower),
+        row(EXIT_KEY, format!("launch to exit, {ranks} ranks, ms"), Group::Exit, Better::Lower),
+    ]
+}
+
+fn memory_rows(ranks: usize) -> Vec<Row> {
+    vec![row("pss_kib", format!("memory, {ranks} ranks, KiB each"), Group::Memory, Better::Lower)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_holds_only_what_was_asked_for() {
+        assert_eq!(Job::plan(Group::ALL).iter().map(|job| job.rows.len()).sum::<usize>(), 6 + 3 + 6 + 2);
+        let jobs = Job::plan(&[Group::Rate, Group::Exit]);
+        assert_eq!(jobs.iter().map(Job::describe).collect::<Vec<_>>(), [
+            "p2p at 2 ranks",
+            "init at 2 ranks",
+            "init at 16 ranks",
+            "init at 64 ranks"
+        ]);
+        assert!(jobs.iter().all(|job| job.rows.len() == 1));
+    }
+}

@@ -1,0 +1,238 @@
+//! `banyan bench peers`: runs every library in turn, round after round, so that a noisy minute of the
+//! machine falls on all of them.
+use super::job::{EXIT_KEY, Job};
+use super::library::{self, Library, Name};
+use super::options::{HELP, Options};
+use super::report::{Column, Line, Report};
+use super::runner::{self, Finished};
+use super::sample::Sample;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A library that failed this often in a job, and never succeeded, is not tried again.
+const FAILURES_MAX: usize = 2;
+/// Sizes hardly vary, and a run at 64 ranks takes seconds.
+const MEMORY_RUNS_MAX: usize = 3;
+const LIMIT_TIME: Duration = Duration::from_millis(200);
+
+/// Runs the benchmark.
+pub fn main(args: &[String]) -> i32 {
+    if args.iter().any(|arg| arg == "--help") {
+        print!("{HELP}");
+        return 0;
+    }
+    let options = match Options::parse(args) {
+        Ok(options) => options,
+        Err(what) => return crate::usage_error(&what),
+    };
+    match measure(&options) {
+        Ok(report) => publish(&report, &options),
+        Err(what) => {
+            eprintln!("bench: {what}");
+            1
+        }
+    }
+}
+
+fn publish(report: &Report, options: &Options) -> i32 {
+    print!("{}", report.text());
+    let Some(path) = &options.json else { return 0 };
+    match std::fs::write(path, format!("{:#}\n", report.json())) {
+        Ok(()) => 0,
+        Err(e) => {
+            eprintln!("bench: {}: {e}", path.display());
+            1
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<Report, String> {
+    let jobs = Job::plan(&options.groups);
+    let bare = library::bare_program(options)?;
+    let contenders = prepare(options);
+    if contenders.iter().all(|contender| contender.library.is_err()) {
+        return Err("no library can be run".into());
+    }
+    let mut bench = Bench { options, bare, contenders, cells: Vec::new(), limit: Sample::default() };
+    bench.cells = jobs.iter().map(|job| vec![vec![Sample::default(); job.rows.len()]; bench.contenders.len()]).collect();
+    for round in 0..options.runs {
+        bench.limit.add(super::limit::line_one_way(LIMIT_TIME).ok().map(|time| time.as_secs_f64() * 1e6));
+        for (index, job) in jobs.iter().enumerate() {
+            if job.mode != "memory" || round < MEMORY_RUNS_MAX {
+                bench.round(round, index, job);
+            }
+        }
+    }
+    Ok(bench.report(&jobs))
+}
+
+struct Contender {
+    name: Name,
+    library: Result<Library, String>,
+}
+
+fn prepare(options: &Options) -> Vec<Contender> {
+    let prepared = |&name: &Name| {
+        eprintln!("bench: preparing {}", name.key());
+        let library = Library::prepare(name, options);
+        if let Err(why) = &library {
+            eprintln!("bench: {} cannot be run: {why}", name.key());
+        }
+        Contender { name, library }
+    };
+    options.libraries.iter().map(prepared).collect()
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    bare: PathBuf,
+    contenders: Vec<Contender>,
+    /// By job, contender, row.
+    cells: Vec<Vec<Vec<Sample>>>,
+    limit: Sample,
+}
+
+impl Bench<'_> {
+    /// One job, once on every library; each round begins with another one.
+    fn round(&mut self, round: usize, index: usize, job: &Job) {
+        let bare_kib = if job.mode == "memory" { bare_pss_kib(&self.bare, job.ranks) } else { Ok(0.0) };
+        for turn in 0..self.contenders.len() {
+            let at = (turn + round) % self.contenders.len();
+            let contender = &self.contenders[at];
+            let Ok(library) = &contender.library else { continue };
+            let only_p2p = contender.name == Name::BanyanNoCma;
+            let cells = &mut self.cells[index][at];
+            let hopeless = cells.iter().all(|cell| cell.runs() == 0 && cell.failed() >= FAILURES_MAX);
+            if (only_p2p && job.mode != "p2p") || hopeless {
+                continue;
+            }
+            let outcome = runner::run(command(library, job, self.options), self.options.timeout);
+            progress(round, self.options.runs, job, contender.name, &outcome);
+            for (row, cell) in job.rows.iter().zip(cells) {
+                cell.add(value(&row.key, &outcome, &bare_kib));
+            }
+        }
+    }
+
+    fn report(self, jobs: &[Job]) -> Report {
+        let mut lines = Vec::new();
+        for (job, cells) in jobs.iter().zip(&self.cells) {
+            for (at, row) in job.rows.iter().enumerate() {
+                let cells = cells.iter().map(|contender| contender[at].clone()).collect();
+                lines.push(Line { row: row.clone(), ranks: job.ranks, cells });
+            }
+        }
+        let column = |contender: &Contender| Column {
+            name: contender.name,
+            version: contender.library.as_ref().map(|library| library.version.clone()).map_err(Clone::clone),
+        };
+        Report {
+            columns: self.contenders.iter().map(column).collect(),
+            lines,
+            limit_us: self.limit,
+            rounds: self.options.runs,
+        }
+    }
+}
+
+fn command(library: &Library, job: &Job, options: &Options) -> Command {
+    let mut command = library.command(job.mode, job.ranks);
+    command.env("BENCH_LIMIT_S", (options.timeout.as_secs() + 30).to_string());
+    command
+}
+
+/// What a finished run says about a row: the value of rank 0, or the worst or the mean over all ranks.
+fn value(key: &str, outcome: &Result<Finished, String>, bare_kib: &Result<f64, String>) -> Option<f64> {
+    let finished = outcome.as_ref().ok()?;
+    if key == EXIT_KEY {
+        return Some(finished.elapsed.as_secs_f64() * 1e3);
+    }
+    let values = finished.values(key);
+    if values.is_empty() || values.iter().any(|value| *value < 0.0) {
+        return None;
+    }
+    if key == "pss_kib" {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        return Some(mean - bare_kib.as_ref().ok()?);
+    }
+    values.into_iter().max_by(f64::total_cmp)
+}
+
+fn progress(round: usize, rounds: usize, job: &Job, name: Name, outcome: &Result<Finished, String>) {
+    let end = match outcome {
+        Ok(finished) => format!("{:.2} s", finished.elapsed.as_secs_f64()),
+        Err(why) => format!("failed: {why}"),
+    };
+    eprintln!("bench: round {}/{rounds}, {}, {}: {end}", round + 1, job.describe(), name.key());
+}
+
+/// The mean proportional set size of `count` programs without MPI, all alive at once.
+fn bare_pss_kib(program: &Path, count: usize) -> Result<f64, String> {
+    let mut children = Vec::new();
+    let mut sum = 0.0;
+    for _ in 0..count {
+        children.push(BareProcess::start(program)?);
+    }
+    for child in &children {
+        sum += child.pss_kib()?;
+    }
+    Ok(sum / count as f64)
+}
+
+/// Ended and reaped on drop.
+struct BareProcess(Child);
+
+impl BareProcess {
+    fn start(program: &Path) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| format!("{}: {e}", program.display()))?;
+        let stdout = child.stdout.take().expect("piped above");
+        let this = BareProcess(child);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map_err(|e| e.to_string())?;
+        if line.trim() == "ready" { Ok(this) } else { Err("the bare program did not start".into()) }
+    }
+
+    fn pss_kib(&self) -> Result<f64, String> {
+        let path = format!("/proc/{}/smaps_rollup", self.0.id());
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.ok_or_else(|| format!("{path} has no Pss"))
+    }
+}
+
+impl Drop for BareProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(stdout: &str) -> Result<Finished, String> {
+        Ok(Finished { stdout: stdout.into(), elapsed: Duration::from_millis(1500) })
+    }
+
+    #[test]
+    fn a_row_takes_the_worst_rank_the_mean_size_or_the_wall_time() {
+        let outcome = finished("init_ms 3\ninit_ms 8\npss_kib 100\npss_kib 300\n");
+        assert_eq!(value("init_ms", &outcome, &Ok(0.0)), Some(8.0));
+        assert_eq!(value("pss_kib", &outcome, &Ok(50.0)), Some(150.0));
+        assert_eq!(value(EXIT_KEY, &outcome, &Ok(0.0)), Some(1500.0));
+    }
+
+    #[test]
+    fn a_run_without_its_line_gives_no_value() {
+        assert_eq!(value("rate", &finished("latency_8 1\n"), &Ok(0.0)), None);
+        assert_eq!(value("rate", &Err("it broke".into()), &Ok(0.0)), None);
+        assert_eq!(value("pss_kib", &finished("pss_kib -1\n"), &Ok(0.0)), None);
+        assert_eq!(value("pss_kib", &finished("pss_kib 5\n"), &Err("gone".into())), None);
+    }
+}

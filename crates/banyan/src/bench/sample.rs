@@ -1,0 +1,78 @@
+//! Repeated measurements of one thing: the median, and how far the runs lie apart.
+
+/// Measurements of one quantity, with the runs that gave none.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    values: Vec<f64>,
+    failed: usize,
+}
+
+impl Sample {
+    /// Adds a run; `None` is a run that failed.
+    pub fn add(&mut self, value: Option<f64>) {
+        match value {
+            Some(value) => self.values.push(value),
+            None => self.failed += 1,
+        }
+    }
+
+    /// Runs that gave a value.
+    pub fn runs(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Runs that gave none.
+    pub fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// The middle value; the mean of the two middle ones for an even number of runs.
+    pub fn median(&self) -> Option<f64> {
+        let values = self.sorted();
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(values[middle]),
+            _ => Some((values[middle - 1] + values[middle]) / 2.0),
+        }
+    }
+
+    /// Smallest and largest value.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        let values = self.sorted();
+        Some((*values.first()?, *values.last()?))
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut values = self.values.clone();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(values: &[f64]) -> Sample {
+        let mut sample = Sample::default();
+        values.iter().for_each(|&value| sample.add(Some(value)));
+        sample
+    }
+
+    #[test]
+    fn the_median_does_not_care_for_order_or_one_bad_run() {
+        assert_eq!(sample(&[3.0, 1.0, 900.0]).median(), Some(3.0));
+        assert_eq!(sample(&[4.0, 1.0, 2.0, 3.0]).median(), Some(2.5));
+        assert_eq!(sample(&[3.0, 1.0, 900.0]).spread(), Some((1.0, 900.0)));
+    }
+
+    #[test]
+    fn failed_runs_are_counted_and_not_mixed_in() {
+        let mut failing = sample(&[2.0]);
+        failing.add(None);
+        assert_eq!((failing.median(), failing.runs(), failing.failed()), (Some(2.0), 1, 1));
+        assert_eq!(Sample::default().median(), None);
+        assert_eq!(Sample::default().spread(), None);
+    }
+}
