@@ -12,8 +12,12 @@ pub mod cma;
 pub mod cpu;
 pub mod mem;
 pub mod node;
+pub mod poll;
 pub mod probe;
+pub mod process;
 pub mod ring;
 pub mod segment;
+pub mod signal;
+pub mod socket;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

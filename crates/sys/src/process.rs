@@ -1,0 +1,312 @@
+//! Processes: fork, wait, kill, the parent-death signal, child subreaping, and who descends from whom.
+//!
+//! Starting *programs* is in [`spawn`]. Policy (whom to kill, when) is the launcher's.
+pub mod spawn;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+
+/// A process id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid(pub i32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Pid {
+    /// This process.
+    pub fn own() -> Pid {
+        Pid(std::process::id() as i32)
+    }
+
+    /// The parent of this process.
+    pub fn parent() -> Pid {
+        // SAFETY: no arguments, cannot fail.
+        Pid(unsafe { libc::getppid() })
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this code.
+    Exit(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+/// A child's end, or the lack of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// This child ended and has been reaped.
+    Ended(Pid, Ended),
+    /// There are children, none has ended.
+    Running,
+    /// There are no children. For a subreaper: nothing descends from it.
+    NoChildren,
+}
+
+/// Runs `child` in a forked copy of this process, which exits with the code it returns.
+///
+/// Refused (`InvalidInput`) in a process with several threads: what the others had locked would stay locked
+/// in the copy. The child must give up the parent's descriptors ([`crate::socket::close_all_but`]).
+pub fn fork(child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    let threads = threads()?;
+    if threads != 1 {
+        let why = format!("fork without exec in a process with {threads} threads");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    // SAFETY: the process has one thread, so the child may run any code.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // A panic must not unwind into the parent's frames, which are copied below this one.
+            let code = panic::catch_unwind(AssertUnwindSafe(child)).unwrap_or(101);
+            exit_now(code)
+        }
+        pid => Ok(Pid(pid)),
+    }
+}
+
+/// Ends this process at once, running no destructors and flushing nothing.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+fn threads() -> io::Result<usize> {
+    Ok(fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Reaps one child that has ended, if there is one.
+pub fn wait_any() -> io::Result<Wait> {
+    wait(-1)
+}
+
+/// Reaps `pid`, a child, if it has ended.
+pub fn wait_for(pid: Pid) -> io::Result<Wait> {
+    wait(pid.0)
+}
+
+fn wait(which: i32) -> io::Result<Wait> {
+    let mut status = 0;
+    // SAFETY: `status` is writable.
+    let pid = unsafe { libc::waitpid(which, &mut status, libc::WNOHANG) };
+    if pid > 0 {
+        let ended = if libc::WIFSIGNALED(status) {
+            Ended::Signal(libc::WTERMSIG(status))
+        } else {
+            Ended::Exit(libc::WEXITSTATUS(status))
+        };
+        return Ok(Wait::Ended(Pid(pid), ended));
+    }
+    if pid == 0 {
+        return Ok(Wait::Running);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ECHILD) => Ok(Wait::NoChildren),
+        Some(libc::EINTR) => Ok(Wait::Running),
+        _ => Err(error),
+    }
+}
+
+/// Whom a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One process.
+    Process(Pid),
+    /// The process group that this process leads.
+    Group(Pid),
+}
+
+/// Sends `signal`; a target that is gone already is no error. Process ids that would mean "everybody" or
+/// "my own group" are refused.
+pub fn kill(target: Target, signal: i32) -> io::Result<()> {
+    let (pid, number) = match target {
+        Target::Process(pid) => (pid.0, pid.0),
+        Target::Group(pid) => (pid.0, -pid.0),
+    };
+    if pid <= 1 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no process to signal: {pid}")));
+    }
+    // SAFETY: plain numbers.
+    if unsafe { libc::kill(number, signal) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
+}
+
+/// Is there a process (or zombie) with this id?
+pub fn exists(pid: Pid) -> bool {
+    // SAFETY: signal 0 only asks.
+    pid.0 > 0
+        && (unsafe { libc::kill(pid.0, 0) } == 0
+            || io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Makes orphaned descendants children of this process (and not of init), or stops doing so.
+pub fn set_subreaper(on: Subreaper) -> io::Result<()> {
+    // SAFETY: plain numbers.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on as libc::c_ulong, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether a process adopts orphaned descendants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Subreaper {
+    /// It does not.
+    Off = 0,
+    /// It does.
+    On = 1,
+}
+
+/// Names this process (15 bytes are kept) where process lists show it.
+pub fn set_name(name: &str) {
+    let mut bytes = [0u8; 16];
+    let kept = name.len().min(15);
+    bytes[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    // SAFETY: 16 bytes with a terminating zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr(), 0, 0, 0) };
+}
+
+/// Puts this process into a process group of its own.
+pub fn lead_group() -> io::Result<()> {
+    // SAFETY: plain numbers.
+    if unsafe { libc::setpgid(0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The processes that descend from `root`, leaving out `spared` and what descends from them. A snapshot:
+/// a running process may fork meanwhile, so a killer repeats until nothing is left.
+pub fn descendants(root: Pid, spared: &[Pid]) -> io::Result<Vec<Pid>> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        if let Some(parent) = parent_of(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.0];
+    while let Some(parent) = open.pop() {
+        for pid in children.remove(&parent).unwrap_or_default() {
+            if !spared.contains(&Pid(pid)) {
+                found.push(Pid(pid));
+                open.push(pid);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The parent of a process, zombies left out (they are dead and need no killing).
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name is in parentheses and may hold anything: fields count from the last one.
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.next()?.parse().ok()
+}
+
+/// Fills a buffer with random bytes from the kernel.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        // SAFETY: `rest` is writable for its length.
+        let n = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        filled += n as usize;
+    }
+    Ok(())
+}
+
+/// How many descriptors this process may have open: the soft and the hard limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimit {
+    soft: libc::rlim_t,
+    hard: libc::rlim_t,
+}
+
+impl DescriptorLimit {
+    /// Raises the soft limit to the hard one and returns what was before.
+    pub fn raise() -> io::Result<DescriptorLimit> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is writable.
+        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let before = DescriptorLimit { soft: limit.rlim_cur, hard: limit.rlim_max };
+        DescriptorLimit { soft: before.hard, ..before }.set()?;
+        Ok(before)
+    }
+
+    /// Sets the limits of this process.
+    pub fn set(self) -> io::Result<()> {
+        let limit = libc::rlimit { rlim_cur: self.soft, rlim_max: self.hard };
+        // SAFETY: `limit` is readable.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fork_is_refused_where_other_threads_may_hold_locks() {
+        // The test runner's own thread is a second one.
+        let error = fork(|| 0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn signals_to_everybody_are_refused() {
+        for pid in [-1, 0, 1] {
+            assert!(kill(Target::Process(Pid(pid)), 0).is_err());
+            assert!(kill(Target::Group(Pid(pid)), 0).is_err());
+        }
+    }
+
+    #[test]
+    fn descendants_are_found_and_the_spared_left_out() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        let found = descendants(Pid::own(), &[]).unwrap();
+        let spared = descendants(Pid::own(), &[pid]).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&pid));
+        assert!(!spared.contains(&pid));
+    }
+
+    #[test]
+    fn random_bytes_differ() {
+        let (mut a, mut b) = ([0; 16], [0; 16]);
+        random(&mut a).unwrap();
+        random(&mut b).unwrap();
+        assert_ne!(a, b);
+    }
+}
