@@ -245,6 +245,9 @@ fn place_descriptors(descriptors: &mut [RawFd]) -> Result<(), i32> {
             return Err(errno());
         }
     }
+    // What this process itself inherited from others may lack the flag.
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_close_range, descriptors.len(), u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     Ok(())
 }
 
