@@ -10,7 +10,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod coll;
 pub mod ids;
 pub mod matching;
 pub mod pmi;
 pub mod stats;
+pub mod wireup;
