@@ -173,6 +173,11 @@ impl Context {
         self.node.stat(self.slot, index).store(value, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// A counter in this process's slot.
+    pub fn published_stat(&self, index: usize) -> u64 {
+        self.node.stat(self.slot, index).load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// The segment of a process, mapped on first use.
     pub(crate) fn peer(&mut self, at: &Address) -> io::Result<Rc<PeerSegment>> {
         if let Some(peer) = self.peers.get(&at.segment.pid) {

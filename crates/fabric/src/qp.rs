@@ -17,6 +17,13 @@ pub(crate) const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Qp(pub(crate) u32);
 
+impl Qp {
+    /// A small number, dense among the live queue pairs of the process.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Names registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrKey(pub u32);
@@ -239,16 +246,33 @@ impl Context {
     /// Sends a message: header and payload are copied, so that the buffer is free on return.
     #[inline]
     pub fn post_send(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+        self.post(qp, payload.len(), |ring| ring.send(header, payload))
+    }
+
+    /// As [`Context::post_send`], from ordinary memory.
+    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+        self.post(qp, payload.len(), |ring| ring.send_bytes(header, payload))
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        qp: Qp,
+        bytes: usize,
+        write: impl Fn(&mut RingTx) -> Result<(), Full>,
+    ) -> Result<(), PostError> {
         let entry = self.qps[qp.0 as usize].as_mut().expect("a live queue pair");
         if entry.state != QpState::ReadyToSend {
             return Err(PostError::State { qp: entry.num.0, state: entry.state });
         }
         let out = entry.outbound.as_mut().expect("a connected queue pair has a ring");
-        if payload.len() <= out.ring.payload_max() && out.ring.send(header, payload).is_ok() {
-            out.peer.notify(out.id as usize, || out.ring.is_polled());
-            return Ok(());
+        loop {
+            if bytes <= out.ring.payload_max() && write(&mut out.ring).is_ok() {
+                out.peer.notify(out.id as usize, || out.ring.is_polled());
+                return Ok(());
+            }
+            make_room(out, bytes)?;
         }
-        send_in_larger(out, header, payload)
     }
 
     /// Does the peer ask for rendezvous instead of eager messages?
@@ -334,28 +358,26 @@ enum Remote {
     Process(u32),
 }
 
-/// The message did not fit: moves to a larger ring if there is one on offer, or asks for one.
+/// A message did not fit: `Ok` when the queue pair has moved to a larger ring that was on offer. Otherwise
+/// asks for one if that would help.
 #[cold]
-fn send_in_larger(out: &mut Outbound, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+fn make_room(out: &mut Outbound, bytes: usize) -> Result<(), PostError> {
     let max = payload_max(RING_SIZES[RING_SIZES.len() - 1]);
-    if payload.len() > max {
-        return Err(PostError::TooLong { bytes: payload.len(), max });
+    if bytes > max {
+        return Err(PostError::TooLong { bytes, max });
     }
-    if let Some((offset, bytes)) = out.ring.offered() {
-        if RING_SIZES.contains(&bytes) && bytes > out.ring.bytes() {
-            let Ok(map) = out.peer.map(offset, bytes) else { return Err(PostError::Full) };
+    if let Some((offset, ring_bytes)) = out.ring.offered() {
+        if RING_SIZES.contains(&ring_bytes) && ring_bytes > out.ring.bytes() {
+            let map = out.peer.map(offset, ring_bytes).map_err(|_| PostError::Full)?;
             out.ring.switch().map_err(|Full| PostError::Full)?;
             out.peer.notify(out.id as usize, || out.ring.is_polled());
             out.ring = RingTx::new(map);
-            if payload.len() <= out.ring.payload_max() && out.ring.send(header, payload).is_ok() {
-                out.peer.notify(out.id as usize, || out.ring.is_polled());
-                return Ok(());
-            }
+            return Ok(());
         }
     }
     // A ring that is merely full grows once; the largest size is for messages that need it.
-    if payload.len() > out.ring.payload_max() || out.ring.bytes() < RING_SIZES[1] {
-        out.ring.ask_growth(payload.len());
+    if bytes > out.ring.payload_max() || out.ring.bytes() < RING_SIZES[1] {
+        out.ring.ask_growth(bytes);
         out.peer.notify(out.id as usize, || out.ring.is_polled());
     }
     Err(PostError::Full)

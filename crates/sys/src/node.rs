@@ -172,6 +172,16 @@ impl NodeSegment {
     }
 }
 
+/// Names this host where no agent does: the boot, and the process-id space (segments are found through
+/// process ids).
+pub fn host_id() -> [u64; 2] {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    let pids = std::fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned());
+    let pids: String = pids.unwrap_or_default().chars().filter(char::is_ascii_digit).collect();
+    [u64::from_str_radix(&digits, 16).unwrap_or(0), pids.parse().unwrap_or(0)]
+}
+
 fn store_words(map: &SharedMap, offset: usize, words: &[u64]) {
     for (i, word) in words.iter().enumerate() {
         map.u64_at(offset + i * 8).store(*word, Ordering::Relaxed);

@@ -124,6 +124,12 @@ impl RingTx {
         Ok(())
     }
 
+    /// Writes a message from ordinary memory, if there is room.
+    pub fn send_bytes(&mut self, header: [u64; 2], payload: &[u8]) -> Result<(), Full> {
+        // SAFETY: the slice is readable for the whole call, and `send` keeps no reference.
+        self.send(header, unsafe { UserBuf::new(payload.as_ptr(), payload.len()) })
+    }
+
     /// Asks for a ring that can hold messages of `payload_bytes`; only once per ring.
     pub fn ask_growth(&mut self, payload_bytes: usize) {
         if self.grow_asked || (self.written >= self.limit && !self.refresh(0)) {
