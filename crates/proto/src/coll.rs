@@ -1,0 +1,275 @@
+//! Collective operations as schedules: who sends which bytes to whom, and what is combined when.
+//!
+//! A builder takes the process's place, the sizes and an algorithm, and fills a [`Schedule`]: a list of
+//! [`Step`]s over three abstract buffers. Nothing here touches memory or messages; whoever runs a schedule
+//! does. Blocking, non-blocking and persistent operations run the same schedules.
+//!
+//! Rules that builders keep and runners rely on:
+//! - messages between two processes match in the order in which both sides list them;
+//! - a slice that is being sent is not written, one being received is not touched, until the next `Wait`;
+//! - `Input` is never written. It may be the same memory as the place in `Output` where its bytes end up
+//!   (an operation "in place"), so it is read before that place is written.
+//! - messages of no bytes are not sent, except by [`barrier`].
+//!
+//! All choices between algorithms are made in [`tuning`].
+use alloc::vec::Vec;
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod barrier;
+mod bcast;
+mod gather;
+mod reduce;
+mod reduce_scatter;
+mod scan;
+#[cfg(test)]
+mod simulation;
+pub mod tuning;
+
+pub use allgather::{allgather, allgatherv};
+pub use allreduce::allreduce;
+pub use alltoall::{alltoall, alltoallv};
+pub use barrier::barrier;
+pub use bcast::bcast;
+pub use gather::{gather, gatherv, scatter, scatterv};
+pub use reduce::reduce;
+pub use reduce_scatter::reduce_scatter;
+pub use scan::{exscan, scan};
+
+/// Where a process stands in the group that runs the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Rank in the group.
+    pub rank: u32,
+    /// Size of the group, at least 1.
+    pub size: u32,
+}
+
+impl Place {
+    /// The rank at a distance to the right, around the end.
+    fn right(self, distance: u32) -> u32 {
+        (self.rank + distance) % self.size
+    }
+
+    /// The rank at a distance to the left, around the end.
+    fn left(self, distance: u32) -> u32 {
+        (self.rank + self.size - distance % self.size) % self.size
+    }
+}
+
+/// The three buffers of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// What the process contributes. Read only.
+    Input,
+    /// Where the result goes.
+    Output,
+    /// Working memory of [`Schedule::scratch_bytes`].
+    Scratch,
+}
+
+/// Some bytes of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which buffer.
+    pub space: Space,
+    /// First byte.
+    pub at: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+impl Slice {
+    fn part(self, at: usize, len: usize) -> Slice {
+        debug_assert!(at + len <= self.len);
+        Slice { space: self.space, at: self.at + at, len }
+    }
+}
+
+fn input(at: usize, len: usize) -> Slice {
+    Slice { space: Space::Input, at, len }
+}
+
+fn output(at: usize, len: usize) -> Slice {
+    Slice { space: Space::Output, at, len }
+}
+
+fn scratch(at: usize, len: usize) -> Slice {
+    Slice { space: Space::Scratch, at, len }
+}
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Start to send.
+    Send {
+        /// Receiver.
+        to: u32,
+        /// What.
+        from: Slice,
+    },
+    /// Start to receive.
+    Recv {
+        /// Sender.
+        from: u32,
+        /// Where to.
+        into: Slice,
+    },
+    /// Copy; lengths are equal. The slices are disjoint or the same memory.
+    Copy {
+        /// Source.
+        from: Slice,
+        /// Target.
+        into: Slice,
+    },
+    /// `into = from op into`, element by element: `from` holds the left operands.
+    Reduce {
+        /// Left operands.
+        from: Slice,
+        /// Right operands, then the results.
+        into: Slice,
+    },
+    /// Go on only when everything started so far is complete.
+    Wait,
+}
+
+/// A list of steps. Meant to be reused: [`Schedule::clear`] keeps the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    steps: Vec<Step>,
+    scratch_bytes: usize,
+}
+
+impl Schedule {
+    /// No steps.
+    pub const fn new() -> Self {
+        Schedule { steps: Vec::new(), scratch_bytes: 0 }
+    }
+
+    /// Forgets the steps, keeps the memory.
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        self.scratch_bytes = 0;
+    }
+
+    /// What to do, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// How much working memory the steps use.
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes
+    }
+
+    fn send(&mut self, to: u32, from: Slice) {
+        if from.len > 0 {
+            self.signal(to, from);
+        }
+    }
+
+    fn recv(&mut self, from: u32, into: Slice) {
+        if into.len > 0 {
+            self.await_signal(from, into);
+        }
+    }
+
+    fn signal(&mut self, to: u32, from: Slice) {
+        self.touch(from);
+        self.steps.push(Step::Send { to, from });
+    }
+
+    fn await_signal(&mut self, from: u32, into: Slice) {
+        self.touch(into);
+        self.steps.push(Step::Recv { from, into });
+    }
+
+    fn copy(&mut self, from: Slice, into: Slice) {
+        debug_assert_eq!(from.len, into.len);
+        if from.len > 0 {
+            self.touch(from);
+            self.touch(into);
+            self.steps.push(Step::Copy { from, into });
+        }
+    }
+
+    fn reduce(&mut self, from: Slice, into: Slice) {
+        debug_assert_eq!(from.len, into.len);
+        if from.len > 0 {
+            self.touch(from);
+            self.touch(into);
+            self.steps.push(Step::Reduce { from, into });
+        }
+    }
+
+    fn wait(&mut self) {
+        self.steps.push(Step::Wait);
+    }
+
+    fn touch(&mut self, slice: Slice) {
+        if slice.space == Space::Scratch {
+            self.scratch_bytes = self.scratch_bytes.max(slice.at + slice.len);
+        }
+    }
+}
+
+/// The data of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// How many.
+    pub count: usize,
+    /// Bytes of each.
+    pub unit: usize,
+    /// May operands change places?
+    pub commutes: bool,
+}
+
+impl Elements {
+    /// Bytes of all.
+    pub fn bytes(self) -> usize {
+        self.count * self.unit
+    }
+}
+
+/// A process's block of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// First byte.
+    pub at: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+/// The blocks of all processes.
+#[derive(Clone, Copy, Debug)]
+pub enum Blocks<'a> {
+    /// One after the other, each of this many bytes.
+    Equal(usize),
+    /// Anywhere, by rank.
+    Listed(&'a [Block]),
+}
+
+impl Blocks<'_> {
+    fn of(self, rank: u32) -> Block {
+        match self {
+            Blocks::Equal(len) => Block { at: rank as usize * len, len },
+            Blocks::Listed(blocks) => blocks[rank as usize],
+        }
+    }
+
+    fn input(self, rank: u32) -> Slice {
+        let block = self.of(rank);
+        input(block.at, block.len)
+    }
+
+    fn output(self, rank: u32) -> Slice {
+        let block = self.of(rank);
+        output(block.at, block.len)
+    }
+}
+
+/// The largest power of two that is at most `size`.
+fn power_of_two_below(size: u32) -> u32 {
+    1 << size.ilog2()
+}

@@ -1,0 +1,85 @@
+//! Broadcast. The data is in `Output` on every process, the root included.
+use super::allgather::ring_of;
+use super::tuning::{self, Bcast};
+use super::{Place, Schedule, output};
+
+/// Gives the root's `bytes` to all.
+pub fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
+    match tuning::bcast(at.size, bytes) {
+        Bcast::Tree => tree(s, at, root, bytes),
+        Bcast::ScatterAllgather => scatter_allgather(s, at, root, bytes),
+    }
+}
+
+/// A binomial tree: a process hears from the one without its lowest bit, then tells those with a lower bit.
+fn tree(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
+    let me = relative(at, root);
+    let mut mask = lowest_bit(me, at.size);
+    if me != 0 {
+        s.recv(absolute(at, root, me - mask), output(0, bytes));
+        s.wait();
+    }
+    mask >>= 1;
+    while mask > 0 {
+        if me + mask < at.size {
+            s.send(absolute(at, root, me + mask), output(0, bytes));
+        }
+        mask >>= 1;
+    }
+    s.wait();
+}
+
+/// Scatters pieces down the tree (each process gets the pieces of its subtree), then gathers all pieces.
+fn scatter_allgather(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
+    let me = relative(at, root);
+    let piece = |index: u32| start_of(index.min(at.size), at.size, bytes);
+    let span = |from: u32, to: u32| output(piece(from), piece(to) - piece(from));
+    let mut mask = lowest_bit(me, at.size);
+    if me != 0 {
+        s.recv(absolute(at, root, me - mask), span(me, me + mask));
+        s.wait();
+    }
+    mask >>= 1;
+    while mask > 0 {
+        if me + mask < at.size {
+            s.send(absolute(at, root, me + mask), span(me + mask, me + 2 * mask));
+        }
+        mask >>= 1;
+    }
+    s.wait();
+    if at.size.is_power_of_two() {
+        let mut mask = 1;
+        while mask < at.size {
+            let (mine, theirs) = (me & !(mask - 1), (me ^ mask) & !(mask - 1));
+            let partner = absolute(at, root, me ^ mask);
+            s.recv(partner, span(theirs, theirs + mask));
+            s.send(partner, span(mine, mine + mask));
+            s.wait();
+            mask <<= 1;
+        }
+    } else {
+        ring_of(s, at, |rank| {
+            let index = (rank + at.size - root) % at.size;
+            span(index, index + 1)
+        });
+    }
+}
+
+/// First byte of piece `index` when `bytes` are cut into `size` pieces.
+fn start_of(index: u32, size: u32, bytes: usize) -> usize {
+    let (index, size) = (index as usize, size as usize);
+    index * (bytes / size) + index.min(bytes % size)
+}
+
+pub(super) fn relative(at: Place, root: u32) -> u32 {
+    (at.rank + at.size - root) % at.size
+}
+
+pub(super) fn absolute(at: Place, root: u32, relative: u32) -> u32 {
+    (relative + root) % at.size
+}
+
+/// The lowest set bit; for 0, the first power of two that is not below `size`.
+pub(super) fn lowest_bit(relative: u32, size: u32) -> u32 {
+    if relative == 0 { size.next_power_of_two() } else { 1 << relative.trailing_zeros() }
+}
