@@ -1,5 +1,7 @@
 //! The types of the endpoint's interface.
-use proto::ids::Rank;
+use proto::ids::{NodeId, Rank};
+
+pub use proto::matching::Pattern;
 
 /// What a message carries for matching, beside its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,17 +10,6 @@ pub struct Envelope {
     pub context: u32,
     /// The program's tag (any value; wildcards exist only in a [`Pattern`]).
     pub tag: i32,
-}
-
-/// What a receive or a probe accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
-    /// Must be equal.
-    pub context: u32,
-    /// `None` accepts any sender.
-    pub source: Option<Rank>,
-    /// `None` accepts any tag.
-    pub tag: Option<i32>,
 }
 
 /// When a send counts as complete.
@@ -65,4 +56,40 @@ pub struct Probed {
     pub tag: i32,
     /// Length of the message.
     pub bytes: usize,
+}
+
+/// Why a message did not get through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetError {
+    /// No such rank.
+    #[error("rank {rank} of a job of {size}")]
+    NoSuchRank {
+        /// The rank.
+        rank: Rank,
+        /// Ranks there are.
+        size: u32,
+    },
+    /// No connection to a peer.
+    #[error("no connection to rank {rank} on node {node}: {why}")]
+    Unreachable {
+        /// The peer.
+        rank: Rank,
+        /// Its node.
+        node: NodeId,
+        /// What is known.
+        why: String,
+    },
+    /// The peer broke the connection's protocol.
+    #[error("rank {rank} on node {node} sent what no peer sends: {what}")]
+    Broken {
+        /// The peer.
+        rank: Rank,
+        /// Its node.
+        node: NodeId,
+        /// What it was.
+        what: &'static str,
+    },
+    /// The id is not, or no longer, that of a message in progress.
+    #[error("no such message in progress")]
+    StaleRequest,
 }

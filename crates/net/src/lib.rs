@@ -9,4 +9,19 @@ pub use proto::ids::{NodeId, Rank};
 pub use sys::{UserBuf, UserBufMut};
 
 mod api;
+mod connect;
+mod connection;
+mod endpoint;
+mod job;
+mod pmi;
+mod progress;
+mod request;
+mod start;
+mod wire;
+
 pub use api::*;
+pub use endpoint::Endpoint;
+pub use pmi::PmiError;
+pub use progress::Backoff;
+pub use proto::stats::Stat;
+pub use start::{Config, StartError};

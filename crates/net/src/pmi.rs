@@ -1,0 +1,462 @@
+//! The client's side of PMI-1: how a process learns its rank, publishes its card and reads others'.
+//!
+//! One stream to the launcher's agent, answered in order. The grammar is `proto::pmi`; here are the
+//! descriptor, the waiting, and errors that name the rank and what it was doing.
+//!
+//! Every wait for an answer is a switch to the agent and back, and at the start of a job all ranks of a node want
+//! one. So a fence is split in two ([`Client::fence_begin`], [`Client::fence_end`]), and under Banyan's own
+//! agent (which says so by `BANYAN_NODE`) questions whose answers are not needed at once are not waited for
+//! either. Foreign servers may rely on PMI's lock-step, so they get one question at a time.
+//!
+//! A closed stream is an error here and the end of the job; [`Client::is_closed`] watches for it.
+mod env;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use env::Contact;
+use proto::ids::Rank;
+use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use stream::{Stream, StreamError};
+
+/// The longest value that every known server takes (mpirun_rsh's limit, less its terminating zero), so that a
+/// shorter one need not ask for limits first.
+const VALUE_BYTES_SAFE: usize = 127;
+/// Likewise for keys.
+const KEY_BYTES_SAFE: usize = 63;
+
+/// A process's connection to its launcher.
+#[derive(Debug)]
+pub struct Client {
+    stream: Stream,
+    rank: Rank,
+    size: u32,
+    kvs_name: String,
+    maxes: Option<Maxes>,
+    pace: Pace,
+    /// Questions whose answers have not been read, oldest first.
+    owed: VecDeque<Verb>,
+    phase: Phase,
+}
+
+/// What the launcher says about the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobAnswers {
+    /// Which rank lives where, if the launcher tells.
+    pub mapping: Option<String>,
+    /// Which program of a job of several this process runs.
+    pub appnum: i32,
+    /// How many processes the job may grow to, if the launcher knows.
+    pub universe_size: Option<u32>,
+}
+
+/// May a question follow another before that is answered?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    LockStep,
+    Ahead,
+}
+
+/// Does the launcher still expect a finalize?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Finalized,
+}
+
+/// Why PMI is of no use to this process. Every variant is the end of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PmiError {
+    /// A variable that the launcher should set is missing or makes no sense.
+    #[error("{name}={value:?} in the environment: {why}")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What it holds (empty if it is not set).
+        value: String,
+        /// What it should be.
+        why: String,
+    },
+    /// The launcher, or this node's agent, is gone.
+    #[error("rank {rank}: the launcher closed the PMI connection during {during}")]
+    Closed {
+        /// This process.
+        rank: Rank,
+        /// What was asked.
+        during: &'static str,
+    },
+    /// The stream failed.
+    #[error("rank {rank}: PMI {during}: {source}")]
+    Io {
+        /// This process.
+        rank: Rank,
+        /// What was asked.
+        during: &'static str,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The answer is no PMI-1.
+    #[error("rank {rank}: PMI {during}: {why}")]
+    BadAnswer {
+        /// This process.
+        rank: Rank,
+        /// What was asked.
+        during: &'static str,
+        /// What is wrong with the answer.
+        why: String,
+    },
+    /// The server said no.
+    #[error("rank {rank}: PMI {during} refused (rc {rc}): {message}")]
+    Refused {
+        /// This process.
+        rank: Rank,
+        /// What was asked.
+        during: &'static str,
+        /// The server's code.
+        rc: i32,
+        /// The server's word.
+        message: String,
+    },
+    /// Longer than the server takes.
+    #[error("rank {rank}: PMI {what} of {bytes} bytes, the launcher takes at most {max}")]
+    TooLong {
+        /// This process.
+        rank: Rank,
+        /// Key or value.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The server's limit.
+        max: usize,
+    },
+    /// The launcher's placement of ranks cannot be used.
+    #[error("rank {rank}: the launcher's placement of ranks: {why}")]
+    Placement {
+        /// This process.
+        rank: Rank,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Client {
+    /// Connects as the environment says and introduces itself; `None` if no launcher left a trace there.
+    pub fn from_env() -> Result<Option<Self>, PmiError> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, PmiError> {
+        let pace = if get("BANYAN_NODE").is_some() { Pace::Ahead } else { Pace::LockStep };
+        match env::contact(get)? {
+            None => Ok(None),
+            Some(Contact::Descriptor { fd, rank, size }) => {
+                Self::start(open(fd, rank)?, rank, size, pace).map(Some)
+            }
+            Some(Contact::Address { stream, rank }) => {
+                let mut stream = open(stream.into(), rank)?;
+                let size = introduce(&mut stream, rank)?;
+                Self::start(stream, rank, size, pace).map(Some)
+            }
+        }
+    }
+
+    /// Init and the name of the key-value space.
+    fn start(stream: Stream, rank: Rank, size: u32, pace: Pace) -> Result<Self, PmiError> {
+        let mut client = Client {
+            stream,
+            rank,
+            size,
+            kvs_name: String::new(),
+            maxes: None,
+            pace,
+            owed: VecDeque::new(),
+            phase: Phase::Open,
+        };
+        client.tell(&Request::Init { version: 1, subversion: 1 })?;
+        client.kvs_name = client.ask(&Request::GetMyKvsname, |reply| match reply {
+            Reply::KvsName(name) => Some(text(name)),
+            _ => None,
+        })?;
+        Ok(client)
+    }
+
+    /// This process's number.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many processes the job has.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The name of the job's key-value space, unique to the job.
+    pub fn kvs_name(&self) -> &str {
+        &self.kvs_name
+    }
+
+    /// What the launcher says about the job.
+    pub fn job(&mut self) -> Result<JobAnswers, PmiError> {
+        let mapping = Request::Get { kvsname: self.kvs_name.as_bytes(), key: KEY_MAPPING.as_bytes() };
+        let [mapping, appnum, universe] = [mapping, Request::GetAppnum, Request::GetUniverseSize].map(|r| emit(&r));
+        self.settle()?;
+        if self.pace == Pace::Ahead {
+            self.send(Verb::Get, &[&mapping[..], &appnum, &universe].concat())?;
+        }
+        let next = |client: &mut Self, verb, bytes: &[u8]| match client.pace {
+            Pace::Ahead => Ok(()),
+            Pace::LockStep => client.send(verb, bytes),
+        };
+        next(self, Verb::Get, &mapping)?;
+        let mapping = self.answer(Verb::Get, pick_value)?;
+        next(self, Verb::GetAppnum, &appnum)?;
+        let appnum = self.answer(Verb::GetAppnum, |reply| match reply {
+            Reply::Appnum(appnum) => Some(appnum),
+            _ => None,
+        })?;
+        next(self, Verb::GetUniverseSize, &universe)?;
+        let universe_size = self.answer(Verb::GetUniverseSize, |reply| match reply {
+            Reply::UniverseSize(size) => Some(size),
+            _ => None,
+        })?;
+        Ok(JobAnswers { mapping, appnum, universe_size })
+    }
+
+    /// Publishes a key; others can read it after the next fence. The value is one line of text.
+    pub fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        self.check_lengths(key, value)?;
+        let kvs_name = std::mem::take(&mut self.kvs_name);
+        let (key, value) = (key.as_bytes(), value.as_bytes());
+        let told = self.tell(&Request::Put { kvsname: kvs_name.as_bytes(), key, value });
+        self.kvs_name = kvs_name;
+        told
+    }
+
+    /// Reads a key; `None` if nobody published it. Ends a fence that was begun.
+    pub fn get(&mut self, key: &str) -> Result<Option<String>, PmiError> {
+        self.settle()?;
+        let get = Request::Get { kvsname: self.kvs_name.as_bytes(), key: key.as_bytes() };
+        let bytes = emit(&get);
+        self.send(Verb::Get, &bytes)?;
+        self.answer(Verb::Get, pick_value)
+    }
+
+    /// Enters a fence and does not wait for the others. Whatever asks next waits for its end.
+    pub fn fence_begin(&mut self) -> Result<(), PmiError> {
+        if self.pace == Pace::LockStep {
+            self.settle()?;
+        }
+        self.send(Verb::Barrier, &emit(&Request::Barrier))?;
+        self.owed.push_back(Verb::Barrier);
+        Ok(())
+    }
+
+    /// Waits until all processes have entered the fence that was begun, if one was.
+    pub fn fence_end(&mut self) -> Result<(), PmiError> {
+        self.settle()
+    }
+
+    /// Waits for the end of the fence for at most this long (in whole milliseconds); has it ended?
+    pub fn fence_poll(&mut self, timeout: Duration) -> Result<bool, PmiError> {
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        while let Some(&verb) = self.owed.front() {
+            match self.stream.receive_within(timeout_ms).map_err(|error| self.failed(verb, error))? {
+                Some(line) => self.take_owed(&line)?,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the launcher to end the job. There is no answer, and if the launcher is gone the job ends anyway: the
+    /// caller exits.
+    pub fn abort(&mut self, exit_code: i32) {
+        let _ = self.stream.send(&emit(&Request::Abort { exit_code, message: b"" }));
+    }
+
+    /// Says goodbye. A second call does nothing.
+    pub fn finalize(&mut self) -> Result<(), PmiError> {
+        if self.phase == Phase::Finalized {
+            return Ok(());
+        }
+        self.phase = Phase::Finalized;
+        self.ask(&Request::Finalize, |reply| matches!(reply, Reply::Finalized).then_some(()))
+    }
+
+    /// Has the launcher's end been closed? Does not wait.
+    pub fn is_closed(&mut self) -> bool {
+        self.stream.is_closed()
+    }
+
+    /// The launcher's limits; asked once.
+    fn maxes(&mut self) -> Result<Maxes, PmiError> {
+        if let Some(maxes) = self.maxes {
+            return Ok(maxes);
+        }
+        let maxes = self.ask(&Request::GetMaxes, |reply| match reply {
+            Reply::Maxes(maxes) => Some(maxes),
+            _ => None,
+        })?;
+        self.maxes = Some(maxes);
+        Ok(maxes)
+    }
+
+    fn check_lengths(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        if key.len() <= KEY_BYTES_SAFE && value.len() <= VALUE_BYTES_SAFE {
+            return Ok(());
+        }
+        let maxes = self.maxes()?;
+        for (what, bytes, max) in [("key", key.len(), maxes.key), ("value", value.len(), maxes.value)] {
+            // The limits count a terminating zero.
+            if bytes >= max as usize {
+                let max = (max as usize).saturating_sub(1);
+                return Err(PmiError::TooLong { rank: self.rank, what, bytes, max });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what only has to succeed. Its answer is read now, or before the next that is waited for.
+    fn tell(&mut self, request: &Request<'_>) -> Result<(), PmiError> {
+        let verb = request.verb();
+        self.send(verb, &emit(request))?;
+        self.owed.push_back(verb);
+        match self.pace {
+            Pace::LockStep => self.settle(),
+            Pace::Ahead => Ok(()),
+        }
+    }
+
+    /// Asks and takes what `pick` picks of the answer.
+    fn ask<T>(
+        &mut self,
+        request: &Request<'_>,
+        pick: impl FnOnce(Reply<'_>) -> Option<T>,
+    ) -> Result<T, PmiError> {
+        let verb = request.verb();
+        if self.pace == Pace::LockStep {
+            self.settle()?;
+        }
+        self.send(verb, &emit(request))?;
+        self.settle()?;
+        self.answer(verb, pick)
+    }
+
+    /// Reads the answers that are owed.
+    fn settle(&mut self) -> Result<(), PmiError> {
+        while let Some(&verb) = self.owed.front() {
+            let line = self.stream.receive().map_err(|error| self.failed(verb, error))?;
+            self.take_owed(&line)?;
+        }
+        Ok(())
+    }
+
+    fn take_owed(&mut self, line: &[u8]) -> Result<(), PmiError> {
+        let Some(verb) = self.owed.pop_front() else { return Ok(()) };
+        self.read_answer(verb, line, |reply| match reply {
+            Reply::Init { version, .. } => (version == 1).then_some(()),
+            _ => Some(()),
+        })
+    }
+
+    fn answer<T>(&mut self, verb: Verb, pick: impl FnOnce(Reply<'_>) -> Option<T>) -> Result<T, PmiError> {
+        let line = self.stream.receive().map_err(|error| self.failed(verb, error))?;
+        self.read_answer(verb, &line, pick)
+    }
+
+    /// What `pick` makes of the answer; a refusal that it does not want is an error.
+    fn read_answer<T>(
+        &self,
+        verb: Verb,
+        line: &[u8],
+        pick: impl FnOnce(Reply<'_>) -> Option<T>,
+    ) -> Result<T, PmiError> {
+        let (rank, during) = (self.rank, verb.request_name());
+        let bad = |why| PmiError::BadAnswer { rank, during, why };
+        let reply = Reply::parse(line).map_err(|error| bad(error.to_string()))?;
+        if reply.verb() != verb {
+            return Err(bad(format!("unexpected answer '{}'", text(line))));
+        }
+        let refused = match reply {
+            Reply::Refused { rc, message, .. } if verb != Verb::Get => Some((rc, text(message))),
+            _ => None,
+        };
+        match refused {
+            Some((rc, message)) => Err(PmiError::Refused { rank, during, rc, message }),
+            None => pick(reply).ok_or_else(|| bad(format!("unexpected answer '{}'", text(line)))),
+        }
+    }
+
+    fn send(&mut self, verb: Verb, bytes: &[u8]) -> Result<(), PmiError> {
+        self.stream.send(bytes).map_err(|error| self.failed(verb, error))
+    }
+
+    fn failed(&self, verb: Verb, error: StreamError) -> PmiError {
+        stream_error(self.rank, verb.request_name(), error)
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn open(fd: OwnedFd, rank: Rank) -> Result<Stream, PmiError> {
+    Stream::new(fd).map_err(|source| PmiError::Io { rank, during: "connect", source })
+}
+
+/// The preface of TCP mode: says who it is, and is told the size of the job.
+fn introduce(stream: &mut Stream, rank: Rank) -> Result<u32, PmiError> {
+    let during = "initack";
+    let failed = |error| stream_error(rank, during, error);
+    let bad = |why: String| PmiError::BadAnswer { rank, during, why };
+    stream.send(format!("cmd=initack pmiid={rank}\n").as_bytes()).map_err(failed)?;
+    let first = text(&stream.receive().map_err(failed)?);
+    if first.trim_end() != "cmd=initack rc=0" {
+        return Err(bad(format!("unexpected answer '{first}'")));
+    }
+    let mut size = None;
+    // Size, rank and debug, one line each.
+    for _ in 0..3 {
+        let line = text(&stream.receive().map_err(failed)?);
+        let Some((name, value)) = line.strip_prefix("cmd=set ").and_then(|set| set.split_once('=')) else {
+            return Err(bad(format!("unexpected answer '{line}'")));
+        };
+        if name == "size" {
+            size = value.trim_end().parse().ok().filter(|&size: &u32| rank.0 < size);
+        }
+    }
+    size.ok_or_else(|| bad("no size of the job larger than the rank".into()))
+}
+
+fn stream_error(rank: Rank, during: &'static str, error: StreamError) -> PmiError {
+    match error {
+        StreamError::Closed => PmiError::Closed { rank, during },
+        StreamError::Io(source) => PmiError::Io { rank, during, source },
+    }
+}
+
+/// Servers differ in code and text for a key that is not there; they refuse a get for nothing else.
+fn pick_value(reply: Reply<'_>) -> Option<Option<String>> {
+    match reply {
+        Reply::Got(value) => Some(Some(text(value))),
+        Reply::Refused { .. } => Some(None),
+        _ => None,
+    }
+}
+
+fn emit(request: &Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request.emit(&mut bytes);
+    bytes
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,53 @@
+//! What the launcher left in the environment, and the descriptor behind it.
+use super::PmiError;
+use proto::ids::Rank;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+
+/// How the launcher can be reached.
+#[derive(Debug)]
+pub(super) enum Contact {
+    /// An inherited stream (`PMI_FD`), with rank and size beside it.
+    Descriptor { fd: OwnedFd, rank: Rank, size: u32 },
+    /// An address (`PMI_PORT`), connected; the size comes over the wire.
+    Address { stream: TcpStream, rank: Rank },
+}
+
+/// Reads the variables and opens what they name. An inherited stream is preferred to an address.
+pub(super) fn contact(get: impl Fn(&str) -> Option<String>) -> Result<Option<Contact>, PmiError> {
+    if get("PMI_FD").is_some() {
+        return descriptor(&get).map(Some);
+    }
+    get("PMI_PORT").map(|port| address(&get, port)).transpose()
+}
+
+fn descriptor(get: &impl Fn(&str) -> Option<String>) -> Result<Contact, PmiError> {
+    let number: i32 = number(get, "PMI_FD")?;
+    let rank: u32 = self::number(get, "PMI_RANK")?;
+    let size: u32 = self::number(get, "PMI_SIZE")?;
+    if rank >= size {
+        return Err(wrong(get, "PMI_RANK", format!("ranks of this job are below PMI_SIZE={size}")));
+    }
+    let fd = sys::inherit::inherited(number).map_err(|error| {
+        wrong(get, "PMI_FD", format!("cannot use the descriptor that the launcher should have left ({error})"))
+    })?;
+    Ok(Contact::Descriptor { fd, rank: Rank(rank), size })
+}
+
+fn address(get: &impl Fn(&str) -> Option<String>, port: String) -> Result<Contact, PmiError> {
+    let rank = Rank(number(get, "PMI_ID")?);
+    let stream = TcpStream::connect(&port)
+        .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+        .map_err(|error| wrong(get, "PMI_PORT", format!("cannot connect to the launcher ({error})")))?;
+    Ok(Contact::Address { stream, rank })
+}
+
+fn number<T: FromStr>(get: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<T, PmiError> {
+    let parsed = get(name).and_then(|value| value.trim().parse().ok());
+    parsed.ok_or_else(|| wrong(get, name, "the launcher should have set it to a number".into()))
+}
+
+fn wrong(get: &impl Fn(&str) -> Option<String>, name: &'static str, why: String) -> PmiError {
+    PmiError::Environment { name, value: get(name).unwrap_or_default(), why }
+}

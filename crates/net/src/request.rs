@@ -1,0 +1,169 @@
+//! Messages in progress: a slab whose ids carry a generation.
+use crate::api::{NetError, Outcome, ReqId};
+use fabric::MrKey;
+use proto::ids::Rank;
+use proto::matching::PostedKey;
+use sys::{UserBuf, UserBufMut};
+
+/// Where a message is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// A send that waits in its connection's queue.
+    SendQueued,
+    /// A send that waits for the receiver: for its match (synchronous), or until it has read the buffer.
+    SendOffered {
+        /// Lent to the receiver.
+        buf: UserBuf,
+        /// Registration of the buffer.
+        key: Option<MrKey>,
+        /// Tag, for the outcome.
+        to: Rank,
+    },
+    /// A receive without a message.
+    ReceivePosted {
+        buf: UserBufMut,
+        /// Cancels it.
+        key: PostedKey,
+    },
+    /// A receive whose bytes come in fragments.
+    ReceiveStreaming {
+        buf: UserBufMut,
+        /// Bytes still to come, beyond the end of the buffer too.
+        missing: u64,
+        outcome: Outcome,
+    },
+    /// Ended.
+    Done(Result<Outcome, NetError>),
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    forgotten: bool,
+    state: Option<State>,
+}
+
+/// All messages in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    #[inline]
+    pub fn insert(&mut self, state: State) -> ReqId {
+        match self.free.pop() {
+            Some(index) => {
+                let slot = &mut self.slots[index as usize];
+                slot.state = Some(state);
+                ReqId { index, generation: slot.generation }
+            }
+            None => {
+                let index = self.slots.len() as u32;
+                self.slots.push(Slot { generation: 0, forgotten: false, state: Some(state) });
+                ReqId { index, generation: 0 }
+            }
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, id: ReqId) -> Option<&State> {
+        let slot = self.slots.get(id.index as usize)?;
+        if slot.generation == id.generation { slot.state.as_ref() } else { None }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: ReqId) -> Option<&mut State> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation == id.generation { slot.state.as_mut() } else { None }
+    }
+
+    /// The live request in a slot that a peer named: peers send the index only.
+    pub fn by_index(&self, index: u32) -> Option<ReqId> {
+        let slot = self.slots.get(index as usize)?;
+        slot.state.as_ref().map(|_| ReqId { index, generation: slot.generation })
+    }
+
+    /// Sets a new state and returns the old one. A forgotten message that is done goes away.
+    #[inline]
+    pub fn replace(&mut self, id: ReqId, state: State) -> Option<State> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation != id.generation || slot.state.is_none() {
+            return None;
+        }
+        let done = matches!(state, State::Done(_));
+        let old = slot.state.replace(state);
+        if done && slot.forgotten {
+            self.remove(id);
+        }
+        old
+    }
+
+    #[inline]
+    pub fn remove(&mut self, id: ReqId) -> Option<State> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let state = slot.state.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.forgotten = false;
+        self.free.push(id.index);
+        Some(state)
+    }
+
+    /// Lets a message end by itself.
+    pub fn forget(&mut self, id: ReqId) {
+        if matches!(self.get(id), Some(State::Done(_))) {
+            self.remove(id);
+        } else if let Some(slot) = self.slots.get_mut(id.index as usize) {
+            slot.forgotten |= slot.generation == id.generation;
+        }
+    }
+
+    /// Messages that have not ended, receives excluded.
+    pub fn sends_open(&self) -> usize {
+        let is_open = |s: &&Slot| matches!(s.state, Some(State::SendQueued | State::SendOffered { .. }));
+        self.slots.iter().filter(is_open).count()
+    }
+
+    /// Every live request whose state `f` accepts.
+    pub fn ids_where(&self, f: impl Fn(&State) -> bool) -> Vec<ReqId> {
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(|(_, slot)| slot.state.as_ref().is_some_and(&f))
+            .map(|(index, slot)| ReqId { index: index as u32, generation: slot.generation })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done() -> State {
+        State::Done(Err(NetError::StaleRequest))
+    }
+
+    #[test]
+    fn a_stale_id_finds_nothing() {
+        let mut requests = Requests::default();
+        let first = requests.insert(State::SendQueued);
+        assert!(requests.remove(first).is_some());
+        let second = requests.insert(State::SendQueued);
+        assert_eq!(first.index, second.index);
+        assert!(requests.get(first).is_none() && requests.remove(first).is_none());
+        assert!(requests.get(second).is_some());
+    }
+
+    #[test]
+    fn a_forgotten_message_goes_away_when_it_ends() {
+        let mut requests = Requests::default();
+        let id = requests.insert(State::SendQueued);
+        requests.forget(id);
+        assert_eq!(requests.sends_open(), 1);
+        requests.replace(id, done());
+        assert!(requests.get(id).is_none());
+    }
+}

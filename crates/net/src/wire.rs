@@ -1,0 +1,148 @@
+//! What two endpoints say to each other on a queue pair: sixteen bytes of header, and a payload.
+use crate::api::Envelope;
+
+/// Kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A whole message.
+    Eager = 1,
+    /// A whole message whose sender waits for the match: answered by `Fin`.
+    EagerSync = 2,
+    /// A message that lies in the sender's memory: the payload is an [`Offer`].
+    Offer = 3,
+    /// The sender's message has been matched and read.
+    Fin = 4,
+    /// The receiver cannot read the sender's memory and asks for fragments.
+    Clear = 5,
+    /// A fragment.
+    Fragment = 6,
+}
+
+impl Kind {
+    #[inline]
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Eager,
+            2 => Kind::EagerSync,
+            3 => Kind::Offer,
+            4 => Kind::Fin,
+            5 => Kind::Clear,
+            6 => Kind::Fragment,
+            _ => return None,
+        })
+    }
+}
+
+/// The header: kind (8 bits), a request of the addressee or the sender (24 + 32 bits are enough for an
+/// index), and either context and tag or an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// `request` is the sender's, named in the answer (0 for plain eager messages).
+    Message { kind: Kind, envelope: Envelope, request: u32 },
+    /// `request` is the addressee's.
+    Fin { request: u32 },
+    /// `request` is the addressee's send; `into` the receive that takes the fragments.
+    Clear { request: u32, into: u32 },
+    /// `request` is the addressee's receive.
+    Fragment { request: u32, offset: u64 },
+}
+
+/// Requests in flight per process; an index must fit its field.
+pub(crate) const REQUEST_MAX: u32 = (1 << 24) - 1;
+
+impl Header {
+    /// As it stands in the slot.
+    #[inline]
+    pub fn encode(self) -> [u64; 2] {
+        let first = |kind: Kind, request: u32, rest: u32| {
+            kind as u64 | u64::from(request) << 8 | u64::from(rest) << 32
+        };
+        match self {
+            Header::Message { kind, envelope, request } => {
+                [first(kind, request, envelope.context), u64::from(envelope.tag as u32)]
+            }
+            Header::Fin { request } => [first(Kind::Fin, request, 0), 0],
+            Header::Clear { request, into } => [first(Kind::Clear, request, into), 0],
+            Header::Fragment { request, offset } => [first(Kind::Fragment, request, 0), offset],
+        }
+    }
+
+    /// What stands in the slot; `None` for what no endpoint writes.
+    #[inline]
+    pub fn decode(words: [u64; 2]) -> Option<Header> {
+        let request = (words[0] >> 8) as u32 & REQUEST_MAX;
+        let rest = (words[0] >> 32) as u32;
+        Some(match Kind::from_byte(words[0] as u8)? {
+            kind @ (Kind::Eager | Kind::EagerSync | Kind::Offer) => {
+                let envelope = Envelope { context: rest, tag: words[1] as u32 as i32 };
+                Header::Message { kind, envelope, request }
+            }
+            Kind::Fin => Header::Fin { request },
+            Kind::Clear => Header::Clear { request, into: rest },
+            Kind::Fragment => Header::Fragment { request, offset: words[1] },
+        })
+    }
+}
+
+/// Bytes of an encoded offer.
+pub(crate) const OFFER_BYTES: usize = 24;
+
+/// A message that lies in the sender's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub addr: u64,
+    pub bytes: u64,
+    /// Key of the registration; `None` when the sender had none left, so that only fragments work.
+    pub key: Option<u32>,
+    /// The sender's request.
+    pub request: u32,
+}
+
+impl Offer {
+    /// As payload; the request travels in the header.
+    pub fn encode(&self) -> [u8; OFFER_BYTES] {
+        let mut out = [0; OFFER_BYTES];
+        out[0..8].copy_from_slice(&self.addr.to_le_bytes());
+        out[8..16].copy_from_slice(&self.bytes.to_le_bytes());
+        out[16..24].copy_from_slice(&self.key.map_or(0, |key| 1 << 32 | u64::from(key)).to_le_bytes());
+        out
+    }
+
+    /// From a payload.
+    pub fn decode(payload: [u8; OFFER_BYTES], request: u32) -> Offer {
+        let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
+        let key = (word(2) >> 32 != 0).then_some(word(2) as u32);
+        Offer { addr: word(0), bytes: word(1), key, request }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_wire() {
+        let envelope = Envelope { context: u32::MAX, tag: -5 };
+        for header in [
+            Header::Message { kind: Kind::Eager, envelope, request: 0 },
+            Header::Message { kind: Kind::EagerSync, envelope, request: REQUEST_MAX },
+            Header::Message { kind: Kind::Offer, envelope, request: 7 },
+            Header::Fin { request: 1 },
+            Header::Clear { request: 1, into: u32::MAX },
+            Header::Fragment { request: 3, offset: u64::MAX },
+        ] {
+            assert_eq!(Header::decode(header.encode()), Some(header));
+        }
+        assert_eq!(Header::decode([0, 0]), None);
+        assert_eq!(Header::decode([99, 0]), None);
+    }
+
+    #[test]
+    fn offers_survive_the_wire() {
+        for key in [None, Some(0), Some(u32::MAX)] {
+            let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9 };
+            assert_eq!(Offer::decode(offer.encode(), 9), offer);
+        }
+    }
+}
