@@ -9,7 +9,7 @@ pub use placement::Placement;
 
 use crate::pmi::{Client, PmiError};
 use proto::ids::{NodeId, Rank};
-use proto::pmi::Mapping;
+use proto::pmi::{KEY_MAPPING, Mapping};
 
 /// The job, as seen by one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,29 +24,23 @@ pub struct JobFacts {
     pub local_size: u32,
     /// Who lives where.
     pub placement: Placement,
-    /// Which program of a job of several this process runs.
-    pub appnum: Option<i32>,
-    /// How many processes the job may grow to, if the launcher knows.
-    pub universe_size: Option<i32>,
 }
 
 impl JobFacts {
     /// Asks the launcher. If it does not tell the placement, all processes exchange their host names, which
     /// takes a fence. Without a launcher the process is rank 0 of 1.
     pub fn discover(client: Option<&mut Client>) -> Result<Self, PmiError> {
-        let Some(client) = client else { return Ok(Self::new(Rank(0), Placement::one_node(1))) };
-        let answers = client.job()?;
-        let mut facts = Self::new(client.rank(), place(client, answers.mapping)?);
-        facts.appnum = Some(answers.appnum);
-        facts.universe_size = answers.universe_size.and_then(|size| i32::try_from(size).ok());
-        Ok(facts)
+        match client {
+            Some(client) => Ok(Self::new(client.rank(), placement(client)?)),
+            None => Ok(Self::new(Rank(0), Placement::one_node(1))),
+        }
     }
 
     fn new(rank: Rank, placement: Placement) -> Self {
         let (node, size) = (placement.node_of(rank), placement.size());
         let local_rank = placement.count_before(node, rank);
         let local_size = placement.count_before(node, Rank(size));
-        Self { rank, size, local_rank, local_size, placement, appnum: None, universe_size: None }
+        Self { rank, size, local_rank, local_size, placement }
     }
 
     /// Where a rank lives.
@@ -55,9 +49,9 @@ impl JobFacts {
     }
 }
 
-fn place(client: &mut Client, mapping: Option<String>) -> Result<Placement, PmiError> {
+fn placement(client: &mut Client) -> Result<Placement, PmiError> {
     let (rank, size) = (client.rank(), client.size());
-    match mapping {
+    match client.get(KEY_MAPPING)? {
         Some(text) => {
             let mapping = Mapping::parse(&text).map_err(|error| error.to_string());
             let placement = mapping.and_then(|mapping| {

@@ -17,7 +17,7 @@ mod tests;
 
 use env::Contact;
 use proto::ids::Rank;
-use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
+use proto::pmi::{Maxes, Reply, Request, Verb};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,17 +42,6 @@ pub struct Client {
     /// Questions whose answers have not been read, oldest first.
     owed: VecDeque<Verb>,
     phase: Phase,
-}
-
-/// What the launcher says about the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobAnswers {
-    /// Which rank lives where, if the launcher tells.
-    pub mapping: Option<String>,
-    /// Which program of a job of several this process runs.
-    pub appnum: i32,
-    /// How many processes the job may grow to, if the launcher knows.
-    pub universe_size: Option<u32>,
 }
 
 /// May a question follow another before that is answered?
@@ -200,31 +189,20 @@ impl Client {
         &self.kvs_name
     }
 
-    /// What the launcher says about the job.
-    pub fn job(&mut self) -> Result<JobAnswers, PmiError> {
-        let mapping = Request::Get { kvsname: self.kvs_name.as_bytes(), key: KEY_MAPPING.as_bytes() };
-        let [mapping, appnum, universe] = [mapping, Request::GetAppnum, Request::GetUniverseSize].map(|r| emit(&r));
-        self.settle()?;
-        if self.pace == Pace::Ahead {
-            self.send(Verb::Get, &[&mapping[..], &appnum, &universe].concat())?;
-        }
-        let next = |client: &mut Self, verb, bytes: &[u8]| match client.pace {
-            Pace::Ahead => Ok(()),
-            Pace::LockStep => client.send(verb, bytes),
-        };
-        next(self, Verb::Get, &mapping)?;
-        let mapping = self.answer(Verb::Get, pick_value)?;
-        next(self, Verb::GetAppnum, &appnum)?;
-        let appnum = self.answer(Verb::GetAppnum, |reply| match reply {
+    /// Which program of a job of several this process runs.
+    pub fn appnum(&mut self) -> Result<i32, PmiError> {
+        self.ask(&Request::GetAppnum, |reply| match reply {
             Reply::Appnum(appnum) => Some(appnum),
             _ => None,
-        })?;
-        next(self, Verb::GetUniverseSize, &universe)?;
-        let universe_size = self.answer(Verb::GetUniverseSize, |reply| match reply {
+        })
+    }
+
+    /// How many processes the job may grow to, if the launcher knows.
+    pub fn universe_size(&mut self) -> Result<Option<u32>, PmiError> {
+        self.ask(&Request::GetUniverseSize, |reply| match reply {
             Reply::UniverseSize(size) => Some(size),
             _ => None,
-        })?;
-        Ok(JobAnswers { mapping, appnum, universe_size })
+        })
     }
 
     /// Publishes a key; others can read it after the next fence. The value is one line of text.
@@ -243,7 +221,12 @@ impl Client {
         let get = Request::Get { kvsname: self.kvs_name.as_bytes(), key: key.as_bytes() };
         let bytes = emit(&get);
         self.send(Verb::Get, &bytes)?;
-        self.answer(Verb::Get, pick_value)
+        // Servers differ in code and text for a key that is not there; they refuse a get for nothing else.
+        self.answer(Verb::Get, |reply| match reply {
+            Reply::Got(value) => Some(Some(text(value))),
+            Reply::Refused { .. } => Some(None),
+            _ => None,
+        })
     }
 
     /// Enters a fence and does not wait for the others. Whatever asks next waits for its end.
@@ -439,15 +422,6 @@ fn stream_error(rank: Rank, during: &'static str, error: StreamError) -> PmiErro
     match error {
         StreamError::Closed => PmiError::Closed { rank, during },
         StreamError::Io(source) => PmiError::Io { rank, during, source },
-    }
-}
-
-/// Servers differ in code and text for a key that is not there; they refuse a get for nothing else.
-fn pick_value(reply: Reply<'_>) -> Option<Option<String>> {
-    match reply {
-        Reply::Got(value) => Some(Some(text(value))),
-        Reply::Refused { .. } => Some(None),
-        _ => None,
     }
 }
 

@@ -473,11 +473,6 @@ impl Wireup {
 
 impl From<&Message> for Remote {
     fn from(message: &Message) -> Self {
-        Self {
-            epoch: message.epoch,
-            params: message.params,
-            card: message.card,
-            stamp_ns: message.stamp_ns,
-        }
+        Self { epoch: message.epoch, params: message.params, card: message.card, stamp_ns: message.stamp_ns }
     }
 }

@@ -10,6 +10,7 @@
 pub mod limit;
 pub mod cma;
 pub mod cpu;
+pub mod inherit;
 pub mod mem;
 pub mod node;
 pub mod poll;

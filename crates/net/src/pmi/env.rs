@@ -30,7 +30,11 @@ fn descriptor(get: &impl Fn(&str) -> Option<String>) -> Result<Contact, PmiError
         return Err(wrong(get, "PMI_RANK", format!("ranks of this job are below PMI_SIZE={size}")));
     }
     let fd = sys::inherit::inherited(number).map_err(|error| {
-        wrong(get, "PMI_FD", format!("cannot use the descriptor that the launcher should have left ({error})"))
+        wrong(
+            get,
+            "PMI_FD",
+            format!("cannot use the descriptor that the launcher should have left ({error})"),
+        )
     })?;
     Ok(Contact::Descriptor { fd, rank: Rank(rank), size })
 }

@@ -10,10 +10,8 @@ use std::thread::{self, JoinHandle};
 /// What the server expects, and what it answers. An empty answer closes the connection.
 type Script = &'static [(&'static str, &'static str)];
 
-const INIT: (&str, &str) = (
-    "cmd=init pmi_version=1 pmi_subversion=1",
-    "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
-);
+const INIT: (&str, &str) =
+    ("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1");
 const NAME: (&str, &str) = ("cmd=get_my_kvsname", "cmd=my_kvsname rc=0 kvsname=job_7");
 
 fn serve(stream: impl std::io::Read + Write, script: &[(&str, &str)]) {
@@ -60,8 +58,7 @@ const MAPPING: (&str, &str) = (
 );
 const APPNUM: (&str, &str) = ("cmd=get_appnum", "cmd=appnum rc=0 appnum=2");
 const UNIVERSE: (&str, &str) = ("cmd=get_universe_size", "cmd=universe_size rc=0 size=-1");
-const PUT: (&str, &str) =
-    ("cmd=put kvsname=job_7 key=card-3 value=a=b c", "cmd=put_result rc=0 msg=success");
+const PUT: (&str, &str) = ("cmd=put kvsname=job_7 key=card-3 value=a=b c", "cmd=put_result rc=0 msg=success");
 const BARRIER: (&str, &str) = ("cmd=barrier_in", "cmd=barrier_out rc=0");
 const FINALIZE: (&str, &str) = ("cmd=finalize", "cmd=finalize_ack rc=0");
 
@@ -72,12 +69,15 @@ fn a_whole_life_in_lock_step_and_ahead() {
             INIT,
             NAME,
             MAPPING,
-            APPNUM,
-            UNIVERSE,
             PUT,
             BARRIER,
             ("cmd=get kvsname=job_7 key=card-4", "cmd=get_result rc=0 msg=success value=x"),
-            ("cmd=get kvsname=job_7 key=card-9", "cmd=get_result rc=-1 msg=key_card-9_not_found value=unknown"),
+            (
+                "cmd=get kvsname=job_7 key=card-9",
+                "cmd=get_result rc=-1 msg=key_card-9_not_found value=unknown",
+            ),
+            APPNUM,
+            UNIVERSE,
             BARRIER,
             FINALIZE,
         ]);
@@ -85,11 +85,11 @@ fn a_whole_life_in_lock_step_and_ahead() {
         assert_eq!((pmi.rank(), pmi.size(), pmi.kvs_name()), (Rank(3), 8, "job_7"));
         let facts = JobFacts::discover(Some(&mut pmi)).unwrap();
         assert_eq!((facts.local_rank, facts.local_size, facts.node_of(Rank(7)).0), (3, 4, 1));
-        assert_eq!((facts.appnum, facts.universe_size), (Some(2), None));
         pmi.put("card-3", "a=b c").unwrap();
         pmi.fence_begin().unwrap();
         assert_eq!(pmi.get("card-4").unwrap().as_deref(), Some("x"));
         assert_eq!(pmi.get("card-9").unwrap(), None);
+        assert_eq!((pmi.appnum().unwrap(), pmi.universe_size().unwrap()), (2, None));
         pmi.fence_begin().unwrap();
         while !pmi.fence_poll(Duration::from_millis(1)).unwrap() {}
         pmi.fence_end().unwrap();
@@ -105,7 +105,7 @@ fn under_our_own_agent_questions_do_not_wait_for_each_other() {
     let (client, there) = UnixStream::pair().unwrap();
     let server = thread::spawn(move || {
         let mut there = BufReader::new(there);
-        for batch in [&[INIT, NAME][..], &[MAPPING, APPNUM, UNIVERSE], &[PUT, BARRIER, FINALIZE]] {
+        for batch in [&[INIT, NAME][..], &[PUT, BARRIER, FINALIZE]] {
             for (expected, _) in batch {
                 let mut line = String::new();
                 there.read_line(&mut line).unwrap();
@@ -117,7 +117,6 @@ fn under_our_own_agent_questions_do_not_wait_for_each_other() {
         }
     });
     let mut pmi = connect_with(&client, Some("1:2:3")).unwrap();
-    pmi.job().unwrap();
     pmi.put("card-3", "a=b c").unwrap();
     pmi.fence_begin().unwrap();
     assert!(!pmi.fence_poll(Duration::ZERO).unwrap());
@@ -158,12 +157,12 @@ fn a_launcher_without_placement_makes_ranks_exchange_host_names() {
             let answer = match line.trim_end() {
                 l if l == INIT.0 => INIT.1.into(),
                 l if l == NAME.0 => NAME.1.into(),
-                l if l == APPNUM.0 => APPNUM.1.into(),
-                l if l == UNIVERSE.0 => UNIVERSE.1.into(),
                 l if l == BARRIER.0 => BARRIER.1.into(),
                 l if l.starts_with("cmd=put ") => PUT.1.to_string(),
                 l => match l.rsplit_once("key=host-") {
-                    Some((_, rank)) => format!("{}{}", "cmd=get_result rc=0 value=", names[rank.parse::<usize>().unwrap()]),
+                    Some((_, rank)) => {
+                        format!("{}{}", "cmd=get_result rc=0 value=", names[rank.parse::<usize>().unwrap()])
+                    }
                     None => "cmd=get_result rc=1 msg=key_not_found".into(),
                 },
             };
@@ -183,11 +182,14 @@ fn a_launcher_without_placement_makes_ranks_exchange_host_names() {
 
 #[test]
 fn a_placement_that_cannot_be_read_is_quoted() {
-    let answer = "cmd=get_result rc=0 msg=success value=(flat,(0,1,1))";
-    let (client, server) = server(&[INIT, NAME, (MAPPING.0, answer), APPNUM, UNIVERSE]);
+    const ANSWER: &str = "cmd=get_result rc=0 msg=success value=(flat,(0,1,1))";
+    let (client, server) = server(&[INIT, NAME, (MAPPING.0, ANSWER)]);
     let mut pmi = connect(&client).unwrap();
     let error = JobFacts::discover(Some(&mut pmi)).unwrap_err().to_string();
-    assert!(error.starts_with("rank 3: the launcher's placement of ranks: '(flat,(0,1,1))' is not"), "{error}");
+    assert!(
+        error.starts_with("rank 3: the launcher's placement of ranks: '(flat,(0,1,1))' is not"),
+        "{error}"
+    );
     server.join().unwrap();
 }
 

@@ -47,6 +47,11 @@ impl Mapping {
             .ok_or_else(|| MappingError(text.chars().take(64).collect()))
     }
 
+    /// The blocks in order.
+    pub fn as_blocks(&self) -> &[MappingBlock] {
+        &self.blocks
+    }
+
     /// The node of each rank of a job of `size` ranks.
     pub fn nodes(&self, size: u32) -> Vec<NodeId> {
         let block_nodes = |block: &MappingBlock| {

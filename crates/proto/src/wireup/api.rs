@@ -1,7 +1,7 @@
 //! The words that a [`Wireup`] and its driver exchange.
-use super::{Card, Datagram, Epoch, InputName, Params, ParseError, StateName};
 #[cfg(doc)]
 use super::Wireup;
+use super::{Card, Datagram, Epoch, InputName, Params, ParseError, StateName};
 use crate::ids::Rank;
 use alloc::string::String;
 

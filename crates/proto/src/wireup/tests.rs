@@ -168,10 +168,7 @@ fn an_illegal_input_is_refused_with_both_names_and_changes_nothing() {
     let mut a = requesting(0, 0).0;
     let before = std::format!("{a:?}");
     let error = a.connected(Rank(1), 1).unwrap_err();
-    assert_eq!(
-        std::format!("{error}"),
-        "connection to rank 1: Connected makes no sense while Requesting"
-    );
+    assert_eq!(std::format!("{error}"), "connection to rank 1: Connected makes no sense while Requesting");
     assert!(a.qp_ready(Rank(1), params(0), 1).is_err());
     assert!(a.qp_failed(Rank(1), "").is_err());
     assert_eq!(std::format!("{a:?}"), before);
