@@ -275,6 +275,15 @@ impl Context {
         }
     }
 
+    /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
+    pub fn expect_stream(&mut self, qp: Qp, bytes: usize) {
+        let out = self.qps[qp.0 as usize].as_mut().and_then(|entry| entry.outbound.as_mut());
+        if let Some(out) = out.filter(|out| bytes > out.ring.bytes()) {
+            out.ring.ask_growth(bytes.min(payload_max(RING_SIZES[RING_SIZES.len() - 1])));
+            out.peer.notify(out.id as usize, || out.ring.is_polled());
+        }
+    }
+
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub fn is_peer_frugal(&self, qp: Qp) -> bool {

@@ -8,8 +8,8 @@ use proto::ids::Rank;
 use std::collections::VecDeque;
 use sys::UserBuf;
 
-/// Bytes of a fragment: several fit into the largest ring.
-pub(crate) const FRAGMENT_BYTES: usize = 32 << 10;
+/// Bytes of a fragment. Small enough that both sides copy at the same time, large enough to hide the slot.
+const FRAGMENT_BYTES: usize = 8 << 10;
 
 /// A peer.
 #[derive(Debug)]

@@ -64,6 +64,8 @@ pub struct Endpoint {
     pub(crate) waiting: Vec<u32>,
     unexpected_bytes: usize,
     frugal: bool,
+    /// Will the caller wait in the library for the send that it is beginning?
+    attended: bool,
     /// Messages that matched probes took out.
     probed: Vec<(u64, matching::Envelope, Unexpected)>,
     probed_next: u64,
@@ -83,6 +85,7 @@ impl Endpoint {
             waiting: Vec::new(),
             unexpected_bytes: 0,
             frugal: false,
+            attended: false,
             probed: Vec::new(),
             probed_next: 0,
         }
@@ -127,6 +130,24 @@ impl Endpoint {
             return self.send_slowly(index, envelope, buf, mode);
         }
         self.send_first(to, envelope, buf, mode)
+    }
+
+    /// Sends a message and waits until the buffer is free.
+    #[inline]
+    pub fn send(
+        &mut self,
+        to: Rank,
+        envelope: Envelope,
+        buf: UserBuf,
+        mode: SendMode,
+    ) -> Result<(), NetError> {
+        self.attended = true;
+        let begun = self.isend(to, envelope, buf, mode);
+        self.attended = false;
+        match begun? {
+            None => Ok(()),
+            Some(id) => self.wait(id).map(|_| ()),
+        }
     }
 
     /// The connection to a rank, if it is up and nothing waits in front.
@@ -202,8 +223,8 @@ impl Endpoint {
         let to = self.connections[index as usize].rank;
         let id = self.requests.insert(State::SendOffered { buf, key, to });
         assert!(id.index <= REQUEST_MAX, "more than {REQUEST_MAX} messages in progress");
-        let offer =
-            Offer { addr: buf.addr(), bytes: buf.len() as u64, key: key.map(|k| k.0), request: id.index };
+        let (addr, bytes, key) = (buf.addr(), buf.len() as u64, key.map(|key| key.0));
+        let offer = Offer { addr, bytes, key, attended: self.attended, request: id.index };
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         self.enqueue(index, Pending::owned(header, &offer.encode()));
         id
