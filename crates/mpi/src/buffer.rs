@@ -37,6 +37,18 @@ impl SendBuf {
         self.at
     }
 
+    /// The address at a distance.
+    #[inline]
+    pub(crate) fn shifted(self, offset: isize) -> Self {
+        SendBuf { at: self.at.wrapping_offset(offset) }
+    }
+
+    /// The same memory as a target: only for a place that the caller of the operation may write.
+    #[inline]
+    pub(crate) fn as_recv(self) -> RecvBuf {
+        RecvBuf { at: self.at.cast_mut() }
+    }
+
     /// `bytes` from `offset`. Crate-private: callers stay inside the count and datatype of the operation.
     #[inline]
     pub(crate) fn range(self, offset: isize, bytes: usize) -> UserBuf {
@@ -83,10 +95,118 @@ impl RecvBuf {
         SendBuf { at: self.at }
     }
 
+    /// The address at a distance.
+    #[inline]
+    pub(crate) fn shifted(self, offset: isize) -> Self {
+        RecvBuf { at: self.at.wrapping_offset(offset) }
+    }
+
     /// `bytes` from `offset`. Crate-private: callers stay inside the count and datatype of the operation.
     #[inline]
     pub(crate) fn range(self, offset: isize, bytes: usize) -> UserBufMut {
         // SAFETY: the constructor promised every byte of the operation's count and datatype.
         unsafe { UserBufMut::new(self.at.wrapping_offset(offset), bytes) }
+    }
+}
+
+/// Bytes per unit of a [`Scratch`]: alignment for every element type, and for vector instructions of a
+/// program's reduction function.
+const LINE: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([u8; LINE]);
+
+/// Memory of our own that operations work in.
+///
+/// An operation under way refers to it by address, so whoever owns a `Scratch` keeps it, and does not grow it,
+/// until the operation has completed. Moving the `Scratch` itself is fine: the bytes are on the heap.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    lines: Vec<Line>,
+}
+
+impl Scratch {
+    /// At least `bytes`.
+    pub(crate) fn with(bytes: usize) -> Self {
+        let mut scratch = Scratch::default();
+        scratch.reserve(bytes);
+        scratch
+    }
+
+    /// Makes it at least `bytes` long; contents are kept, addresses are not.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        let lines = bytes.div_ceil(LINE);
+        if lines > self.lines.len() {
+            self.lines.resize(lines, Line([0; LINE]));
+        }
+    }
+
+    /// Length in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.len() * LINE
+    }
+
+    /// As a target.
+    pub(crate) fn as_recv(&mut self) -> RecvBuf {
+        RecvBuf { at: self.lines.as_mut_ptr().cast() }
+    }
+
+    /// As a source.
+    pub(crate) fn as_send(&self) -> SendBuf {
+        SendBuf { at: self.lines.as_ptr().cast() }
+    }
+
+    /// The first `bytes`.
+    pub(crate) fn part(&mut self, bytes: usize) -> UserBufMut {
+        assert!(bytes <= self.bytes());
+        self.as_recv().range(0, bytes)
+    }
+
+    /// The number at word `index`.
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        let (line, at) = (index * 8 / LINE, index * 8 % LINE);
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.lines[line].0[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// Sets the number at word `index`.
+    pub(crate) fn set_word(&mut self, index: usize, value: u64) {
+        let (line, at) = (index * 8 / LINE, index * 8 % LINE);
+        self.lines[line].0[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+}
+
+/// Types whose bytes may be read and written as they are (padding aside).
+pub(crate) trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($ty:ty),*) => { $(impl Plain for $ty {})* };
+}
+plain!(i8, i16, i32, i64, i128, u8, u16, u32, u64, f32, f64);
+impl<T: Plain> Plain for [T; 2] {}
+impl<A: Plain, B: Plain> Plain for Pair<A, B> {}
+
+/// A value and its index, laid out as C does.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Pair<A, B> {
+    pub(crate) value: A,
+    pub(crate) index: B,
+}
+
+/// target[i] = f(source[i], target[i]), for as many whole elements as the target has.
+///
+/// Addresses need no alignment: a program may hand us any.
+#[inline]
+pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(T, T) -> T) {
+    let count = target.len() / size_of::<T>();
+    assert!(source.len() >= count * size_of::<T>());
+    let (from, to) = (source.addr() as *const T, target.addr() as *mut T);
+    for i in 0..count {
+        // SAFETY: element i is inside both buffers, whose constructors promised that they may be read and
+        // written; `Plain` types have no invalid values; unaligned access is asked for.
+        unsafe { to.add(i).write_unaligned(f(from.add(i).read_unaligned(), to.add(i).read_unaligned())) };
     }
 }

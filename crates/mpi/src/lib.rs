@@ -7,7 +7,6 @@
 //!
 //! It moves no bytes (`net` does) and knows no C (`capi` does).
 #![deny(unsafe_code)]
-#![allow(unused_variables)]
 
 pub mod buffer;
 pub mod core;

@@ -1,7 +1,7 @@
 //! Attributes: values that a program hangs on an object, and the keys that name them. The callbacks that
 //! copy and delete values are data here; whoever speaks the program's language calls them.
 use super::*;
-use crate::error::Result;
+use crate::error::{ErrorClass, Result, fail};
 
 /// What can carry attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,33 +25,98 @@ pub struct Keyval {
     pub extra: usize,
 }
 
+/// A key, and how many values and programs still need it.
+#[derive(Debug)]
+pub(super) struct KeyvalEntry {
+    keyval: Keyval,
+    references: usize,
+    freed: bool,
+}
+
+/// Keys and values in the order they were set.
+pub(super) type Attributes = Vec<(KeyvalId, usize)>;
+
 impl Mpi {
     /// A new key.
     pub fn keyval_create(&mut self, keyval: Keyval) -> KeyvalId {
-        unimplemented!()
+        KeyvalId(self.keyvals.insert(KeyvalEntry { keyval, references: 1, freed: false }))
     }
+
     /// The key's callbacks; valid also after it was freed, while an object carries it.
     pub fn keyval(&self, id: KeyvalId) -> Result<Keyval> {
-        unimplemented!()
+        match self.keyvals.get(id.0) {
+            Some(entry) => Ok(entry.keyval),
+            None => fail(ErrorClass::Keyval, format!("there is no attribute key {}", id.0)),
+        }
     }
+
     /// The program gives the key up.
     pub fn keyval_free(&mut self, id: KeyvalId) -> Result<()> {
-        unimplemented!()
+        match self.keyvals.get_mut(id.0) {
+            Some(entry) if !entry.freed => entry.freed = true,
+            _ => return fail(ErrorClass::Keyval, format!("there is no attribute key {}", id.0)),
+        }
+        self.release_keyval(id);
+        Ok(())
     }
-    /// Sets a value; gives the former one (whose delete callback the caller has run *before*, see `attr_get`).
+
+    /// Sets a value; gives the former one (whose delete callback the caller runs *before*, see `attr_get`).
     pub fn attr_set(&mut self, object: Object, key: KeyvalId, value: usize) -> Result<Option<usize>> {
-        unimplemented!()
+        self.keyval(key)?;
+        let attributes = self.attributes_mut(object)?;
+        if let Some((_, old)) = attributes.iter_mut().find(|(k, _)| *k == key) {
+            return Ok(Some(std::mem::replace(old, value)));
+        }
+        attributes.push((key, value));
+        if let Some(entry) = self.keyvals.get_mut(key.0) {
+            entry.references += 1;
+        }
+        Ok(None)
     }
+
     /// Reads a value.
     pub fn attr_get(&self, object: Object, key: KeyvalId) -> Result<Option<usize>> {
-        unimplemented!()
+        self.keyval(key)?;
+        Ok(self.attributes(object)?.iter().find(|(k, _)| *k == key).map(|(_, value)| *value))
     }
+
     /// Removes a value.
     pub fn attr_delete(&mut self, object: Object, key: KeyvalId) -> Result<Option<usize>> {
-        unimplemented!()
+        self.keyval(key)?;
+        let attributes = self.attributes_mut(object)?;
+        let Some(at) = attributes.iter().position(|(k, _)| *k == key) else { return Ok(None) };
+        let (_, value) = attributes.remove(at);
+        self.release_keyval(key);
+        Ok(Some(value))
     }
+
     /// All keys and values of an object, in the order they were set.
     pub fn attrs(&self, object: Object) -> Result<Vec<(KeyvalId, usize)>> {
-        unimplemented!()
+        Ok(self.attributes(object)?.to_vec())
+    }
+
+    fn attributes(&self, object: Object) -> Result<&[(KeyvalId, usize)]> {
+        Ok(match object {
+            Object::Comm(comm) => &self.comm(comm)?.attributes,
+            Object::Type(ty) => &self.type_entry(ty)?.attributes,
+            Object::Win(win) => self.win_attributes.get(&win).map_or(&[], |list| list.as_slice()),
+        })
+    }
+
+    fn attributes_mut(&mut self, object: Object) -> Result<&mut Attributes> {
+        Ok(match object {
+            Object::Comm(comm) => &mut self.comm_mut(comm)?.attributes,
+            Object::Type(ty) => &mut self.type_entry_mut(ty)?.attributes,
+            Object::Win(win) => self.win_attributes.entry(win).or_default(),
+        })
+    }
+
+    pub(super) fn release_keyval(&mut self, id: KeyvalId) {
+        if let Some(entry) = self.keyvals.get_mut(id.0) {
+            entry.references -= 1;
+            if entry.references == 0 {
+                self.keyvals.remove(id.0);
+            }
+        }
     }
 }

@@ -1,6 +1,16 @@
-//! Communicators.
+//! Communicators: who is in them, and how new ones agree on a context.
+//!
+//! A context is a number that separates the messages of communicators. A new one is the maximum, over the
+//! members of the parent, of the next number each has never used; so members agree, and a number is never used
+//! twice in one process. Disjoint communicators made by one call share it: their members never meet in it.
+use super::attr::Attributes;
+use super::info::Pairs;
+use super::members::Members;
 use super::*;
-use crate::error::Result;
+use crate::error::{ErrorClass, Result, fail};
+use net::Rank;
+use proto::coll::Place;
+use std::rc::Rc;
 
 /// How two communicators or groups relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,73 +25,299 @@ pub enum Comparison {
     Unequal,
 }
 
+/// What messages need to know of a communicator. Operations under way share it, so that it outlives a free.
+#[derive(Debug)]
+pub(super) struct Roster {
+    pub(super) members: Members,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Two contexts: twice this number for messages, one more for collectives.
+    number: u32,
+}
+
+impl Roster {
+    pub(super) fn new(members: Members, me: Rank, number: u32) -> Self {
+        let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
+        Roster { members, rank, size, number }
+    }
+
+    #[inline]
+    pub(super) fn context(&self) -> u32 {
+        2 * self.number
+    }
+
+    #[inline]
+    pub(super) fn collective_context(&self) -> u32 {
+        2 * self.number + 1
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place { rank: self.rank, size: self.size }
+    }
+
+    /// The process of a rank, checked.
+    #[inline]
+    pub(super) fn process(&self, rank: i32) -> Result<Rank> {
+        if (rank as u32) < self.size {
+            return Ok(self.members.at(rank as u32));
+        }
+        fail(ErrorClass::Rank, format!("rank {rank} in a communicator of {}", self.size))
+    }
+
+    /// The rank of a process that sent a message here.
+    #[inline]
+    pub(super) fn rank_of(&self, process: Rank) -> Peer {
+        self.members.rank_of(process).map_or(Peer::Any, |rank| Peer::Rank(rank as i32))
+    }
+}
+
+/// A communicator.
+#[derive(Debug)]
+pub(super) struct Comm {
+    pub(super) roster: Rc<Roster>,
+    /// Number of the next collective: its messages carry it, so that operations under way do not mix.
+    pub(super) sequence: u32,
+    pub(super) errhandler: ErrhandlerId,
+    pub(super) attributes: Attributes,
+    pub(super) cart: Option<Box<Cart>>,
+    name: String,
+    info: Pairs,
+}
+
+impl Comm {
+    pub(super) fn new(members: Members, me: Rank, number: u32, name: &str) -> Self {
+        Comm {
+            roster: Rc::new(Roster::new(members, me, number)),
+            sequence: 0,
+            errhandler: ErrhandlerId::FATAL,
+            attributes: Attributes::new(),
+            cart: None,
+            name: name.into(),
+            info: Pairs::new(),
+        }
+    }
+}
+
+/// Sequence numbers wrap here; far more operations than can be under way.
+const SEQUENCE_MASK: u32 = 0x3fff_ffff;
+
 impl Mpi {
     /// Number of processes.
+    #[inline]
     pub fn comm_size(&self, comm: CommId) -> Result<u32> {
-        unimplemented!()
+        Ok(self.comm(comm)?.roster.size)
     }
+
     /// This process's rank.
+    #[inline]
     pub fn comm_rank(&self, comm: CommId) -> Result<u32> {
-        unimplemented!()
+        Ok(self.comm(comm)?.roster.rank)
     }
+
     /// The group, as a new object.
     pub fn comm_group(&mut self, comm: CommId) -> Result<GroupId> {
-        unimplemented!()
+        let members = self.comm(comm)?.roster.members.clone();
+        Ok(self.add_group(members))
     }
+
     /// Collective. The caller copies attributes (it has the callbacks).
     pub fn comm_dup(&mut self, comm: CommId) -> Result<CommId> {
-        unimplemented!()
+        let number = self.agree_on_context(comm)?;
+        let old = self.comm(comm)?;
+        let (members, cart, info) = (old.roster.members.clone(), old.cart.clone(), old.info.clone());
+        let id = self.add_comm(members, number, comm)?;
+        let new = self.comm_mut(id)?;
+        (new.cart, new.info) = (cart, info);
+        Ok(id)
     }
+
     /// Collective. `color` None stands for `MPI_UNDEFINED`: no communicator for this process.
     pub fn comm_split(&mut self, comm: CommId, color: Option<i32>, key: i32) -> Result<Option<CommId>> {
-        unimplemented!()
+        if let Some(color) = color.filter(|color| *color < 0) {
+            return fail(ErrorClass::Arg, format!("color {color}"));
+        }
+        self.split(comm, color.map(|color| color as u32), key)
     }
+
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn comm_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Option<CommId>> {
-        unimplemented!()
+        let node = self.endpoint.node_of(self.endpoint.rank()).0;
+        self.split(comm, member.then_some(node), key)
     }
+
+    fn split(&mut self, comm: CommId, color: Option<u32>, key: i32) -> Result<Option<CommId>> {
+        let mine = color.map_or(NO_COLOR, u64::from);
+        // One exchange carries color, key and the next context.
+        let words = self.internal_allgather(comm, [mine, key as u32 as u64, u64::from(self.next_context)])?;
+        let number = words.iter().map(|[.., next]| *next).max().unwrap_or(0) as u32;
+        self.next_context = number + 1;
+        if color.is_none() {
+            return Ok(None);
+        }
+        let members = &self.comm(comm)?.roster.members;
+        let mut group: Vec<(i32, u32)> = (0u32..)
+            .zip(&words)
+            .filter(|(_, [color, ..])| *color == mine)
+            .map(|(rank, [_, key, _])| (*key as u32 as i32, rank))
+            .collect();
+        group.sort_unstable();
+        let members = Members::listed(group.iter().map(|(_, rank)| members.at(*rank).0).collect());
+        self.add_comm(members, number, comm).map(Some)
+    }
+
     /// Collective over `comm`: a communicator of the members of `group`.
     pub fn comm_create(&mut self, comm: CommId, group: GroupId) -> Result<Option<CommId>> {
-        unimplemented!()
+        let members = self.members(group)?.clone();
+        self.check_inside(comm, &members)?;
+        let number = self.agree_on_context(comm)?;
+        if !members.contains(self.endpoint.rank()) {
+            return Ok(None);
+        }
+        self.add_comm(members, number, comm).map(Some)
     }
+
     /// Collective over `group` only.
     pub fn comm_create_group(&mut self, comm: CommId, group: GroupId, tag: i32) -> Result<Option<CommId>> {
-        unimplemented!()
+        check_tag(tag)?;
+        let members = self.members(group)?.clone();
+        self.check_inside(comm, &members)?;
+        if !members.contains(self.endpoint.rank()) {
+            return Ok(None);
+        }
+        let context = self.comm(comm)?.roster.collective_context();
+        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.rank(), 0));
+        // Negative tags are apart from the sequence numbers of the parent's own collectives.
+        let number = self.internal_maximum(roster, context, -1 - tag, self.next_context)?;
+        self.next_context = number + 1;
+        self.add_comm(members, number, comm).map(Some)
     }
+
     /// The program gives the communicator up (it has deleted the attributes already).
     pub fn comm_free(&mut self, comm: CommId) -> Result<()> {
-        unimplemented!()
+        self.comm(comm)?;
+        if comm == CommId::WORLD || comm == CommId::SELF {
+            return fail(ErrorClass::Comm, "a predefined communicator cannot be freed");
+        }
+        if let Some(old) = self.comms.remove(comm.0) {
+            self.release_errhandler(old.errhandler);
+            for (key, _) in old.attributes {
+                self.release_keyval(key);
+            }
+        }
+        Ok(())
     }
+
     /// Compares two communicators.
     pub fn comm_compare(&self, a: CommId, b: CommId) -> Result<Comparison> {
-        unimplemented!()
+        let (first, second) = (self.comm(a)?, self.comm(b)?);
+        if a == b {
+            return Ok(Comparison::Identical);
+        }
+        Ok(match first.roster.members.compare(&second.roster.members) {
+            Comparison::Identical => Comparison::Congruent,
+            other => other,
+        })
     }
+
     /// Its name.
     pub fn comm_name(&self, comm: CommId) -> Result<&str> {
-        unimplemented!()
+        Ok(&self.comm(comm)?.name)
     }
+
     /// Names it.
     pub fn comm_set_name(&mut self, comm: CommId, name: &str) -> Result<()> {
-        unimplemented!()
+        self.comm_mut(comm)?.name = name.into();
+        Ok(())
     }
+
     /// Its error handler.
     pub fn comm_errhandler(&self, comm: CommId) -> Result<ErrhandlerId> {
-        unimplemented!()
+        Ok(self.comm(comm)?.errhandler)
     }
+
     /// Sets its error handler.
     pub fn comm_set_errhandler(&mut self, comm: CommId, handler: ErrhandlerId) -> Result<()> {
-        unimplemented!()
+        self.comm(comm)?;
+        self.errhandler_retain(handler)?;
+        let old = std::mem::replace(&mut self.comm_mut(comm)?.errhandler, handler);
+        self.release_errhandler(old);
+        Ok(())
     }
+
     /// The hints, as a new info object.
     pub fn comm_info(&mut self, comm: CommId) -> Result<InfoId> {
-        unimplemented!()
+        let info = self.comm(comm)?.info.clone();
+        Ok(InfoId(self.infos.insert(info)))
     }
+
     /// Replaces the hints.
     pub fn comm_set_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
-        unimplemented!()
+        let pairs = info.map_or(Ok(Pairs::new()), |info| self.pairs(info).cloned())?;
+        self.comm_mut(comm)?.info = pairs;
+        Ok(())
     }
+
     /// Does the id name a communicator?
     pub fn comm_exists(&self, comm: CommId) -> bool {
-        unimplemented!()
+        self.comms.get(comm.0).is_some()
     }
+
+    #[inline]
+    pub(super) fn comm(&self, comm: CommId) -> Result<&Comm> {
+        match self.comms.get(comm.0) {
+            Some(comm) => Ok(comm),
+            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn comm_mut(&mut self, comm: CommId) -> Result<&mut Comm> {
+        match self.comms.get_mut(comm.0) {
+            Some(comm) => Ok(comm),
+            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+        }
+    }
+
+    /// The number of the next collective on a communicator, as a tag.
+    pub(super) fn next_sequence(&mut self, comm: CommId) -> Result<i32> {
+        let comm = self.comm_mut(comm)?;
+        let sequence = comm.sequence;
+        comm.sequence = (sequence + 1) & SEQUENCE_MASK;
+        Ok(sequence as i32)
+    }
+
+    fn agree_on_context(&mut self, comm: CommId) -> Result<u32> {
+        let tag = self.next_sequence(comm)?;
+        let roster = self.comm(comm)?.roster.clone();
+        let context = roster.collective_context();
+        let number = self.internal_maximum(roster, context, tag, self.next_context)?;
+        self.next_context = number + 1;
+        Ok(number)
+    }
+
+    /// A new communicator; the error handler is that of the parent.
+    fn add_comm(&mut self, members: Members, number: u32, parent: CommId) -> Result<CommId> {
+        let handler = self.comm(parent)?.errhandler;
+        self.errhandler_retain(handler)?;
+        let mut comm = Comm::new(members, self.endpoint.rank(), number, "");
+        comm.errhandler = handler;
+        Ok(CommId(self.comms.insert(comm)))
+    }
+
+    fn check_inside(&self, comm: CommId, members: &Members) -> Result<()> {
+        let parent = &self.comm(comm)?.roster.members;
+        match members.iter().find(|process| !parent.contains(*process)) {
+            Some(process) => fail(ErrorClass::Group, format!("process {process} is not in the communicator")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// No 32-bit color.
+const NO_COLOR: u64 = u64::MAX;
+
+/// Is it a tag that a message may carry?
+#[inline]
+pub(super) fn check_tag(tag: i32) -> Result<()> {
+    if (0..=TAG_UB).contains(&tag) { Ok(()) } else { fail(ErrorClass::Tag, format!("tag {tag}")) }
 }

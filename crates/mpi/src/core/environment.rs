@@ -1,6 +1,12 @@
 //! Start, end, names, error codes and error handlers.
+use super::comm::Comm;
+use super::members::Members;
+use super::slots::Slots;
 use super::*;
-use crate::error::{ErrorClass, Result};
+use crate::endpoint::{Config, Endpoint};
+use crate::error::{ErrorClass, MpiError, Result, fail};
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// An error handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,73 +21,189 @@ pub enum Errhandler {
     User(usize),
 }
 
+/// A handler, and how many objects and programs still need it.
+#[derive(Debug)]
+pub(super) struct ErrhandlerEntry {
+    handler: Errhandler,
+    references: usize,
+}
+
+/// An error class or code of the program.
+#[derive(Debug)]
+pub(super) struct UserError {
+    class: ErrorClass,
+    text: String,
+}
+
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        unimplemented!()
+        let config = Config::from_env();
+        let endpoint = Endpoint::start(&config).map_err(|e| MpiError::new(ErrorClass::Other, e.to_string()))?;
+        Ok(Mpi::on(endpoint))
     }
+
+    fn on(endpoint: Endpoint) -> Mpi {
+        let (rank, size) = (endpoint.rank(), endpoint.size());
+        let mut mpi = Mpi {
+            endpoint,
+            comms: Slots::new(),
+            groups: Slots::new(),
+            types: datatype::predefined_types(),
+            ops: Slots::new(),
+            requests: Slots::new(),
+            messages: Slots::new(),
+            infos: Slots::new(),
+            keyvals: Slots::new(),
+            errhandlers: Slots::new(),
+            user_errors: Vec::new(),
+            win_attributes: BTreeMap::new(),
+            next_context: 2,
+            running: Vec::new(),
+            orphans: Vec::new(),
+            jobs: Vec::new(),
+            lent: Vec::new(),
+            spare: Vec::new(),
+            buffered: Default::default(),
+            origin: Instant::now(),
+        };
+        mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
+        mpi.comms.insert(Comm::new(Members::alone(rank), rank, 1, "MPI_COMM_SELF"));
+        mpi.groups.insert(Members::EMPTY);
+        mpi.infos.insert(info::environment());
+        mpi.requests.insert(request::Request::sent());
+        for handler in [Errhandler::Fatal, Errhandler::Return, Errhandler::Abort] {
+            // One reference is never given back: predefined handlers cannot be freed.
+            mpi.errhandlers.insert(ErrhandlerEntry { handler, references: 2 });
+        }
+        mpi
+    }
+
     /// Leaves the job; idempotent.
     pub fn finish(&mut self) -> Result<()> {
-        unimplemented!()
+        self.drain();
+        self.endpoint.finish();
+        Ok(())
     }
+
     /// Ends the job.
     pub fn abort(&mut self, code: i32, why: &str) -> ! {
         self.endpoint.abort(code, why)
     }
+
     /// Which application of a multi-program job this is (`MPI_APPNUM`).
     pub fn appnum(&self) -> Option<i32> {
-        unimplemented!()
+        self.endpoint.appnum()
     }
+
     /// How many processes the launcher could start (`MPI_UNIVERSE_SIZE`).
     pub fn universe_size(&self) -> Option<i32> {
-        unimplemented!()
+        self.endpoint.universe_size()
     }
+
     /// The host's name.
     pub fn processor_name(&self) -> String {
-        unimplemented!()
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = name.trim();
+        if name.is_empty() { "localhost".into() } else { name.into() }
     }
+
     /// Seconds since some moment.
     pub fn wtime(&self) -> f64 {
-        unimplemented!()
+        self.origin.elapsed().as_secs_f64()
     }
+
     /// Resolution of `wtime` in seconds.
     pub fn wtick(&self) -> f64 {
         1e-9
     }
+
     /// The library's name and version, one line.
     pub fn library_version() -> &'static str {
         concat!("Banyan ", env!("CARGO_PKG_VERSION"))
     }
+
     /// A new error class of the program: `ErrorClass::User(n)`, n from 0 on, shared with `add_error_code`.
     pub fn add_error_class(&mut self) -> ErrorClass {
-        unimplemented!()
+        let class = ErrorClass::User(self.user_errors.len() as u32);
+        self.user_errors.push(UserError { class, text: String::new() });
+        class
     }
+
     /// A new error code in `class`: the number n of `ErrorClass::User(n)` that stands for it.
     pub fn add_error_code(&mut self, class: ErrorClass) -> Result<u32> {
-        unimplemented!()
+        if let ErrorClass::User(number) = class {
+            self.user_error(number).ok_or_else(|| no_user_error(number))?;
+        }
+        self.user_errors.push(UserError { class, text: String::new() });
+        Ok(self.user_errors.len() as u32 - 1)
     }
+
     /// Sets the text of an added class or code.
     pub fn add_error_string(&mut self, number: u32, text: &str) -> Result<()> {
-        unimplemented!()
+        let entry = self.user_errors.get_mut(number as usize).ok_or_else(|| no_user_error(number))?;
+        entry.text = text.into();
+        Ok(())
     }
+
     /// Class and text of an added class or code.
     pub fn user_error(&self, number: u32) -> Option<(ErrorClass, &str)> {
-        unimplemented!()
+        self.user_errors.get(number as usize).map(|entry| (entry.class, entry.text.as_str()))
     }
+
     /// Removes the newest added class or code; an error if `number` is not the newest.
     pub fn remove_user_error(&mut self, number: u32) -> Result<()> {
-        unimplemented!()
+        if number as usize + 1 != self.user_errors.len() {
+            return Err(no_user_error(number));
+        }
+        self.user_errors.pop();
+        Ok(())
     }
+
     /// A new error handler.
     pub fn errhandler_create(&mut self, function: usize) -> ErrhandlerId {
-        unimplemented!()
+        let handler = Errhandler::User(function);
+        ErrhandlerId(self.errhandlers.insert(ErrhandlerEntry { handler, references: 1 }))
     }
+
     /// What the handler does; valid also after it was freed, while an object uses it.
     pub fn errhandler(&self, handler: ErrhandlerId) -> Result<Errhandler> {
-        unimplemented!()
+        match self.errhandlers.get(handler.0) {
+            Some(entry) => Ok(entry.handler),
+            None => fail(ErrorClass::Errhandler, format!("there is no error handler {}", handler.0)),
+        }
     }
-    /// The program gives the handler up.
+
+    /// The program gives the handler up. (Predefined ones stay.)
     pub fn errhandler_free(&mut self, handler: ErrhandlerId) -> Result<()> {
-        unimplemented!()
+        self.errhandler(handler)?;
+        self.release_errhandler(handler);
+        Ok(())
     }
+
+    /// One more object (or program) needs the handler.
+    pub fn errhandler_retain(&mut self, handler: ErrhandlerId) -> Result<()> {
+        self.errhandler(handler)?;
+        if let Some(entry) = self.errhandlers.get_mut(handler.0) {
+            entry.references += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn release_errhandler(&mut self, handler: ErrhandlerId) {
+        if handler.0 <= ErrhandlerId::ABORT.0 {
+            return;
+        }
+        if let Some(entry) = self.errhandlers.get_mut(handler.0) {
+            entry.references -= 1;
+            if entry.references == 0 {
+                self.errhandlers.remove(handler.0);
+            }
+        }
+    }
+}
+
+#[cold]
+fn no_user_error(number: u32) -> MpiError {
+    MpiError::new(ErrorClass::Arg, format!("there is no added error class or code {number}"))
 }

@@ -15,19 +15,30 @@
 //! }
 //! ```
 mod attr;
+mod buffered;
 mod coll;
+mod collective;
 mod comm;
 mod datatype;
 mod environment;
 mod group;
 pub mod ids;
 mod info;
+mod kernels;
+mod layout;
+mod members;
 mod op;
 mod p2p;
 pub mod predefined;
+mod prepare;
 mod request;
+mod slots;
 mod status;
 mod topology;
+
+use slots::Slots;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 pub use attr::{Keyval, Object};
 pub use coll::{Coll, Parts};
@@ -46,4 +57,28 @@ pub const TAG_UB: i32 = (1 << 30) - 1;
 /// One process's MPI.
 pub struct Mpi {
     endpoint: crate::endpoint::Endpoint,
+    comms: Slots<comm::Comm>,
+    groups: Slots<members::Members>,
+    types: Slots<datatype::TypeEntry>,
+    ops: Slots<UserOp>,
+    requests: Slots<request::Request>,
+    messages: Slots<p2p::Taken>,
+    infos: Slots<info::Pairs>,
+    keyvals: Slots<attr::KeyvalEntry>,
+    errhandlers: Slots<environment::ErrhandlerEntry>,
+    user_errors: Vec<environment::UserError>,
+    win_attributes: BTreeMap<u32, attr::Attributes>,
+    /// The next context that this process has never used.
+    next_context: u32,
+    /// Collectives that `progress` carries on.
+    running: Vec<RequestId>,
+    /// Requests that the program gave up before they were complete.
+    orphans: Vec<RequestId>,
+    /// Collectives that wait for a reduction function of the program, and those whose function runs now.
+    jobs: Vec<RequestId>,
+    lent: Vec<RequestId>,
+    /// Finished collectives, for reuse.
+    spare: Vec<Box<collective::Collective>>,
+    buffered: buffered::Buffered,
+    origin: Instant,
 }

@@ -1,7 +1,9 @@
-//! Reduction operations.
+//! Reduction operations: numbers, legality, and functions of the program.
+use super::kernels::{Kernel, kernel};
+use super::layout::Datatype;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::Result;
+use crate::error::{ErrorClass, Result, fail};
 
 /// A reduction function of the program; opaque words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,24 +32,71 @@ pub struct UserReduce {
     pub(super) request: Option<RequestId>,
 }
 
+/// How to combine elements of one datatype.
+#[derive(Clone, Copy)]
+pub(super) enum Combine {
+    /// Here.
+    Kernel(Kernel),
+    /// By a function of the program, outside.
+    User(UserOp, TypeId),
+}
+
 impl Mpi {
     /// A new operation.
     pub fn op_create(&mut self, op: UserOp) -> OpId {
-        unimplemented!()
+        OpId(self.ops.insert(op) + OpId::PREDEFINED)
     }
-    /// The program gives the operation up.
+
+    /// The program gives the operation up. Collectives under way keep what they need.
     pub fn op_free(&mut self, op: OpId) -> Result<()> {
-        unimplemented!()
+        if op.0 < OpId::PREDEFINED {
+            return fail(ErrorClass::Op, "a predefined operation cannot be freed");
+        }
+        self.user_op(op)?;
+        self.ops.remove(op.0 - OpId::PREDEFINED);
+        Ok(())
     }
+
     /// May the order of operands change?
     pub fn op_commutative(&self, op: OpId) -> Result<bool> {
-        unimplemented!()
+        if op.0 < OpId::PREDEFINED { Ok(op != OpId::REPLACE) } else { Ok(self.user_op(op)?.commutative) }
     }
+
     /// target = source op target. Gives a job if a function of the program must do it.
     pub fn reduce_local(
         &mut self, source: SendBuf, target: RecvBuf, count: i64, ty: TypeId, op: OpId,
     ) -> Result<Option<UserReduce>> {
-        unimplemented!()
+        if count < 0 {
+            return fail(ErrorClass::Count, format!("count {count}"));
+        }
+        let datatype = self.committed(ty)?;
+        match self.combine(op, ty, datatype)? {
+            Combine::User(op, ty) => Ok(Some(UserReduce { op, source, target, count, ty, request: None })),
+            Combine::Kernel(run) => {
+                let bytes = datatype.extent as usize * count as usize;
+                run(source.range(0, bytes), target.range(0, bytes));
+                Ok(None)
+            }
+        }
+    }
+
+    /// How `op` works on a datatype; an error if it does not.
+    pub(super) fn combine(&self, op: OpId, id: TypeId, ty: &Datatype) -> Result<Combine> {
+        if op.0 >= OpId::PREDEFINED {
+            return Ok(Combine::User(self.user_op(op)?, id));
+        }
+        let found = ty.scalar.and_then(|(meaning, scalar)| kernel(op, meaning, scalar));
+        match found {
+            Some(kernel) => Ok(Combine::Kernel(kernel)),
+            None => fail(ErrorClass::Op, format!("{} is not defined on {}", op_name(op), self.type_name(id)?)),
+        }
+    }
+
+    fn user_op(&self, op: OpId) -> Result<UserOp> {
+        match op.0.checked_sub(OpId::PREDEFINED).and_then(|index| self.ops.get(index)) {
+            Some(op) => Ok(*op),
+            None => fail(ErrorClass::Op, format!("there is no operation {}", op.0)),
+        }
     }
 }
 
@@ -70,4 +119,13 @@ impl OpId {
     pub const NO_OP: OpId = OpId(13);
     /// Operations of the program are numbered from here.
     pub const PREDEFINED: u32 = 14;
+}
+
+const OP_NAMES: [&str; OpId::PREDEFINED as usize] = [
+    "MPI_MAX", "MPI_MIN", "MPI_SUM", "MPI_PROD", "MPI_LAND", "MPI_BAND", "MPI_LOR", "MPI_BOR", "MPI_LXOR",
+    "MPI_BXOR", "MPI_MINLOC", "MPI_MAXLOC", "MPI_REPLACE", "MPI_NO_OP",
+];
+
+fn op_name(op: OpId) -> &'static str {
+    OP_NAMES.get(op.index()).copied().unwrap_or("an operation of the program")
 }

@@ -1,45 +1,118 @@
-//! Point-to-point messages.
+//! Point-to-point messages. The short way is: check, translate the rank, give the bytes to the endpoint.
+use super::comm::{Roster, check_tag};
+use super::layout::Datatype;
+use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
-use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::Result;
+use crate::buffer::{RecvBuf, Scratch, SendBuf};
+use crate::error::{ErrorClass, Result, fail};
+use net::{Envelope, Message, Outcome, Pattern, Rank, ReqId, SendMode, UserBuf, UserBufMut};
+use std::rc::Rc;
+
+/// What a send carries.
+pub(super) enum Outgoing {
+    /// Bytes where they are.
+    Flat(UserBuf),
+    /// A packed copy.
+    Packed(Scratch, usize),
+}
+
+/// Where a receive puts its bytes.
+pub(super) enum Incoming {
+    Flat(UserBufMut),
+    /// A buffer of our own, unpacked at the end.
+    Packed(Box<Unpack>),
+}
+
+/// A message that a matched probe took.
+pub(super) struct Taken {
+    message: Option<Message>,
+    comm: CommId,
+    roster: Rc<Roster>,
+}
 
 impl Mpi {
     /// Sends and waits until the buffer may be reused (or as `mode` says).
     pub fn send(
         &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
     ) -> Result<Blocking> {
-        unimplemented!()
+        let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(Blocking::Done(Status::EMPTY)) };
+        match self.outgoing(buf, count, ty)? {
+            Outgoing::Flat(bytes) if mode != Mode::Buffered => {
+                match self.endpoint.isend(to, envelope, bytes, net_mode(mode))? {
+                    None => Ok(Blocking::Done(Status::EMPTY)),
+                    Some(id) => self.finish_send(comm, id, None),
+                }
+            }
+            outgoing => match self.start_send(to, envelope, outgoing, mode)? {
+                None => Ok(Blocking::Done(Status::EMPTY)),
+                Some((id, packed)) => self.finish_send(comm, id, packed),
+            },
+        }
     }
+
     /// Starts a send.
     pub fn isend(
         &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
     ) -> Result<RequestId> {
-        unimplemented!()
+        let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(RequestId::SENT) };
+        let outgoing = self.outgoing(buf, count, ty)?;
+        Ok(match self.start_send(to, envelope, outgoing, mode)? {
+            None => RequestId::SENT,
+            Some((id, packed)) => self.add_request(Request::new(comm, State::Send { id, packed })),
+        })
     }
+
     /// Receives. A truncated message is `Done` with the error in the status.
     pub fn recv(
         &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
     ) -> Result<Blocking> {
-        unimplemented!()
+        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(Blocking::Done(Status::PROC_NULL)) };
+        match self.incoming(buf, count, ty)? {
+            Incoming::Flat(bytes) => {
+                let id = self.endpoint.irecv(pattern, bytes);
+                if self.running.is_empty() {
+                    let outcome = self.endpoint.wait(id)?;
+                    return Ok(Blocking::Done(received(&self.comm(comm)?.roster, &outcome)));
+                }
+                let receiving = self.receiving(comm, id, None)?;
+                self.block_on(Request::new(comm, State::Recv(receiving)))
+            }
+            Incoming::Packed(mut unpack) => {
+                let id = self.endpoint.irecv(pattern, unpack.room());
+                let receiving = self.receiving(comm, id, Some(unpack))?;
+                self.block_on(Request::new(comm, State::Recv(receiving)))
+            }
+        }
     }
+
     /// Starts a receive.
     pub fn irecv(
         &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
     ) -> Result<RequestId> {
-        unimplemented!()
+        let state = self.start_recv(comm, buf, count, ty, source, tag)?;
+        Ok(self.add_request(Request::new(comm, state)))
     }
-    /// Prepares a send; [`Mpi::start`] starts it.
+
+    /// Prepares a send; [`Mpi::start_request`] starts it.
     pub fn send_init(
         &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
     ) -> Result<RequestId> {
-        unimplemented!()
+        self.address(comm, dest, tag)?;
+        let recipe = Recipe::Send { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), dest, tag, mode };
+        let roster = self.comm(comm)?.roster.clone();
+        Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
-    /// Prepares a receive; [`Mpi::start`] starts it.
+
+    /// Prepares a receive; [`Mpi::start_request`] starts it.
     pub fn recv_init(
         &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
     ) -> Result<RequestId> {
-        unimplemented!()
+        self.pattern(comm, source, tag)?;
+        let recipe = Recipe::Recv { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), source, tag };
+        let roster = self.comm(comm)?.roster.clone();
+        Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
+
     /// Sends and receives at the same time.
     #[allow(clippy::too_many_arguments)]
     pub fn sendrecv(
@@ -47,38 +120,276 @@ impl Mpi {
         send: SendBuf, scount: i64, sty: TypeId, dest: Peer, stag: i32,
         recv: RecvBuf, rcount: i64, rty: TypeId, source: Peer, rtag: Tag,
     ) -> Result<Blocking> {
-        unimplemented!()
+        let to = self.address(comm, dest, stag)?;
+        let outgoing = self.outgoing(send, scount, sty)?;
+        let mut state = self.start_recv(comm, recv, rcount, rty, source, rtag)?;
+        let sent = match to {
+            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
+            None => None,
+        };
+        match (&mut state, sent) {
+            (State::Recv(receiving), Some((id, packed))) => receiving.companion = Some((id, packed)),
+            (State::Complete(status), Some((id, packed))) => {
+                let status = *status;
+                return Ok(match self.finish_send(comm, id, packed)? {
+                    Blocking::Done(_) => Blocking::Done(status),
+                    pending => pending,
+                });
+            }
+            _ => {}
+        }
+        self.block_on(Request::new(comm, state))
     }
+
     /// As `sendrecv`, with one buffer.
     #[allow(clippy::too_many_arguments)]
     pub fn sendrecv_replace(
         &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId,
         dest: Peer, stag: i32, source: Peer, rtag: Tag,
     ) -> Result<Blocking> {
-        unimplemented!()
+        let to = self.address(comm, dest, stag)?;
+        let outgoing = {
+            let datatype = self.committed(ty)?;
+            let count = element_count(count)?;
+            let bytes = datatype.bytes(count)?;
+            let mut copy = Scratch::with(bytes);
+            datatype.pack(buf.as_source(), count, copy.part(bytes));
+            Outgoing::Packed(copy, bytes)
+        };
+        let sent = match to {
+            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
+            None => None,
+        };
+        let mut state = self.start_recv(comm, buf, count, ty, source, rtag)?;
+        match (&mut state, sent) {
+            (State::Recv(receiving), sent) => receiving.companion = sent,
+            // The null process sends nothing: only the send is left to wait for.
+            (_, Some((id, packed))) => {
+                return Ok(match self.finish_send(comm, id, packed)? {
+                    Blocking::Done(_) => Blocking::Done(Status::PROC_NULL),
+                    pending => pending,
+                });
+            }
+            _ => {}
+        }
+        self.block_on(Request::new(comm, state))
     }
+
     /// Is there a message? Makes progress once if not.
     pub fn iprobe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Status>> {
-        unimplemented!()
+        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(Some(Status::PROC_NULL)) };
+        let mut found = self.endpoint.iprobe(pattern);
+        if found.is_none() {
+            self.progress();
+            found = self.endpoint.iprobe(pattern);
+        }
+        let roster = &self.comm(comm)?.roster;
+        Ok(found.map(|probed| probed_status(roster, &probed)))
     }
+
     /// As `iprobe`, and takes the message.
     pub fn improbe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<(MessageId, Status)>> {
-        unimplemented!()
+        let Some(pattern) = self.pattern(comm, source, tag)? else {
+            return Ok(Some((MessageId::NO_PROC, Status::PROC_NULL)));
+        };
+        let mut found = self.endpoint.improbe(pattern);
+        if found.is_none() {
+            self.progress();
+            found = self.endpoint.improbe(pattern);
+        }
+        let Some((message, probed)) = found else { return Ok(None) };
+        let roster = self.comm(comm)?.roster.clone();
+        let status = probed_status(&roster, &probed);
+        let id = self.messages.insert(Taken { message: Some(message), comm, roster });
+        // Number 0 stands for the message of the null process.
+        Ok(Some((MessageId(id + 1), status)))
     }
+
     /// Starts to receive a message that `improbe` took.
     pub fn imrecv(&mut self, message: MessageId, buf: RecvBuf, count: i64, ty: TypeId) -> Result<RequestId> {
-        unimplemented!()
+        if message == MessageId::NO_PROC {
+            return Ok(self.add_request(Request::detached(State::Complete(Status::PROC_NULL))));
+        }
+        self.message_comm(message)?;
+        let incoming = self.incoming(buf, count, ty)?;
+        let Some(taken) = self.messages.remove(message.0 - 1) else { return no_message(message) };
+        let Some(inner) = taken.message else { return no_message(message) };
+        let (id, unpack) = match incoming {
+            Incoming::Flat(bytes) => (self.endpoint.imrecv(inner, bytes), None),
+            Incoming::Packed(mut unpack) => (self.endpoint.imrecv(inner, unpack.room()), Some(unpack)),
+        };
+        let receiving = Receiving { id, roster: taken.roster, unpack, companion: None };
+        Ok(self.add_request(Request::new(taken.comm, State::Recv(receiving))))
     }
+
     /// The communicator on which the message was probed (for its error handler).
     pub fn message_comm(&self, message: MessageId) -> Result<CommId> {
-        unimplemented!()
+        if message == MessageId::NO_PROC {
+            return Ok(CommId::SELF);
+        }
+        match self.messages.get(message.0 - 1) {
+            Some(taken) => Ok(taken.comm),
+            None => no_message(message),
+        }
     }
-    /// Attaches memory of the program for buffered sends: `token` is given back by `buffer_detach`.
-    pub fn buffer_attach(&mut self, token: usize, bytes: i64) -> Result<()> {
-        unimplemented!()
+
+    /// Where a send goes; `None` for the null process.
+    #[inline]
+    pub(super) fn address(&self, comm: CommId, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
+        let roster = &self.comm(comm)?.roster;
+        check_tag(tag)?;
+        destination(roster, dest, tag)
     }
-    /// Waits until buffered sends are gone; gives (token, bytes).
-    pub fn buffer_detach(&mut self) -> Result<(usize, i64)> {
-        unimplemented!()
+
+    /// What a receive accepts; `None` for the null process.
+    #[inline]
+    pub(super) fn pattern(&self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
+        accepted(&self.comm(comm)?.roster, source, tag)
     }
+
+    #[inline]
+    fn outgoing(&self, buf: SendBuf, count: i64, ty: TypeId) -> Result<Outgoing> {
+        outgoing(buf, element_count(count)?, self.committed(ty)?)
+    }
+
+    #[inline]
+    fn incoming(&self, buf: RecvBuf, count: i64, ty: TypeId) -> Result<Incoming> {
+        incoming(buf, element_count(count)?, self.committed(ty)?)
+    }
+
+    /// Gives a send to the endpoint; `None` if it is complete.
+    #[inline]
+    pub(super) fn start_send(
+        &mut self, to: Rank, envelope: Envelope, outgoing: Outgoing, mode: Mode,
+    ) -> Result<Option<(ReqId, Option<Scratch>)>> {
+        if mode == Mode::Buffered {
+            self.start_buffered(to, envelope, outgoing)?;
+            return Ok(None);
+        }
+        Ok(match outgoing {
+            Outgoing::Flat(bytes) => {
+                self.endpoint.isend(to, envelope, bytes, net_mode(mode))?.map(|id| (id, None))
+            }
+            Outgoing::Packed(mut packed, len) => {
+                let bytes = packed.part(len).as_source();
+                self.endpoint.isend(to, envelope, bytes, net_mode(mode))?.map(|id| (id, Some(packed)))
+            }
+        })
+    }
+
+    fn start_recv(
+        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
+    ) -> Result<State> {
+        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(State::Complete(Status::PROC_NULL)) };
+        let incoming = self.incoming(buf, count, ty)?;
+        let roster = self.comm(comm)?.roster.clone();
+        Ok(State::Recv(self.post(pattern, incoming, roster)))
+    }
+
+    pub(super) fn post(&mut self, pattern: Pattern, incoming: Incoming, roster: Rc<Roster>) -> Receiving {
+        let (id, unpack) = match incoming {
+            Incoming::Flat(bytes) => (self.endpoint.irecv(pattern, bytes), None),
+            Incoming::Packed(mut unpack) => (self.endpoint.irecv(pattern, unpack.room()), Some(unpack)),
+        };
+        Receiving { id, roster, unpack, companion: None }
+    }
+
+    fn receiving(&self, comm: CommId, id: ReqId, unpack: Option<Box<Unpack>>) -> Result<Receiving> {
+        Ok(Receiving { id, roster: self.comm(comm)?.roster.clone(), unpack, companion: None })
+    }
+
+    fn finish_send(&mut self, comm: CommId, id: ReqId, packed: Option<Scratch>) -> Result<Blocking> {
+        if self.running.is_empty() {
+            self.endpoint.wait(id)?;
+            return Ok(Blocking::Done(Status::EMPTY));
+        }
+        self.block_on(Request::new(comm, State::Send { id, packed }))
+    }
+}
+
+/// A count that is not negative.
+#[inline]
+pub(super) fn element_count(count: i64) -> Result<usize> {
+    if count < 0 { fail(ErrorClass::Count, format!("count {count}")) } else { Ok(count as usize) }
+}
+
+#[inline]
+pub(super) fn destination(roster: &Roster, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
+    match dest {
+        Peer::Rank(rank) => Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag }))),
+        Peer::Null => Ok(None),
+        _ => fail(ErrorClass::Rank, "a send needs one receiver"),
+    }
+}
+
+#[inline]
+pub(super) fn accepted(roster: &Roster, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
+    let tag = match tag {
+        Tag::Is(tag) => {
+            check_tag(tag)?;
+            Some(tag)
+        }
+        Tag::Any => None,
+    };
+    let source = match source {
+        Peer::Rank(rank) => Some(roster.process(rank)?),
+        Peer::Any => None,
+        Peer::Null => return Ok(None),
+        Peer::Root => return fail(ErrorClass::Rank, "a receive from the root"),
+    };
+    Ok(Some(Pattern { context: roster.context(), source, tag }))
+}
+
+#[inline]
+pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<Outgoing> {
+    let bytes = ty.bytes(count)?;
+    if let Some((offset, bytes)) = ty.flat(count) {
+        return Ok(Outgoing::Flat(buf.range(offset, bytes)));
+    }
+    let mut packed = Scratch::with(bytes);
+    ty.pack(buf, count, packed.part(bytes));
+    Ok(Outgoing::Packed(packed, bytes))
+}
+
+#[inline]
+pub(super) fn incoming(buf: RecvBuf, count: usize, ty: &Rc<Datatype>) -> Result<Incoming> {
+    let bytes = ty.bytes(count)?;
+    Ok(match ty.flat(count) {
+        Some((offset, bytes)) => Incoming::Flat(buf.range(offset, bytes)),
+        None => Incoming::Packed(Box::new(Unpack::new(buf, count, ty.clone(), bytes))),
+    })
+}
+
+#[inline]
+fn net_mode(mode: Mode) -> SendMode {
+    if mode == Mode::Synchronous { SendMode::Synchronous } else { SendMode::Standard }
+}
+
+/// The status of a receive.
+#[inline]
+pub(super) fn received(roster: &Roster, outcome: &Outcome) -> Status {
+    if outcome.cancelled {
+        return Status { cancelled: true, ..Status::EMPTY };
+    }
+    Status {
+        source: roster.rank_of(outcome.source),
+        tag: Tag::Is(outcome.tag),
+        error: if outcome.truncated { ErrorClass::Truncate } else { ErrorClass::Success },
+        bytes: outcome.bytes,
+        cancelled: false,
+    }
+}
+
+fn probed_status(roster: &Roster, probed: &net::Probed) -> Status {
+    Status {
+        source: roster.rank_of(probed.source),
+        tag: Tag::Is(probed.tag),
+        bytes: probed.bytes,
+        ..Status::EMPTY
+    }
+}
+
+#[cold]
+fn no_message<T>(message: MessageId) -> Result<T> {
+    fail(ErrorClass::Request, format!("there is no probed message {}", message.0))
 }

@@ -1,7 +1,14 @@
 //! Requests: what is under way, and waiting for it.
+use super::collective::Collective;
+use super::comm::Roster;
+use super::layout::Datatype;
+use super::p2p::{accepted, destination, incoming, outgoing, received};
 use super::*;
-use crate::error::{ErrorClass, Result};
+use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::endpoint::Backoff;
+use crate::error::{ErrorClass, Result, fail};
+use net::{ReqId, UserBufMut};
+use std::rc::Rc;
 
 /// A generalized request: callbacks of the program, opaque words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,83 +23,408 @@ pub struct Grequest {
     pub extra: usize,
 }
 
+/// Something under way.
+pub(super) struct Request {
+    comm: Option<CommId>,
+    pub(super) state: State,
+    recipe: Option<Box<(Recipe, Rc<Roster>)>>,
+}
+
+/// How far it is.
+pub(super) enum State {
+    /// Persistent, not started.
+    Inactive,
+    /// A persistent collective, not started.
+    Idle(Box<Collective>),
+    /// Not yet asked for.
+    Complete(Status),
+    Send {
+        id: ReqId,
+        packed: Option<Scratch>,
+    },
+    Recv(Receiving),
+    Collective(Box<Collective>),
+    Generalized {
+        callbacks: Grequest,
+        complete: bool,
+    },
+}
+
+/// A receive under way.
+pub(super) struct Receiving {
+    pub(super) id: ReqId,
+    pub(super) roster: Rc<Roster>,
+    pub(super) unpack: Option<Box<Unpack>>,
+    /// A send that must be complete too.
+    pub(super) companion: Option<(ReqId, Option<Scratch>)>,
+}
+
+/// Received bytes that must be spread over the program's memory.
+pub(super) struct Unpack {
+    scratch: Scratch,
+    bytes: usize,
+    buf: RecvBuf,
+    count: usize,
+    ty: Rc<Datatype>,
+}
+
+impl Unpack {
+    pub(super) fn new(buf: RecvBuf, count: usize, ty: Rc<Datatype>, bytes: usize) -> Self {
+        Unpack { scratch: Scratch::with(bytes), bytes, buf, count, ty }
+    }
+
+    pub(super) fn room(&mut self) -> UserBufMut {
+        self.scratch.part(self.bytes)
+    }
+
+    fn finish(mut self, bytes: usize) {
+        let from = self.scratch.part(bytes.min(self.bytes)).as_source();
+        self.ty.unpack(from, self.buf, self.count);
+    }
+}
+
+/// What a persistent request does each time.
+pub(super) enum Recipe {
+    Send { buf: SendBuf, count: usize, ty: Rc<Datatype>, dest: Peer, tag: i32, mode: Mode },
+    Recv { buf: RecvBuf, count: usize, ty: Rc<Datatype>, source: Peer, tag: Tag },
+    Collective,
+}
+
+impl Request {
+    pub(super) fn new(comm: CommId, state: State) -> Self {
+        Request { comm: Some(comm), state, recipe: None }
+    }
+
+    pub(super) fn detached(state: State) -> Self {
+        Request { comm: None, state, recipe: None }
+    }
+
+    pub(super) fn sent() -> Self {
+        Request::detached(State::Complete(Status::EMPTY))
+    }
+
+    pub(super) fn persistent(comm: CommId, recipe: Recipe, roster: Rc<Roster>) -> Self {
+        Request { comm: Some(comm), state: State::Inactive, recipe: Some(Box::new((recipe, roster))) }
+    }
+
+    pub(super) fn persistent_collective(comm: CommId, collective: Box<Collective>, roster: Rc<Roster>) -> Self {
+        Request {
+            comm: Some(comm),
+            state: State::Idle(collective),
+            recipe: Some(Box::new((Recipe::Collective, roster))),
+        }
+    }
+}
+
 impl Mpi {
     /// Moves things along; did anything move?
     pub fn progress(&mut self) -> bool {
-        unimplemented!()
+        let mut moved = self.endpoint.progress();
+        if !self.running.is_empty() {
+            moved |= self.advance_running();
+        }
+        if !self.buffered.is_idle() {
+            self.reap_buffered();
+        }
+        if !self.orphans.is_empty() {
+            self.reap_orphans();
+        }
+        moved
     }
+
     /// Call when `progress` moved nothing and the caller still waits: spins, yields or sleeps.
     pub fn pause(&mut self, backoff: &mut Backoff) {
-        unimplemented!()
+        self.endpoint.pause(backoff);
     }
-    /// A call of a reduction function that is due. Whoever waits by `test` asks after each `progress`.
-    pub fn next_job(&mut self) -> Option<UserReduce> {
-        unimplemented!()
-    }
-    /// The function has run.
-    pub fn job_done(&mut self, job: UserReduce) {
-        unimplemented!()
-    }
+
     /// Is the request complete? If so it is freed (inactive, if persistent). An inactive request gives the
     /// empty status. Makes no progress.
     pub fn test(&mut self, request: RequestId) -> Result<Option<Status>> {
-        unimplemented!()
+        if request == RequestId::SENT {
+            return Ok(Some(Status::EMPTY));
+        }
+        let done = self.poll(request);
+        if !matches!(done, Ok(None)) {
+            self.release(request);
+        }
+        done
     }
+
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
     pub fn peek(&mut self, request: RequestId) -> Result<Option<Status>> {
-        unimplemented!()
+        let status = self.poll(request)?;
+        if let (Some(status), Some(entry)) = (status, self.requests.get_mut(request.0)) {
+            // Remember what was taken from the endpoint; inactive and generalized requests stay what they are.
+            if matches!(entry.state, State::Send { .. } | State::Recv(_)) {
+                entry.state = State::Complete(status);
+            }
+        }
+        Ok(status)
     }
+
     /// Waits for completion, or until a job is due.
     pub fn wait(&mut self, request: RequestId) -> Result<Waited> {
-        unimplemented!()
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(status) = self.test(request)? {
+                return Ok(Waited::Done(status));
+            }
+            if let Some(job) = self.next_job() {
+                return Ok(Waited::Job(job));
+            }
+            if !self.progress() {
+                self.pause(&mut backoff);
+            }
+        }
     }
+
+    /// Waits for a request that has no number yet; gives it one if a job comes first.
+    pub(super) fn block_on(&mut self, mut request: Request) -> Result<Blocking> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(status) = poll_state(&mut self.endpoint, &mut request.state)? {
+                return Ok(Blocking::Done(status));
+            }
+            if !self.jobs.is_empty() {
+                return Ok(Blocking::Pending(self.add_request(request)));
+            }
+            if !self.progress() {
+                self.pause(&mut backoff);
+            }
+        }
+    }
+
     /// Starts a persistent request.
     pub fn start_request(&mut self, request: RequestId) -> Result<()> {
-        unimplemented!()
+        let entry = self.entry_mut(request)?;
+        let Some(recipe) = entry.recipe.take() else {
+            return fail(ErrorClass::Request, format!("request {} is not persistent", request.0));
+        };
+        if !matches!(entry.state, State::Inactive | State::Idle(_)) {
+            entry.recipe = Some(recipe);
+            return fail(ErrorClass::Request, format!("persistent request {} is active", request.0));
+        }
+        let state = std::mem::replace(&mut entry.state, State::Inactive);
+        let comm = entry.comm;
+        let started = match state {
+            State::Idle(collective) => self.restart(request, comm, collective),
+            _ => self.start_recipe(&recipe.0, &recipe.1),
+        };
+        let entry = self.entry_mut(request)?;
+        entry.recipe = Some(recipe);
+        entry.state = started?;
+        Ok(())
     }
+
+    fn start_recipe(&mut self, recipe: &Recipe, roster: &Rc<Roster>) -> Result<State> {
+        match recipe {
+            Recipe::Send { buf, count, ty, dest, tag, mode } => {
+                let Some((to, envelope)) = destination(roster, *dest, *tag)? else {
+                    return Ok(State::Complete(Status::EMPTY));
+                };
+                let sent = self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode)?;
+                Ok(match sent {
+                    None => State::Complete(Status::EMPTY),
+                    Some((id, packed)) => State::Send { id, packed },
+                })
+            }
+            Recipe::Recv { buf, count, ty, source, tag } => {
+                let Some(pattern) = accepted(roster, *source, *tag)? else {
+                    return Ok(State::Complete(Status::PROC_NULL));
+                };
+                Ok(State::Recv(self.post(pattern, incoming(*buf, *count, ty)?, roster.clone())))
+            }
+            Recipe::Collective => fail(ErrorClass::Intern, "a collective has its own start"),
+        }
+    }
+
+    fn restart(&mut self, request: RequestId, comm: Option<CommId>, mut c: Box<Collective>) -> Result<State> {
+        let tag = match comm {
+            Some(comm) => self.next_sequence(comm)?,
+            None => return fail(ErrorClass::Intern, "a collective without communicator"),
+        };
+        c.restart(tag);
+        self.running.push(request);
+        Ok(State::Collective(c))
+    }
+
     /// Is it persistent (it survives completion)?
     pub fn is_persistent(&self, request: RequestId) -> Result<bool> {
-        unimplemented!()
+        Ok(self.entry(request)?.recipe.is_some())
     }
+
     /// Is it under way or complete but not yet asked for? False: inactive, ignored by waitany and the like.
     pub fn is_active(&self, request: RequestId) -> Result<bool> {
-        unimplemented!()
+        Ok(!matches!(self.entry(request)?.state, State::Inactive | State::Idle(_)))
     }
+
     /// The program gives the request up; it completes in the background.
     pub fn request_free(&mut self, request: RequestId) -> Result<()> {
-        unimplemented!()
+        if request == RequestId::SENT {
+            return Ok(());
+        }
+        let entry = self.entry_mut(request)?;
+        entry.recipe = None;
+        match entry.state {
+            State::Inactive | State::Idle(_) | State::Complete(_) | State::Generalized { .. } => {
+                self.requests.remove(request.0);
+            }
+            _ => self.orphans.push(request),
+        }
+        Ok(())
     }
-    /// Asks to cancel.
+
+    /// Asks to cancel. Only receives can be cancelled; anything else goes on to its end.
     pub fn cancel(&mut self, request: RequestId) -> Result<()> {
-        unimplemented!()
+        self.entry(request)?;
+        if let Some(Request { state: State::Recv(receiving), .. }) = self.requests.get(request.0) {
+            self.endpoint.cancel_recv(receiving.id);
+        }
+        Ok(())
     }
+
     /// The communicator of a request (for its error handler); `None` for generalized ones.
     pub fn request_comm(&self, request: RequestId) -> Result<Option<CommId>> {
-        unimplemented!()
+        Ok(self.entry(request)?.comm)
     }
+
     /// A new generalized request.
     pub fn grequest_start(&mut self, grequest: Grequest) -> RequestId {
-        unimplemented!()
+        self.add_request(Request::detached(State::Generalized { callbacks: grequest, complete: false }))
     }
+
     /// The callbacks, if it is a generalized request. After `test` or `wait` said complete, such a request
     /// still exists: the caller runs `query` and `free`, then calls `request_free`.
     pub fn grequest(&self, request: RequestId) -> Result<Option<Grequest>> {
-        unimplemented!()
+        Ok(match self.entry(request)?.state {
+            State::Generalized { callbacks, .. } => Some(callbacks),
+            _ => None,
+        })
     }
+
     /// The program says that the operation is complete.
     pub fn grequest_complete(&mut self, request: RequestId) -> Result<()> {
-        unimplemented!()
+        match &mut self.entry_mut(request)?.state {
+            State::Generalized { complete, .. } => *complete = true,
+            _ => return fail(ErrorClass::Request, format!("request {} is not a generalized one", request.0)),
+        }
+        Ok(())
     }
+
     /// Whole elements of `ty` in a status; `None` is `MPI_UNDEFINED`.
     pub fn get_count(&self, status: &Status, ty: TypeId) -> Result<Option<u64>> {
-        unimplemented!()
+        let size = self.datatype(ty)?.size;
+        Ok(match size {
+            0 => (status.bytes == 0).then_some(0),
+            size => (status.bytes % size == 0).then_some((status.bytes / size) as u64),
+        })
     }
+
     /// Basic elements in a status; `None` is `MPI_UNDEFINED`.
     pub fn get_elements(&self, status: &Status, ty: TypeId) -> Result<Option<u64>> {
-        unimplemented!()
+        Ok(self.datatype(ty)?.elements(status.bytes))
     }
+
     /// Was it an error? For symmetry with [`Status`].
     pub fn status_error(status: &Status) -> Option<ErrorClass> {
         (status.error != ErrorClass::Success).then_some(status.error)
     }
+
+    pub(super) fn add_request(&mut self, request: Request) -> RequestId {
+        RequestId(self.requests.insert(request))
+    }
+
+    #[inline]
+    fn entry(&self, request: RequestId) -> Result<&Request> {
+        match self.requests.get(request.0) {
+            Some(entry) => Ok(entry),
+            None => no_request(request),
+        }
+    }
+
+    #[inline]
+    pub(super) fn entry_mut(&mut self, request: RequestId) -> Result<&mut Request> {
+        match self.requests.get_mut(request.0) {
+            Some(entry) => Ok(entry),
+            None => no_request(request),
+        }
+    }
+
+    fn poll(&mut self, request: RequestId) -> Result<Option<Status>> {
+        match self.requests.get_mut(request.0) {
+            Some(entry) => poll_state(&mut self.endpoint, &mut entry.state),
+            None => no_request(request),
+        }
+    }
+
+    /// After completion: a persistent request becomes inactive, any other is gone. (A generalized one stays
+    /// until its callbacks have run.)
+    fn release(&mut self, request: RequestId) {
+        let Some(entry) = self.requests.get_mut(request.0) else { return };
+        if matches!(entry.state, State::Generalized { .. }) {
+            return;
+        }
+        if entry.recipe.is_none() {
+            if let Some(Request { state: State::Collective(done), .. }) = self.requests.remove(request.0) {
+                self.recycle(done);
+            }
+            return;
+        }
+        entry.state = match std::mem::replace(&mut entry.state, State::Inactive) {
+            State::Collective(done) => State::Idle(done),
+            State::Idle(idle) => State::Idle(idle),
+            _ => State::Inactive,
+        };
+    }
+
+    /// Frees requests that were given up, once they are complete.
+    fn reap_orphans(&mut self) {
+        for request in std::mem::take(&mut self.orphans) {
+            match self.poll(request) {
+                Ok(None) => self.orphans.push(request),
+                _ => self.release(request),
+            }
+        }
+    }
+
+    /// Lets everything that needs no peer's further call leave this process.
+    pub(super) fn drain(&mut self) {
+        let flushed = self.buffer_flush();
+        debug_assert!(flushed.is_ok());
+        self.progress();
+    }
+}
+
+/// Is it complete? Takes the result from the endpoint if so; ask no more then.
+fn poll_state(endpoint: &mut crate::endpoint::Endpoint, state: &mut State) -> Result<Option<Status>> {
+    match state {
+        State::Inactive | State::Idle(_) => Ok(Some(Status::EMPTY)),
+        State::Complete(status) => Ok(Some(*status)),
+        State::Collective(collective) => collective.status(),
+        State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
+        State::Send { id, .. } => match endpoint.take(*id) {
+            None => Ok(None),
+            Some(outcome) => outcome.map(|_| Some(Status::EMPTY)).map_err(Into::into),
+        },
+        State::Recv(receiving) => {
+            if let Some((id, _)) = receiving.companion {
+                match endpoint.take(id) {
+                    None => return Ok(None),
+                    Some(outcome) => outcome?,
+                };
+                receiving.companion = None;
+            }
+            let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
+            let status = received(&receiving.roster, &outcome?);
+            if let Some(unpack) = receiving.unpack.take() {
+                unpack.finish(status.bytes);
+            }
+            Ok(Some(status))
+        }
+    }
+}
+
+#[cold]
+fn no_request<T>(request: RequestId) -> Result<T> {
+    fail(ErrorClass::Request, format!("there is no request {}", request.0))
 }

@@ -1,0 +1,400 @@
+//! Runs one schedule: a collective operation under way.
+use super::comm::Roster;
+use super::layout::Datatype;
+use super::op::Combine;
+use super::*;
+use crate::buffer::{RecvBuf, Scratch, SendBuf};
+use crate::endpoint::{Backoff, Endpoint};
+use crate::error::{ErrorClass, MpiError, Result};
+use net::{Envelope, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
+use proto::coll::{Schedule, Slice, Space, Step};
+use std::rc::Rc;
+
+/// Working memory above this is given back when an operation ends.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Finished operations kept for reuse.
+const SPARE_MAX: usize = 8;
+
+/// A copy between the program's memory and our own.
+pub(super) struct Move {
+    pub(super) buf: RecvBuf,
+    pub(super) count: usize,
+    pub(super) ty: Rc<Datatype>,
+    /// Distance in our memory.
+    pub(super) at: usize,
+    pub(super) form: Form,
+}
+
+/// How elements stand in our memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Without gaps.
+    Packed,
+    /// As in the program's memory: reduction functions see whole elements.
+    Spread,
+}
+
+/// A collective operation.
+pub(super) struct Collective {
+    pub(super) schedule: Schedule,
+    next: usize,
+    outstanding: Vec<ReqId>,
+    pub(super) roster: Rc<Roster>,
+    pub(super) context: u32,
+    pub(super) tag: i32,
+    pub(super) input: SendBuf,
+    pub(super) output: RecvBuf,
+    /// Working memory of the schedule.
+    scratch: Scratch,
+    /// Memory that stands for the program's where that has gaps.
+    pub(super) staging: Scratch,
+    /// Copies into `staging` at the start.
+    pub(super) loads: Vec<Move>,
+    /// Copies out of `staging` at the end.
+    pub(super) stores: Vec<Move>,
+    pub(super) combine: Option<Combine>,
+    /// Bytes from one element of a reduction to the next, and of the first byte from the element's address.
+    pub(super) unit: usize,
+    pub(super) shift: isize,
+    started: bool,
+    finished: bool,
+    error: Option<MpiError>,
+    truncated: bool,
+}
+
+/// How far `advance` came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advance {
+    /// Waits for messages.
+    Stuck,
+    /// Waits for a reduction function of the program.
+    Job,
+    /// Complete.
+    Done,
+}
+
+impl Collective {
+    pub(super) fn new(roster: Rc<Roster>) -> Self {
+        Collective {
+            schedule: Schedule::new(),
+            next: 0,
+            outstanding: Vec::new(),
+            roster,
+            context: 0,
+            tag: 0,
+            input: SendBuf::NONE,
+            output: RecvBuf::NONE,
+            scratch: Scratch::default(),
+            staging: Scratch::default(),
+            loads: Vec::new(),
+            stores: Vec::new(),
+            combine: None,
+            unit: 1,
+            shift: 0,
+            started: false,
+            finished: false,
+            error: None,
+            truncated: false,
+        }
+    }
+
+    /// Ready for another operation; memory is kept.
+    fn reset(&mut self, roster: Rc<Roster>) {
+        self.roster = roster;
+        self.schedule.clear();
+        self.loads.clear();
+        self.stores.clear();
+        (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
+        (self.unit, self.shift) = (1, 0);
+        self.restart(0);
+    }
+
+    /// Ready to run the same again.
+    pub(super) fn restart(&mut self, tag: i32) {
+        debug_assert!(self.outstanding.is_empty());
+        self.tag = tag;
+        (self.next, self.started, self.finished) = (0, false, false);
+        (self.error, self.truncated) = (None, false);
+    }
+
+    /// The status, once complete.
+    pub(super) fn status(&mut self) -> Result<Option<Status>> {
+        if !self.finished {
+            return Ok(None);
+        }
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let error = if self.truncated { ErrorClass::Truncate } else { ErrorClass::Success };
+        Ok(Some(Status { error, ..Status::EMPTY }))
+    }
+
+    /// Goes on as far as possible.
+    pub(super) fn advance(&mut self, endpoint: &mut Endpoint) -> Advance {
+        if !self.started {
+            self.begin();
+        }
+        while let Some(&step) = self.schedule.steps().get(self.next) {
+            match step {
+                Step::Send { to, from } => self.send(endpoint, to, from),
+                Step::Recv { from, into } => self.recv(endpoint, from, into),
+                Step::Copy { from, into } => self.target(into).copy_from(&self.source(from)),
+                Step::Reduce { from, into } => match self.combine {
+                    Some(Combine::Kernel(kernel)) => kernel(self.source(from), self.target(into)),
+                    Some(Combine::User(..)) => return Advance::Job,
+                    None => unreachable!("only reductions combine"),
+                },
+                Step::Wait => {
+                    if !self.settle(endpoint) {
+                        return Advance::Stuck;
+                    }
+                }
+            }
+            self.next += 1;
+        }
+        self.finish();
+        Advance::Done
+    }
+
+    fn begin(&mut self) {
+        self.started = true;
+        self.scratch.reserve(self.schedule.scratch_bytes());
+        let staging = self.staging.as_recv();
+        for load in &self.loads {
+            load.ty.load(load, staging.shifted(load.at as isize));
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        let staging = self.staging.as_recv();
+        for store in &self.stores {
+            store.ty.store(store, staging.shifted(store.at as isize));
+        }
+    }
+
+    fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
+        let envelope = Envelope { context: self.context, tag: self.tag };
+        let to = self.roster.members.at(to);
+        match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
+            Ok(None) => {}
+            Ok(Some(id)) => self.outstanding.push(id),
+            Err(error) => self.error = Some(error.into()),
+        }
+    }
+
+    fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
+        let source = Some(self.roster.members.at(from));
+        let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
+        let into = self.target(into);
+        self.outstanding.push(endpoint.irecv(pattern, into));
+    }
+
+    /// Is everything that was started complete?
+    fn settle(&mut self, endpoint: &mut Endpoint) -> bool {
+        while let Some(&id) = self.outstanding.last() {
+            let Some(outcome) = endpoint.take(id) else { return false };
+            self.note(outcome);
+        }
+        true
+    }
+
+    /// Takes the result of the newest outstanding message.
+    fn note(&mut self, outcome: std::result::Result<Outcome, crate::endpoint::NetError>) {
+        self.outstanding.pop();
+        match outcome {
+            Ok(outcome) => self.truncated |= outcome.truncated,
+            Err(error) => self.error = Some(error.into()),
+        }
+    }
+
+    #[inline]
+    fn source(&self, slice: Slice) -> UserBuf {
+        match slice.space {
+            Space::Input => self.input.range(slice.at as isize, slice.len),
+            Space::Output => self.output.as_source().range(slice.at as isize, slice.len),
+            Space::Scratch => self.scratch.as_send().range(slice.at as isize, slice.len),
+        }
+    }
+
+    #[inline]
+    fn target(&mut self, slice: Slice) -> UserBufMut {
+        match slice.space {
+            Space::Input => unreachable!("the input is never written"),
+            Space::Output => self.output.range(slice.at as isize, slice.len),
+            Space::Scratch => self.scratch.as_recv().range(slice.at as isize, slice.len),
+        }
+    }
+
+    /// The reduction that `Advance::Job` stands for.
+    fn job(&mut self, request: RequestId) -> Option<UserReduce> {
+        let Some(&Step::Reduce { from, into }) = self.schedule.steps().get(self.next) else { return None };
+        let Some(Combine::User(op, ty)) = self.combine else { return None };
+        // A function gets the addresses of elements, not of their first bytes.
+        let source = self.address(from).shifted(-self.shift);
+        let target = self.address(into).shifted(-self.shift).as_recv();
+        let count = (into.len / self.unit) as i64;
+        Some(UserReduce { op, source, target, count, ty, request: Some(request) })
+    }
+
+    fn address(&mut self, slice: Slice) -> SendBuf {
+        let base = match slice.space {
+            Space::Input => self.input,
+            Space::Output => self.output.as_source(),
+            Space::Scratch => self.scratch.as_recv().as_source(),
+        };
+        base.shifted(slice.at as isize)
+    }
+}
+
+impl Datatype {
+    fn load(&self, load: &Move, ours: RecvBuf) {
+        match load.form {
+            Form::Packed => self.pack(load.buf.as_source(), load.count, ours.range(0, self.size * load.count)),
+            Form::Spread => {
+                self.copy_elements(load.buf.as_source(), ours.shifted(-self.true_lb as isize), load.count)
+            }
+        }
+    }
+
+    fn store(&self, store: &Move, ours: RecvBuf) {
+        let ours = ours.as_source();
+        match store.form {
+            Form::Packed => self.unpack(ours.range(0, self.size * store.count), store.buf, store.count),
+            Form::Spread => self.copy_elements(ours.shifted(-self.true_lb as isize), store.buf, store.count),
+        }
+    }
+}
+
+impl Mpi {
+    /// An operation object, new or used.
+    pub(super) fn fresh(&mut self, roster: Rc<Roster>) -> Box<Collective> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                spare.reset(roster);
+                spare
+            }
+            None => Box::new(Collective::new(roster)),
+        }
+    }
+
+    pub(super) fn recycle(&mut self, collective: Box<Collective>) {
+        let small = collective.scratch.bytes() + collective.staging.bytes() <= KEPT_BYTES_MAX;
+        if small && collective.outstanding.is_empty() && self.spare.len() < SPARE_MAX {
+            self.spare.push(collective);
+        }
+    }
+
+    /// Runs to the end, or until a function of the program must run.
+    pub(super) fn run(&mut self, comm: CommId, mut c: Box<Collective>) -> Result<Blocking> {
+        let mut backoff = Backoff::default();
+        loop {
+            match c.advance(&mut self.endpoint) {
+                Advance::Done => {
+                    let status = c.status();
+                    self.recycle(c);
+                    return Ok(Blocking::Done(status?.unwrap_or(Status::EMPTY)));
+                }
+                Advance::Job => return Ok(Blocking::Pending(self.adopt(comm, c))),
+                Advance::Stuck if self.running.is_empty() => self.wait_for_newest(&mut c),
+                Advance::Stuck => {
+                    if !self.progress() {
+                        self.pause(&mut backoff);
+                    }
+                    if !self.jobs.is_empty() {
+                        return Ok(Blocking::Pending(self.adopt(comm, c)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing else is under way: the endpoint's own wait is the shortest.
+    fn wait_for_newest(&mut self, c: &mut Collective) {
+        if let Some(&id) = c.outstanding.last() {
+            let outcome = self.endpoint.wait(id);
+            c.note(outcome);
+        }
+    }
+
+    /// Runs an operation of our own to the end. It combines by kernels only. Functions of the program that are
+    /// due for other operations have to wait.
+    pub(super) fn run_through(&mut self, c: &mut Collective) -> Result<()> {
+        let mut backoff = Backoff::default();
+        loop {
+            match c.advance(&mut self.endpoint) {
+                Advance::Done => return c.status().map(|_| ()),
+                _ if self.running.is_empty() => self.wait_for_newest(c),
+                _ => {
+                    if !self.progress() {
+                        self.pause(&mut backoff);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes it a request, which `progress` carries on.
+    pub(super) fn adopt(&mut self, comm: CommId, collective: Box<Collective>) -> RequestId {
+        let id = self.add_request(request::Request::new(comm, request::State::Collective(collective)));
+        self.running.push(id);
+        self.advance_one(id);
+        id
+    }
+
+    /// Carries on all collectives that are requests; did one come to an end or start a message?
+    pub(super) fn advance_running(&mut self) -> bool {
+        let mut moved = false;
+        let mut index = 0;
+        while index < self.running.len() {
+            let id = self.running[index];
+            moved |= self.advance_one(id);
+            if self.running.get(index) == Some(&id) {
+                index += 1;
+            }
+        }
+        moved
+    }
+
+    fn advance_one(&mut self, id: RequestId) -> bool {
+        let Some(entry) = self.requests.get_mut(id.0) else { return false };
+        let request::State::Collective(c) = &mut entry.state else { return false };
+        let before = c.next;
+        match c.advance(&mut self.endpoint) {
+            Advance::Stuck => c.next != before,
+            Advance::Job => {
+                if !self.jobs.contains(&id) && !self.lent.contains(&id) {
+                    self.jobs.push(id);
+                }
+                c.next != before
+            }
+            Advance::Done => {
+                self.running.retain(|other| *other != id);
+                true
+            }
+        }
+    }
+
+    /// A call of a reduction function that is due. Whoever waits by `test` asks after each `progress`.
+    pub fn next_job(&mut self) -> Option<UserReduce> {
+        let id = self.jobs.pop()?;
+        let request::State::Collective(c) = &mut self.requests.get_mut(id.0)?.state else { return None };
+        let job = c.job(id);
+        self.lent.push(id);
+        job
+    }
+
+    /// The function has run.
+    pub fn job_done(&mut self, job: UserReduce) {
+        let Some(id) = job.request else { return };
+        self.lent.retain(|lent| *lent != id);
+        if let Some(request::Request { state: request::State::Collective(c), .. }) = self.requests.get_mut(id.0) {
+            c.next += 1;
+            self.advance_one(id);
+        }
+    }
+}

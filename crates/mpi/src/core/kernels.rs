@@ -1,0 +1,204 @@
+//! The predefined reductions, element by element. Which operation is legal on what is MPI-5 6.9.2.
+use super::OpId;
+use super::predefined::{Meaning, Scalar};
+use crate::buffer::{Pair, Plain, combine};
+use net::{UserBuf, UserBufMut};
+
+/// target = source op target, for all elements.
+pub(super) type Kernel = fn(UserBuf, UserBufMut);
+
+/// The kernel of an operation on a datatype; `None` if the combination is illegal or not supported.
+pub(super) fn kernel(op: OpId, meaning: Meaning, scalar: Scalar) -> Option<Kernel> {
+    use Meaning::*;
+    let number = matches!(meaning, Integer | FortranInteger | Floating);
+    let whole = matches!(meaning, Integer | FortranInteger);
+    match op {
+        OpId::MAX | OpId::MIN if number => ordered(op, scalar),
+        OpId::SUM | OpId::PROD if number => arithmetic(op, scalar),
+        OpId::SUM | OpId::PROD if meaning == Complex => complex(op, scalar),
+        OpId::LAND | OpId::LOR | OpId::LXOR if matches!(meaning, Integer | Logical | FortranLogical) => {
+            logical(op, scalar)
+        }
+        OpId::BAND | OpId::BOR | OpId::BXOR if whole || meaning == Byte => bitwise(op, scalar),
+        OpId::MINLOC | OpId::MAXLOC if meaning == Pair_ => located(op, scalar),
+        OpId::REPLACE => Some(replace),
+        OpId::NO_OP => Some(|_, _| {}),
+        _ => None,
+    }
+}
+
+// `Meaning::Pair` under a name that does not hide the struct.
+use Meaning::Pair as Pair_;
+
+macro_rules! each {
+    ($scalar:expr, $f:expr; $($variant:ident: $ty:ty),*) => {
+        match $scalar {
+            $(Scalar::$variant => Some(|source, target| combine::<$ty>(source, target, $f)),)*
+            _ => None,
+        }
+    };
+}
+
+macro_rules! integers {
+    ($scalar:expr, $f:expr) => {
+        each!($scalar, $f; I8: i8, I16: i16, I32: i32, I64: i64, I128: i128, U8: u8, U16: u16, U32: u32, U64: u64)
+    };
+}
+
+macro_rules! floats {
+    ($scalar:expr, $f:expr) => { each!($scalar, $f; F32: f32, F64: f64) };
+}
+
+fn ordered(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    // Written so that a number beats a NaN only if it stands on the right, as the usual comparison does.
+    let whole: Option<Kernel> = match op {
+        OpId::MAX => integers!(scalar, |a, b| if a > b { a } else { b }),
+        _ => integers!(scalar, |a, b| if a < b { a } else { b }),
+    };
+    whole.or_else(|| match op {
+        OpId::MAX => floats!(scalar, |a, b| if a > b { a } else { b }),
+        _ => floats!(scalar, |a, b| if a < b { a } else { b }),
+    })
+}
+
+fn arithmetic(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    let whole: Option<Kernel> = match op {
+        OpId::SUM => integers!(scalar, |a, b| a.wrapping_add(b)),
+        _ => integers!(scalar, |a, b| a.wrapping_mul(b)),
+    };
+    whole.or_else(|| match op {
+        OpId::SUM => floats!(scalar, |a, b| a + b),
+        _ => floats!(scalar, |a, b| a * b),
+    })
+}
+
+fn complex(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    match op {
+        OpId::SUM => each!(scalar, |a, b| [a[0] + b[0], a[1] + b[1]]; C32: [f32; 2], C64: [f64; 2]),
+        _ => each!(scalar, |a, b| [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]];
+            C32: [f32; 2], C64: [f64; 2]),
+    }
+}
+
+fn logical(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    match op {
+        OpId::LAND => integers!(scalar, |a, b| (a != 0 && b != 0).into()),
+        OpId::LOR => integers!(scalar, |a, b| (a != 0 || b != 0).into()),
+        _ => integers!(scalar, |a, b| ((a != 0) != (b != 0)).into()),
+    }
+}
+
+fn bitwise(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    match op {
+        OpId::BAND => integers!(scalar, |a, b| a & b),
+        OpId::BOR => integers!(scalar, |a, b| a | b),
+        _ => integers!(scalar, |a, b| a ^ b),
+    }
+}
+
+fn located(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    macro_rules! pairs {
+        ($f:ident) => {
+            match scalar {
+                Scalar::PairF32I32 => Some(|s, t| combine(s, t, $f::<f32, i32>)),
+                Scalar::PairF64I32 => Some(|s, t| combine(s, t, $f::<f64, i32>)),
+                Scalar::PairI64I32 => Some(|s, t| combine(s, t, $f::<i64, i32>)),
+                Scalar::PairI32I32 => Some(|s, t| combine(s, t, $f::<i32, i32>)),
+                Scalar::PairI16I32 => Some(|s, t| combine(s, t, $f::<i16, i32>)),
+                Scalar::PairF32F32 => Some(|s, t| combine(s, t, $f::<f32, f32>)),
+                Scalar::PairF64F64 => Some(|s, t| combine(s, t, $f::<f64, f64>)),
+                _ => None,
+            }
+        };
+    }
+    if op == OpId::MINLOC { pairs!(lesser) } else { pairs!(greater) }
+}
+
+/// The smaller value; of equal values the one with the smaller index.
+fn lesser<A: Plain + PartialOrd, B: Plain + PartialOrd>(a: Pair<A, B>, b: Pair<A, B>) -> Pair<A, B> {
+    if a.value < b.value || (a.value == b.value && a.index < b.index) { a } else { b }
+}
+
+/// The greater value; of equal values the one with the smaller index.
+fn greater<A: Plain + PartialOrd, B: Plain + PartialOrd>(a: Pair<A, B>, b: Pair<A, B>) -> Pair<A, B> {
+    if a.value > b.value || (a.value == b.value && a.index < b.index) { a } else { b }
+}
+
+fn replace(source: UserBuf, target: UserBufMut) {
+    target.copy_from(&source.part(0, target.len()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Scratch;
+
+    fn run(op: OpId, meaning: Meaning, scalar: Scalar, a: &[u8], b: &[u8]) -> Vec<u8> {
+        let (mut source, mut target) = (Scratch::with(a.len()), Scratch::with(b.len()));
+        source.part(a.len()).copy_from_slice(a);
+        target.part(b.len()).copy_from_slice(b);
+        let run = kernel(op, meaning, scalar).expect("legal");
+        run(source.part(a.len()).as_source(), target.part(b.len()));
+        let mut out = vec![0; b.len()];
+        target.part(b.len()).as_source().copy_to(&mut out);
+        out
+    }
+
+    fn ints(op: OpId, a: i32, b: i32) -> i32 {
+        let out = run(op, Meaning::Integer, Scalar::I32, &a.to_ne_bytes(), &b.to_ne_bytes());
+        i32::from_ne_bytes(out.try_into().unwrap())
+    }
+
+    #[test]
+    fn operations_on_integers() {
+        let cases = [
+            (OpId::MAX, 7),
+            (OpId::MIN, -3),
+            (OpId::SUM, 4),
+            (OpId::PROD, -21),
+            (OpId::LAND, 1),
+            (OpId::LOR, 1),
+            (OpId::LXOR, 0),
+            (OpId::BAND, -3 & 7),
+            (OpId::BOR, -3 | 7),
+            (OpId::BXOR, -3 ^ 7),
+            (OpId::REPLACE, -3),
+            (OpId::NO_OP, 7),
+        ];
+        for (op, expected) in cases {
+            assert_eq!(ints(op, -3, 7), expected, "{op:?}");
+        }
+        assert_eq!(ints(OpId::SUM, i32::MAX, 1), i32::MIN, "overflow wraps");
+    }
+
+    #[test]
+    fn a_location_is_that_of_the_smallest_index_among_equals() {
+        let pair = |value: f64, index: i32| {
+            let mut bytes = value.to_ne_bytes().to_vec();
+            bytes.extend(index.to_ne_bytes());
+            bytes.extend([0; 4]);
+            bytes
+        };
+        let go = |op, a: &[u8], b: &[u8]| run(op, Meaning::Pair, Scalar::PairF64I32, a, b)[..12].to_vec();
+        assert_eq!(go(OpId::MINLOC, &pair(1.5, 9), &pair(1.5, 4)), pair(1.5, 4)[..12]);
+        assert_eq!(go(OpId::MAXLOC, &pair(1.5, 1), &pair(1.5, 4)), pair(1.5, 1)[..12]);
+        assert_eq!(go(OpId::MAXLOC, &pair(1.5, 1), &pair(2.5, 4)), pair(2.5, 4)[..12]);
+    }
+
+    #[test]
+    fn illegal_combinations_have_no_kernel() {
+        assert!(kernel(OpId::BAND, Meaning::Floating, Scalar::F64).is_none());
+        assert!(kernel(OpId::SUM, Meaning::Byte, Scalar::U8).is_none());
+        assert!(kernel(OpId::MAX, Meaning::Complex, Scalar::C64).is_none());
+        assert!(kernel(OpId::MINLOC, Meaning::Integer, Scalar::I32).is_none());
+        assert!(kernel(OpId::SUM, Meaning::Character, Scalar::I8).is_none());
+        assert!(kernel(OpId::BXOR, Meaning::Byte, Scalar::U8).is_some());
+    }
+
+    #[test]
+    fn complex_numbers_multiply_as_such() {
+        let bytes = |re: f64, im: f64| [re.to_ne_bytes(), im.to_ne_bytes()].concat();
+        let out = run(OpId::PROD, Meaning::Complex, Scalar::C64, &bytes(1.0, 2.0), &bytes(3.0, -1.0));
+        assert_eq!(out, bytes(5.0, 5.0));
+    }
+}
