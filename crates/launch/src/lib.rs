@@ -1,0 +1,114 @@
+//! What starts: the launcher (`banyan run`, `mpiexec`) and the agents of a job.
+//!
+//! ```text
+//! launcher ── warden ── agent of node 0 ─┬─ ranks of node 0
+//!    │                    │              └─ agent of node 1 ─┬─ ranks of node 1
+//!    └────── link ────────┘                    ...           └─ ...
+//! ```
+//!
+//! The launcher is the user's process: it writes output, decides when the job is over and says why. Each node
+//! has an agent, forked in a k-ary tree, that starts its ranks and serves them PMI-1. Launcher, warden and
+//! agents are child subreapers: whatever is orphaned comes to the nearest of them that lives, and each kills
+//! until nothing descends from it. The warden survives when launcher and agents are killed together.
+//!
+//! All are single-threaded poll loops. What can be decided without a system call is decided in `proto::tree`,
+//! `proto::pmi` and the pure modules here (placement, outcome, options).
+#![forbid(unsafe_code)]
+
+mod agent;
+mod job;
+mod launcher;
+mod link;
+mod options;
+mod spec;
+mod stats;
+mod stdin;
+mod warden;
+
+pub use launcher::{Cause, JobReport, Phases, Who};
+pub use spec::{
+    Bind, JobSpec, KILL_GRACE_DEFAULT, Label, Output, Placement, QP_MAX_DEFAULT, RANKS_MAX, Section,
+};
+pub use stats::{json as stats_json, table as stats_table};
+
+use job::Job;
+use options::{Command, StatsForm, StatsWish};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+
+/// The exit code for a command line that makes no sense.
+pub const EXIT_USAGE: i32 = 2;
+
+/// Runs a job from start to end.
+///
+/// For a process with one thread: it is forked without executing anything. While the job runs, signals of
+/// this process are the job's: SIGINT and the like end it.
+///
+/// # Errors
+/// What the system refused. A program that cannot be found is no error: the report says so.
+pub fn run(spec: &JobSpec) -> io::Result<JobReport> {
+    if spec.sections.is_empty() || spec.sections.iter().any(|section| section.ranks == 0) || spec.nodes == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a job needs at least one rank and one node",
+        ));
+    }
+    match Job::find_programs(spec) {
+        Ok(programs) => launcher::run_job(spec, &Job::new(spec, programs)?),
+        Err(error) => {
+            let message = format!("banyan: {error}\n");
+            let mut report =
+                JobReport { exit_code: error.exit_code(), ranks: spec.ranks(), ..JobReport::default() };
+            match spec.output {
+                Output::Inherit => eprint!("{message}"),
+                Output::Capture => report.stderr = message.into_bytes(),
+            }
+            Ok(report)
+        }
+    }
+}
+
+/// `banyan run` and `mpiexec`: parses `args` (without the program's own name), runs the job, prints what was
+/// asked for, and returns the exit code.
+pub fn main(args: Vec<OsString>) -> i32 {
+    match options::parse(args) {
+        Ok(Command::Help) => {
+            print!("{}", options::HELP);
+            0
+        }
+        Ok(Command::Version) => {
+            println!("banyan {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        Ok(Command::Run(spec, wish)) => run_and_print(&spec, wish.as_ref()),
+        Err(error) => {
+            eprintln!("banyan: {error}\nbanyan: 'banyan run --help' shows what is understood");
+            EXIT_USAGE
+        }
+    }
+}
+
+fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
+    let report = match run(spec) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("banyan: the job could not be started: {error}");
+            return 1;
+        }
+    };
+    let Some(wish) = wish else { return report.exit_code };
+    let text = match wish.form {
+        StatsForm::Table => stats::table(&report),
+        StatsForm::Json => stats::json(&report).to_string() + "\n",
+    };
+    let Some(file) = &wish.file else {
+        eprint!("{text}");
+        return report.exit_code;
+    };
+    if let Err(error) = fs::write(file, text) {
+        eprintln!("banyan: cannot write statistics to '{}': {error}", file.display());
+        return report.exit_code.max(1);
+    }
+    report.exit_code
+}

@@ -15,4 +15,5 @@ pub mod ids;
 pub mod matching;
 pub mod pmi;
 pub mod stats;
+pub mod tree;
 pub mod wireup;

@@ -117,6 +117,19 @@ fn wait(which: i32) -> io::Result<Wait> {
     }
 }
 
+/// Does this process have children, living or not reaped? For a subreaper: does anything descend from it?
+pub fn has_children() -> io::Result<bool> {
+    // SAFETY: all-zero is a valid siginfo_t, a plain C struct.
+    let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is writable.
+    if unsafe { libc::waitid(libc::P_ALL, 0, &mut info, options) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ECHILD) { Ok(false) } else { Err(error) }
+}
+
 /// Whom a signal is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -192,20 +205,16 @@ pub fn lead_group() -> io::Result<()> {
 /// The processes that descend from `root`, leaving out `spared` and what descends from them. A snapshot:
 /// a running process may fork meanwhile, so a killer repeats until nothing is left.
 pub fn descendants(root: Pid, spared: &[Pid]) -> io::Result<Vec<Pid>> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if let Some(parent) = parent_of(pid) {
-            children.entry(parent).or_default().push(pid);
-        }
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for entry in all_processes()?.filter(|entry| entry.life == Life::Living) {
+        children.entry(entry.parent).or_default().push(entry.pid);
     }
     let mut found = Vec::new();
-    let mut open = vec![root.0];
+    let mut open = vec![root];
     while let Some(parent) = open.pop() {
         for pid in children.remove(&parent).unwrap_or_default() {
-            if !spared.contains(&Pid(pid)) {
-                found.push(Pid(pid));
+            if !spared.contains(&pid) {
+                found.push(pid);
                 open.push(pid);
             }
         }
@@ -213,16 +222,38 @@ pub fn descendants(root: Pid, spared: &[Pid]) -> io::Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// The parent of a process, zombies left out (they are dead and need no killing).
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// The children of `parent` that have ended but have not been reaped.
+pub fn zombies_of(parent: Pid) -> io::Result<Vec<Pid>> {
+    let is_zombie = |entry: &Entry| entry.parent == parent && entry.life == Life::Zombie;
+    Ok(all_processes()?.filter(is_zombie).map(|entry| entry.pid).collect())
+}
+
+/// A process as `/proc` lists it.
+struct Entry {
+    pid: Pid,
+    parent: Pid,
+    life: Life,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Living,
+    Zombie,
+}
+
+/// `/proc/PID/task/PID/children` would be quicker, but not every kernel has it.
+fn all_processes() -> io::Result<impl Iterator<Item = Entry>> {
+    let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(pids.filter_map(entry_of))
+}
+
+fn entry_of(pid: i32) -> Option<Entry> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The command name is in parentheses and may hold anything: fields count from the last one.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        return None;
-    }
-    fields.next()?.parse().ok()
+    let name_end = stat.iter().rposition(|&b| b == b')')?;
+    let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+    let life = if matches!(fields.next()?, "Z" | "X") { Life::Zombie } else { Life::Living };
+    Some(Entry { pid: Pid(pid), parent: Pid(fields.next()?.parse().ok()?), life })
 }
 
 /// Fills a buffer with random bytes from the kernel.

@@ -1,6 +1,7 @@
 //! Byte streams between processes of one host: socket pairs, pipes, and descriptors that do not wait.
 //!
 //! Everything made here is close-on-exec. What the bytes mean is the caller's business.
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -140,6 +141,19 @@ pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Points descriptors 0 and 1 at /dev/null; standard error stays. For a child made by fork that must not
+/// hold a pipe of the user's open, or read from a terminal.
+pub fn detach_stdio() -> io::Result<()> {
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    for fd in [0, 1] {
+        // SAFETY: plain numbers; replaces what the caller gives up.
+        if unsafe { libc::dup2(null.as_raw_fd(), fd) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Closes every descriptor from 3 on except `keep`. For a child made by fork, which does not own what its

@@ -1,0 +1,123 @@
+//! How an agent ends: politely, then by force, until nothing descends from it.
+use super::Agent;
+use std::io;
+use std::time::{Duration, Instant};
+use sys::process::{self, Pid, Target};
+use sys::signal::{SIGCONT, SIGKILL, SIGTERM};
+
+/// Between two looks at what is left.
+const ROUND: Duration = Duration::from_millis(5);
+/// How long agents below may take over their own clean-up before they are killed too.
+const BELOW_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Who wanted the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The launcher: output still goes up.
+    Ordered,
+    /// Nobody is above any more.
+    Orphaned,
+}
+
+/// An end under way.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    reason: Reason,
+    kill_at: Instant,
+    force_at: Instant,
+    next_round: Instant,
+}
+
+impl Ending {
+    pub(crate) fn ordered(grace_ms: u32, now: Instant) -> Self {
+        Self::new(Reason::Ordered, Duration::from_millis(u64::from(grace_ms)), now)
+    }
+
+    pub(crate) fn orphaned(now: Instant) -> Self {
+        Self::new(Reason::Orphaned, Duration::ZERO, now)
+    }
+
+    fn new(reason: Reason, grace: Duration, now: Instant) -> Self {
+        let kill_at = now + grace;
+        Ending { reason, kill_at, force_at: kill_at + BELOW_PATIENCE, next_round: kill_at }
+    }
+
+    /// The sooner of two ends. An orphan stays one.
+    fn hasten(&mut self, other: Ending) {
+        self.kill_at = self.kill_at.min(other.kill_at);
+        self.force_at = self.force_at.min(other.force_at);
+        self.next_round = self.next_round.min(other.next_round);
+        if other.reason == Reason::Orphaned {
+            self.reason = Reason::Orphaned;
+        }
+    }
+
+    pub(crate) fn timeout_ms(&self, now: Instant, has_children: bool) -> Option<u32> {
+        // One more, because the clock of the poll is coarser: waking early would be a turn for nothing.
+        has_children.then(|| self.next_round.saturating_duration_since(now).as_millis() as u32 + 1)
+    }
+}
+
+impl Agent<'_> {
+    pub(super) fn begin_end(&mut self, ending: Ending) {
+        self.ranks.give_up_starting();
+        match &mut self.ending {
+            Some(current) => current.hasten(ending),
+            None => {
+                if ending.kill_at > Instant::now() {
+                    self.ranks.signal_all(SIGTERM);
+                    self.ranks.signal_all(SIGCONT); // a stopped rank hears nothing before
+                }
+                self.ending = Some(ending);
+            }
+        }
+    }
+
+    /// Takes the next step of the end, if it is time.
+    pub(super) fn pursue_end(&mut self) -> io::Result<()> {
+        if self.ending.is_none() {
+            return Ok(());
+        }
+        self.reap()?;
+        let now = Instant::now();
+        let Some(ending) = &mut self.ending else { return Ok(()) };
+        if !self.has_children || now < ending.next_round {
+            return Ok(());
+        }
+        ending.next_round = now + ROUND;
+        let force = now >= ending.force_at;
+        if self.ranks.any_alive() {
+            self.ranks.signal_all(SIGKILL);
+            if !force {
+                return Ok(());
+            }
+        }
+        self.kill_leftovers(force)
+    }
+
+    /// Whatever descends from here: processes that ranks left behind, and those of a lost agent below.
+    fn kill_leftovers(&self, force: bool) -> io::Result<()> {
+        let living = self.below.iter().filter(|below| !below.gone && !force);
+        let spared: Vec<Pid> = living.map(|below| below.pid).collect();
+        for pid in process::descendants(Pid::own(), &spared)? {
+            let _ = process::kill(Target::Process(pid), SIGKILL);
+        }
+        Ok(())
+    }
+
+    /// The exit code, once nothing is left to do.
+    pub(super) fn finished(&mut self) -> io::Result<Option<i32>> {
+        let Some(ending) = &self.ending else { return Ok(None) };
+        if self.has_children {
+            return Ok(None);
+        }
+        let reason = ending.reason;
+        self.ranks.drain(&mut self.output, &self.poll)?;
+        self.pump()?;
+        let sent = self.output.is_empty() && self.uplink.as_ref().is_none_or(|link| link.is_flushed());
+        Ok(match reason {
+            Reason::Orphaned => Some(1),
+            Reason::Ordered => sent.then_some(0),
+        })
+    }
+}

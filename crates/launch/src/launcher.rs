@@ -1,0 +1,504 @@
+//! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
+//! when a job is over, and says why.
+mod outcome;
+mod sink;
+
+pub use outcome::{Cause, Who};
+
+use crate::job::Job;
+use crate::link::{Link, LinkState};
+use crate::spec::{JobSpec, Output};
+use crate::stdin::{StdinRelay, stdin_for_rank_0};
+use crate::warden::{KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
+use outcome::{Outcome, Step};
+use proto::ids::{NodeId, Rank};
+use proto::tree::{Ended, Frame, Stream};
+use sink::{Room, Sink};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+use sys::poll::{Interest, Poll, Ready};
+use sys::process::{self, DescriptorLimit, Pid, Subreaper, Target, Wait};
+use sys::signal::{self, SignalMask, SignalQueue};
+use sys::socket::{self, Transfer};
+
+const TOKEN_SIGNALS: u64 = 0;
+const TOKEN_ROOT: u64 = 1;
+const TOKEN_WARDEN: u64 = 2;
+const TOKEN_OUT: u64 = 3;
+const TOKEN_ERR: u64 = 4;
+pub(crate) const TOKEN_STDIN: u64 = 5;
+pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
+
+/// Time for the other ranks to end by themselves when one failed after MPI_Finalize.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How long the tree may take over an end, beyond the grace for ranks, before it is killed whole.
+const TREE_PATIENCE: Duration = Duration::from_secs(5);
+/// Signals that end the job, and those passed on to ranks.
+const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
+const PASSED_SIGNALS: [i32; 2] = [signal::SIGUSR1, signal::SIGUSR2];
+
+/// When the steps of starting and ending a job were done, since it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Phases {
+    /// All agents are there.
+    pub agents: Duration,
+    /// All ranks have been started.
+    pub started: Duration,
+    /// All ranks have ended, or the end was ordered.
+    pub ended: Duration,
+    /// Everything is cleaned up.
+    pub total: Duration,
+}
+
+/// How a job went.
+#[derive(Clone, Debug, Default)]
+pub struct JobReport {
+    /// The exit code of `banyan run`.
+    pub exit_code: i32,
+    /// Why the job was ended, if it did not end by itself.
+    pub cause: Option<Cause>,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Nodes of the job.
+    pub nodes: u32,
+    /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that was never reaped.
+    pub stats: Vec<Vec<u64>>,
+    /// Times of start-up and end.
+    pub phases: Phases,
+    /// Captured standard output.
+    pub stdout: Vec<u8>,
+    /// Captured standard error, with the launcher's own words.
+    pub stderr: Vec<u8>,
+}
+
+/// How far the job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// One rank failed after finalize; the others have until then.
+    Settling(Instant),
+    /// The tree was told to end; it has until then.
+    Ending(Instant),
+}
+
+struct Launcher<'j> {
+    job: &'j Job,
+    grace: Duration,
+    poll: Poll,
+    signals: SignalQueue,
+    root: Option<Link>,
+    warden_link: OwnedFd,
+    warden: Pid,
+    warden_gone: bool,
+    strangers: Vec<Pid>,
+    out: Sink,
+    err: Sink,
+    stdin: Option<StdinRelay>,
+    outcome: Outcome,
+    stage: Stage,
+    stats: Vec<Vec<u64>>,
+    begun: Instant,
+    phases: Phases,
+    agents: u32,
+    nodes_started: u32,
+}
+
+/// Runs a job from start to end. The calling process must have one thread.
+pub(crate) fn run_job(spec: &JobSpec, job: &Job) -> io::Result<JobReport> {
+    let mask = SignalMask::block_all()?;
+    process::set_subreaper(Subreaper::On)?;
+    let limit = DescriptorLimit::raise()?;
+    let report = Launcher::start(spec, job, limit).and_then(Launcher::run);
+    let _ = limit.set();
+    process::set_subreaper(Subreaper::Off)?;
+    drop(mask);
+    report
+}
+
+impl<'j> Launcher<'j> {
+    fn start(spec: &JobSpec, job: &'j Job, limit: DescriptorLimit) -> io::Result<Self> {
+        let begun = Instant::now();
+        let strangers =
+            if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
+        let (root_here, root_there) = socket::socket_pair()?;
+        let (warden_here, warden_there) = socket::socket_pair()?;
+        let (stdin, relay) = stdin_for_rank_0()?;
+        let seed =
+            WardenSeed { job, link: warden_there, root: root_there, stdin, launcher: Pid::own(), limit };
+        let warden = process::fork(move || warden_main(seed))?;
+        let poll = Poll::new()?;
+        let mut wanted = vec![signal::SIGCHLD];
+        wanted.extend(ENDING_SIGNALS.iter().chain(&PASSED_SIGNALS));
+        let signals = SignalQueue::new(&wanted)?;
+        poll.add(signals.as_fd(), TOKEN_SIGNALS, Interest::Read)?;
+        poll.add(warden_here.as_fd(), TOKEN_WARDEN, Interest::Read)?;
+        socket::set_nonblocking(warden_here.as_fd())?;
+        let (out, err) = match spec.output {
+            Output::Inherit => (
+                Sink::file(io::stdout(), TOKEN_OUT, spec.label)?,
+                Sink::file(io::stderr(), TOKEN_ERR, spec.label)?,
+            ),
+            Output::Capture => (Sink::memory(spec.label), Sink::memory(spec.label)),
+        };
+        let mut stdin = relay;
+        if let Some(relay) = &mut stdin {
+            relay.register(&poll)?;
+        }
+        Ok(Launcher {
+            job,
+            grace: spec.kill_grace,
+            root: Some(Link::new(root_here, TOKEN_ROOT, &poll)?),
+            poll,
+            signals,
+            warden_link: warden_here,
+            warden,
+            warden_gone: false,
+            strangers,
+            out,
+            err,
+            stdin,
+            outcome: Outcome::new(job.placement),
+            stage: Stage::Running,
+            stats: vec![Vec::new(); job.placement.ranks() as usize],
+            begun,
+            phases: Phases::default(),
+            agents: 0,
+            nodes_started: 0,
+        })
+    }
+
+    fn run(mut self) -> io::Result<JobReport> {
+        let mut ready = Vec::new();
+        while !(self.warden_gone && self.root.is_none()) {
+            ready.clear();
+            self.poll.wait(self.timeout_ms(), &mut ready)?;
+            for event in &ready {
+                self.handle(*event)?;
+            }
+            self.check_time()?;
+            self.write_output(Room::Unknown, Room::Unknown)?;
+            if let Some(root) = &mut self.root {
+                root.flush(&self.poll)?;
+            }
+        }
+        self.kill_rest()?;
+        self.write_rest()?;
+        self.phases.total = self.begun.elapsed();
+        Ok(JobReport {
+            exit_code: self.outcome.exit_code(),
+            cause: self.outcome.cause().cloned(),
+            ranks: self.job.placement.ranks(),
+            nodes: self.job.placement.nodes(),
+            stats: self.stats,
+            phases: self.phases,
+            stdout: self.out.into_captured(),
+            stderr: self.err.into_captured(),
+        })
+    }
+
+    fn timeout_ms(&self) -> Option<u32> {
+        let until = match self.stage {
+            Stage::Running => return None,
+            Stage::Settling(until) | Stage::Ending(until) => until,
+        };
+        Some(until.saturating_duration_since(Instant::now()).as_millis() as u32 + 1)
+    }
+
+    fn handle(&mut self, event: Ready) -> io::Result<()> {
+        match event.token {
+            TOKEN_SIGNALS => self.on_signals(),
+            TOKEN_ROOT if event.readable => self.on_root(),
+            TOKEN_WARDEN => self.on_warden(),
+            TOKEN_OUT => self.write_output(Room::Some, Room::Unknown),
+            TOKEN_ERR => self.write_output(Room::Unknown, Room::Some),
+            TOKEN_STDIN | TOKEN_STDIN_PIPE => self.on_stdin(),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_stdin(&mut self) -> io::Result<()> {
+        if let Some(relay) = &mut self.stdin
+            && relay.relay(&self.poll)?.is_over()
+        {
+            self.stdin = None;
+        }
+        Ok(())
+    }
+
+    fn on_signals(&mut self) -> io::Result<()> {
+        while let Some(number) = self.signals.next_signal() {
+            if ENDING_SIGNALS.contains(&number) {
+                if matches!(self.stage, Stage::Ending(_)) {
+                    self.kill_tree()?; // asked twice
+                } else {
+                    self.fail(Cause::Signalled(number));
+                }
+            } else if PASSED_SIGNALS.contains(&number)
+                && let Some(root) = &mut self.root
+            {
+                root.send(&Frame::Signal { signal: number });
+            }
+        }
+        self.reap()
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
+        if self.warden_gone {
+            return Ok(());
+        }
+        if let Wait::Ended(pid, ended) = process::wait_for(self.warden)? {
+            self.warden_gone = true;
+            self.hear_warden()?; // what it said last comes first
+            if !matches!(self.stage, Stage::Ending(_)) {
+                self.fail(Cause::WardenLost(pid.0, crate::agent::from_sys(ended)));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_warden(&mut self) -> io::Result<()> {
+        if self.hear_warden()? == LinkState::Closed {
+            let _ = self.poll.remove(self.warden_link.as_fd()); // its end is reported by the kernel
+        }
+        Ok(())
+    }
+
+    fn hear_warden(&mut self) -> io::Result<LinkState> {
+        let mut bytes = [0; REPORT_BYTES];
+        match socket::read(self.warden_link.as_fd(), &mut bytes)? {
+            Transfer::Bytes(n) => {
+                if let Some((pid, ended)) = parse_report(&bytes[..n]) {
+                    self.on_root_end(pid, crate::agent::from_sys(ended))?;
+                }
+                Ok(LinkState::Open)
+            }
+            Transfer::WouldBlock => Ok(LinkState::Open),
+            Transfer::Closed => Ok(LinkState::Closed),
+        }
+    }
+
+    /// The root agent has ended. If nobody told it to, that is the cause, unless it named one itself.
+    fn on_root_end(&mut self, pid: Pid, ended: Ended) -> io::Result<()> {
+        self.on_root()?;
+        if !matches!(self.stage, Stage::Ending(_)) {
+            self.fail(Cause::AgentLost(NodeId(0), pid.0, ended));
+        }
+        Ok(())
+    }
+
+    fn on_root(&mut self) -> io::Result<()> {
+        loop {
+            let Some(root) = &mut self.root else { return Ok(()) };
+            let state = root.fill()?;
+            let mut frames = 0;
+            while let Some(frame) = self.root.as_mut().and_then(Link::next_frame) {
+                frames += 1;
+                match frame {
+                    Ok(frame) => self.on_frame(frame),
+                    Err(error) => self.fail(Cause::AgentFailed(NodeId(0), error.to_string())),
+                }
+            }
+            if state == LinkState::Closed {
+                if let Some(root) = self.root.take() {
+                    root.close(&self.poll);
+                }
+                return Ok(());
+            }
+            if frames == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn on_frame(&mut self, frame: Frame) {
+        match frame {
+            Frame::Output { rank, stream: Stream::Out, bytes } => self.out.push(rank, &bytes),
+            Frame::Output { rank, stream: Stream::Err, bytes } => self.err.push(rank, &bytes),
+            Frame::Hello { .. } => {
+                self.agents += 1;
+                if self.agents == self.job.placement.nodes() {
+                    self.phases.agents = self.begun.elapsed();
+                }
+            }
+            Frame::Started { .. } => {
+                self.nodes_started += 1;
+                if self.nodes_started == self.job.placement.nodes() {
+                    self.phases.started = self.begun.elapsed();
+                }
+            }
+            Frame::Stats { rank, values } => {
+                if let Some(stats) = self.stats.get_mut(rank.index()) {
+                    *stats = values;
+                }
+            }
+            frame => self.on_event(frame),
+        }
+    }
+
+    /// A frame that may end the job.
+    fn on_event(&mut self, frame: Frame) {
+        let step = match frame {
+            Frame::RankEnded { rank, .. } | Frame::Aborted { rank, .. } | Frame::BadPmi { rank, .. }
+                if rank.0 >= self.job.placement.ranks() =>
+            {
+                Step::Wait
+            }
+            Frame::RankEnded { rank, pid, ended, pmi } => {
+                let who = self.outcome.who(rank, pid);
+                self.outcome.rank_ended(who, ended, pmi)
+            }
+            Frame::Aborted { rank, pid, code, message } => {
+                let who = self.outcome.who(rank, pid);
+                self.outcome.fail(Cause::Aborted(who, code, message))
+            }
+            Frame::BadPmi { rank, pid, reason } => {
+                let who = self.outcome.who(rank, pid);
+                self.outcome.fail(Cause::BadPmi(who, reason))
+            }
+            Frame::StartFailed { rank, errno } => self.start_failed(rank, errno),
+            Frame::AgentLost { node, pid, ended } => self.outcome.fail(Cause::AgentLost(node, pid, ended)),
+            Frame::AgentFailed { node, reason } => self.outcome.fail(Cause::AgentFailed(node, reason)),
+            _ => Step::Wait,
+        };
+        self.take(step);
+    }
+
+    fn start_failed(&mut self, rank: Rank, errno: i32) -> Step {
+        let error = io::Error::from_raw_os_error(errno);
+        let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+        let program = &self.job.programs[self.job.section_of(rank.0)].section.program;
+        let reason = format!("'{}': {error}", program.to_string_lossy());
+        self.outcome.fail(Cause::StartFailed(rank, self.job.placement.node_of(rank), reason, code))
+    }
+
+    fn fail(&mut self, cause: Cause) {
+        let step = self.outcome.fail(cause);
+        self.take(step);
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Settle if self.stage == Stage::Running => {
+                self.stage = Stage::Settling(Instant::now() + SETTLE)
+            }
+            Step::Settle => {}
+            Step::Finish => self.order_end(Duration::ZERO),
+            Step::End => {
+                if let Some(cause) = self.outcome.cause() {
+                    self.err.say(&format!("{cause}; ending the job"));
+                }
+                self.order_end(self.grace);
+            }
+        }
+    }
+
+    fn order_end(&mut self, grace: Duration) {
+        self.phases.ended = self.begun.elapsed();
+        self.stage = Stage::Ending(Instant::now() + grace + TREE_PATIENCE);
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::End { grace_ms: grace.as_millis() as u32 });
+        }
+    }
+
+    fn check_time(&mut self) -> io::Result<()> {
+        match self.stage {
+            Stage::Settling(until) if Instant::now() >= until => {
+                let step = self.outcome.settle();
+                self.take(step);
+            }
+            // Output that nobody takes is no reason to kill: only then may the tree be late.
+            Stage::Ending(until) if Instant::now() >= until && self.out.is_empty() && self.err.is_empty() => {
+                self.kill_tree()?;
+            }
+            Stage::Ending(until) if Instant::now() >= until => {
+                self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Kills the whole tree at once.
+    fn kill_tree(&mut self) -> io::Result<()> {
+        self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
+        let _ = socket::write(self.warden_link.as_fd(), &[KILL_ALL]);
+        if self.warden_gone {
+            self.kill_rest()?;
+        }
+        Ok(())
+    }
+
+    /// Whatever still descends from here, if the warden could not see to it.
+    fn kill_rest(&self) -> io::Result<()> {
+        for _ in 0..KILL_ROUNDS_MAX {
+            if !process::has_children()? {
+                return Ok(());
+            }
+            let left = process::descendants(Pid::own(), &self.strangers)?;
+            for pid in &left {
+                let _ = process::kill(Target::Process(*pid), signal::SIGKILL);
+            }
+            self.reap_adopted()?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            let _ = self.poll.wait(Some(1), &mut Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Zombies that came to the launcher after the warden's death. The caller's own children are left alone.
+    fn reap_adopted(&self) -> io::Result<()> {
+        for pid in process::zombies_of(Pid::own())? {
+            if !self.strangers.contains(&pid) {
+                process::wait_for(pid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_output(&mut self, out: Room, err: Room) -> io::Result<()> {
+        let mut credit = 0;
+        let written = self.out.write(out, &self.poll)?;
+        credit += written.credit;
+        let closed = written.closed;
+        credit += self.err.write(err, &self.poll)?.credit;
+        if let Some(root) = &mut self.root
+            && credit > 0
+        {
+            root.send(&Frame::Credit { bytes: credit });
+        }
+        if closed {
+            self.fail(Cause::OutputClosed);
+        }
+        Ok(())
+    }
+
+    /// The tree is gone: only what is queued is left to write.
+    fn write_rest(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        while !(self.out.is_empty() && self.err.is_empty()) {
+            ready.clear();
+            self.poll.wait(None, &mut ready)?;
+            while let Some(number) = self.signals.next_signal() {
+                if ENDING_SIGNALS.contains(&number) {
+                    return Ok(());
+                }
+            }
+            let room = |token| {
+                if ready.iter().any(|event: &Ready| event.token == token) {
+                    Room::Some
+                } else {
+                    Room::Unknown
+                }
+            };
+            self.write_output(room(TOKEN_OUT), room(TOKEN_ERR))?;
+        }
+        Ok(())
+    }
+}
+
+/// Rounds of killing what is left, a millisecond apart.
+const KILL_ROUNDS_MAX: u32 = 2000;

@@ -1,0 +1,105 @@
+//! What rank 0 reads: the launcher's standard input.
+//!
+//! A file or pipe is simply inherited. A terminal is not: rank 0 is in a process group of its own, and reading
+//! the terminal from the background would stop it. Then the launcher copies.
+use crate::launcher::{TOKEN_STDIN, TOKEN_STDIN_PIPE};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use sys::poll::{Interest, Poll};
+use sys::socket::{self, FileKind, Transfer};
+
+const PIECE_BYTES: usize = 4096;
+
+/// Copies the terminal to a pipe.
+#[derive(Debug)]
+pub(crate) struct StdinRelay {
+    terminal: OwnedFd,
+    pipe: OwnedFd,
+    unwritten: Vec<u8>,
+    waits: Waits,
+}
+
+/// What the relay waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Nothing,
+    Input,
+    Room,
+}
+
+/// Is there more to copy?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relayed {
+    GoesOn,
+    Over,
+}
+
+impl Relayed {
+    pub(crate) fn is_over(self) -> bool {
+        self == Relayed::Over
+    }
+}
+
+/// The descriptor for rank 0 (`None` is /dev/null), and the relay if one is needed.
+pub(crate) fn stdin_for_rank_0() -> io::Result<(Option<OwnedFd>, Option<StdinRelay>)> {
+    let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok((None, None)) };
+    if socket::file_kind(own.as_fd()) != FileKind::Terminal {
+        return Ok((Some(own), None));
+    }
+    if !socket::in_foreground(own.as_fd()) {
+        return Ok((None, None)); // reading would stop this process
+    }
+    let (read, write) = socket::pipe()?;
+    socket::set_nonblocking(write.as_fd())?;
+    let relay = StdinRelay { terminal: own, pipe: write, unwritten: Vec::new(), waits: Waits::Nothing };
+    Ok((Some(read), Some(relay)))
+}
+
+impl StdinRelay {
+    pub(crate) fn register(&mut self, poll: &Poll) -> io::Result<()> {
+        self.wait_for(Waits::Input, poll)
+    }
+
+    /// Copies once: called when the terminal has input or the pipe has room.
+    pub(crate) fn relay(&mut self, poll: &Poll) -> io::Result<Relayed> {
+        if self.waits == Waits::Input {
+            let mut bytes = [0; PIECE_BYTES];
+            match socket::read(self.terminal.as_fd(), &mut bytes) {
+                Ok(Transfer::Bytes(n)) => self.unwritten.extend_from_slice(&bytes[..n]),
+                Ok(Transfer::WouldBlock) => return Ok(Relayed::GoesOn),
+                Ok(Transfer::Closed) | Err(_) => return self.end(poll),
+            }
+        }
+        match socket::write(self.pipe.as_fd(), &self.unwritten)? {
+            Transfer::Bytes(n) => drop(self.unwritten.drain(..n)),
+            Transfer::WouldBlock => {}
+            Transfer::Closed => return self.end(poll), // rank 0 reads no more
+        }
+        let waits = if self.unwritten.is_empty() { Waits::Input } else { Waits::Room };
+        self.wait_for(waits, poll)?;
+        Ok(Relayed::GoesOn)
+    }
+
+    fn end(&mut self, poll: &Poll) -> io::Result<Relayed> {
+        self.wait_for(Waits::Nothing, poll)?;
+        Ok(Relayed::Over)
+    }
+
+    fn wait_for(&mut self, waits: Waits, poll: &Poll) -> io::Result<()> {
+        if waits == self.waits {
+            return Ok(());
+        }
+        match self.waits {
+            Waits::Nothing => {}
+            Waits::Input => poll.remove(self.terminal.as_fd())?,
+            Waits::Room => poll.remove(self.pipe.as_fd())?,
+        }
+        match waits {
+            Waits::Nothing => {}
+            Waits::Input => poll.add(self.terminal.as_fd(), TOKEN_STDIN, Interest::Read)?,
+            Waits::Room => poll.add(self.pipe.as_fd(), TOKEN_STDIN_PIPE, Interest::Write)?,
+        }
+        self.waits = waits;
+        Ok(())
+    }
+}

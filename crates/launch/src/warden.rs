@@ -1,0 +1,182 @@
+//! The warden: a small process between launcher and root agent that does nothing but watch.
+//!
+//! Whatever loses its parent below becomes the warden's child. When the launcher dies, alone or together
+//! with any agents, the warden is still there, says so, and kills what is left.
+use crate::agent::{Seed, agent_main};
+use crate::job::Job;
+use proto::ids::NodeId;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+use sys::poll::{Interest, Poll};
+use sys::process::{self, DescriptorLimit, Ended, Pid, Subreaper, Target, Wait};
+use sys::signal::{self, SIGKILL, SignalQueue};
+use sys::socket::{self, Transfer};
+
+/// What the launcher may write to the warden: kill everything now.
+pub(crate) const KILL_ALL: u8 = b'K';
+/// How long agents may take over their own clean-up once the launcher is gone.
+const AGENTS_PATIENCE: Duration = Duration::from_millis(1500);
+/// Between two looks at what is left.
+const ROUND_MS: u32 = 5;
+
+/// What a forked warden is given.
+pub(crate) struct WardenSeed<'j> {
+    pub(crate) job: &'j Job,
+    /// To the launcher.
+    pub(crate) link: OwnedFd,
+    /// The root agent's link to the launcher.
+    pub(crate) root: OwnedFd,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) launcher: Pid,
+    pub(crate) limit: DescriptorLimit,
+}
+
+/// How the root agent ended, as the warden tells the launcher: process, kind, number.
+pub(crate) const REPORT_BYTES: usize = 9;
+
+pub(crate) fn emit_report(pid: Pid, ended: Ended) -> [u8; REPORT_BYTES] {
+    let (kind, number) = match ended {
+        Ended::Exit(code) => (0, code),
+        Ended::Signal(signal) => (1, signal),
+    };
+    let mut bytes = [0; REPORT_BYTES];
+    bytes[..4].copy_from_slice(&pid.0.to_le_bytes());
+    bytes[4] = kind;
+    bytes[5..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn parse_report(bytes: &[u8]) -> Option<(Pid, Ended)> {
+    let bytes: &[u8; REPORT_BYTES] = bytes.try_into().ok()?;
+    let word = |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let ended = match bytes[4] {
+        0 => Ended::Exit(word(5)),
+        1 => Ended::Signal(word(5)),
+        _ => return None,
+    };
+    Some((Pid(word(0)), ended))
+}
+
+struct Warden {
+    poll: Poll,
+    signals: SignalQueue,
+    link: Option<OwnedFd>,
+    root: Pid,
+    root_gone: bool,
+    launcher: Pid,
+    /// When agents are not spared any more, once an end is under way.
+    force_at: Option<Instant>,
+}
+
+/// The life of the warden, in a process of its own. Signals are blocked already.
+pub(crate) fn warden_main(seed: WardenSeed<'_>) -> i32 {
+    match Warden::start(seed).and_then(|mut warden| warden.run()) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("banyan: the warden failed: {error}");
+            1
+        }
+    }
+}
+
+impl Warden {
+    fn start(seed: WardenSeed<'_>) -> io::Result<Self> {
+        let WardenSeed { job, link, root, stdin, launcher, limit } = seed;
+        let mut keep = vec![link.as_raw_fd(), root.as_raw_fd()];
+        keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
+        socket::close_all_but(&keep);
+        process::set_name("banyan-warden");
+        process::set_subreaper(Subreaper::On)?;
+        // Out of the terminal's foreground group: ctrl-C and ctrl-Z are for the launcher alone.
+        process::lead_group()?;
+        socket::set_nonblocking(link.as_fd())?;
+        socket::detach_stdio()?;
+        let warden = Pid::own();
+        let root = Seed { job, node: NodeId(0), uplink: root, stdin, warden, launcher, limit };
+        let root = process::fork(move || agent_main(root))?;
+        let poll = Poll::new()?;
+        let signals = SignalQueue::new(&[signal::SIGCHLD])?;
+        poll.add(signals.as_fd(), 0, Interest::Read)?;
+        poll.add(link.as_fd(), 1, Interest::Read)?;
+        Ok(Warden { poll, signals, link: Some(link), root, root_gone: false, launcher, force_at: None })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        loop {
+            if self.reap()? == Wait::NoChildren {
+                return Ok(());
+            }
+            if self.force_at.is_some() {
+                self.kill_round()?;
+            }
+            ready.clear();
+            self.poll.wait(self.force_at.map(|_| ROUND_MS), &mut ready)?;
+            while self.signals.next_signal().is_some() {}
+            if ready.iter().any(|event| event.token == 1) {
+                self.hear_launcher()?;
+            }
+        }
+    }
+
+    fn reap(&mut self) -> io::Result<Wait> {
+        loop {
+            match process::wait_any()? {
+                Wait::Ended(pid, ended) if pid == self.root => {
+                    self.root_gone = true;
+                    self.tell_launcher(pid, ended);
+                    self.force_at = Some(Instant::now()); // nobody is left to do it politely
+                }
+                Wait::Ended(..) => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn tell_launcher(&self, pid: Pid, ended: Ended) {
+        if let Some(link) = &self.link {
+            let _ = socket::write(link.as_fd(), &emit_report(pid, ended));
+        }
+    }
+
+    fn hear_launcher(&mut self) -> io::Result<()> {
+        let Some(link) = &self.link else { return Ok(()) };
+        let mut bytes = [0; 16];
+        match socket::read(link.as_fd(), &mut bytes)? {
+            Transfer::Bytes(n) if bytes[..n].contains(&KILL_ALL) => self.force_at = Some(Instant::now()),
+            Transfer::Bytes(_) | Transfer::WouldBlock => {}
+            Transfer::Closed => {
+                eprintln!("banyan: the launcher (pid {}) died; ending the job", self.launcher);
+                let _ = self.poll.remove(link.as_fd());
+                self.link = None;
+                self.force_at = Some(Instant::now() + AGENTS_PATIENCE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills what has come to the warden; the agents too when their time is over.
+    fn kill_round(&self) -> io::Result<()> {
+        let patient = !self.root_gone && self.force_at.is_some_and(|at| Instant::now() < at);
+        let spared: &[Pid] = if patient { &[self.root] } else { &[] };
+        for pid in process::descendants(Pid::own(), spared)? {
+            let _ = process::kill(Target::Process(pid), SIGKILL);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_parsed_as_it_was_emitted() {
+        for ended in [Ended::Exit(3), Ended::Signal(9)] {
+            assert_eq!(parse_report(&emit_report(Pid(77), ended)), Some((Pid(77), ended)));
+        }
+        assert_eq!(parse_report(b"short"), None);
+        assert_eq!(parse_report(&[9; REPORT_BYTES]), None);
+    }
+}
