@@ -126,9 +126,9 @@ impl fmt::Display for MpiError {
 
 impl std::error::Error for MpiError {}
 
-impl From<crate::endpoint::NetError> for MpiError {
+impl From<net::NetError> for MpiError {
     #[cold]
-    fn from(error: crate::endpoint::NetError) -> Self {
+    fn from(error: net::NetError) -> Self {
         MpiError::new(ErrorClass::Other, error.to_string())
     }
 }

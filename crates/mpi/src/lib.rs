@@ -14,5 +14,4 @@ pub mod error;
 
 pub use buffer::{RecvBuf, SendBuf};
 pub use error::{ErrorClass, MpiError, Result};
-mod endpoint;
-pub use endpoint::Backoff;
+pub use net::Backoff;

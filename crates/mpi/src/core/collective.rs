@@ -4,7 +4,7 @@ use super::layout::Datatype;
 use super::op::Combine;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use crate::endpoint::{Backoff, Endpoint};
+use net::{Backoff, Endpoint};
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Envelope, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
@@ -204,7 +204,7 @@ impl Collective {
     }
 
     /// Takes the result of the newest outstanding message.
-    fn note(&mut self, outcome: std::result::Result<Outcome, crate::endpoint::NetError>) {
+    fn note(&mut self, outcome: std::result::Result<Outcome, net::NetError>) {
         self.outstanding.pop();
         match outcome {
             Ok(outcome) => self.truncated |= outcome.truncated,
@@ -302,7 +302,9 @@ impl Mpi {
                 Advance::Job => return Ok(Blocking::Pending(self.adopt(comm, c))),
                 Advance::Stuck if self.running.is_empty() => self.wait_for_newest(&mut c),
                 Advance::Stuck => {
-                    if !self.progress() {
+                    if self.progress() {
+                        backoff = Backoff::default();
+                    } else {
                         self.pause(&mut backoff);
                     }
                     if !self.jobs.is_empty() {
@@ -330,7 +332,9 @@ impl Mpi {
                 Advance::Done => return c.status().map(|_| ()),
                 _ if self.running.is_empty() => self.wait_for_newest(c),
                 _ => {
-                    if !self.progress() {
+                    if self.progress() {
+                        backoff = Backoff::default();
+                    } else {
                         self.pause(&mut backoff);
                     }
                 }

@@ -3,7 +3,7 @@ use super::comm::Comm;
 use super::members::Members;
 use super::slots::Slots;
 use super::*;
-use crate::endpoint::{Config, Endpoint};
+use net::{Config, Endpoint};
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -38,9 +38,8 @@ pub(super) struct UserError {
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        let config = Config::from_env();
-        let endpoint = Endpoint::start(&config).map_err(|e| MpiError::new(ErrorClass::Other, e.to_string()))?;
-        Ok(Mpi::on(endpoint))
+        let endpoint = Config::from_env().and_then(|config| Endpoint::start(&config));
+        Ok(Mpi::on(endpoint.map_err(|error| MpiError::new(ErrorClass::Other, error.to_string()))?))
     }
 
     fn on(endpoint: Endpoint) -> Mpi {
@@ -82,8 +81,7 @@ impl Mpi {
     /// Leaves the job; idempotent.
     pub fn finish(&mut self) -> Result<()> {
         self.drain();
-        self.endpoint.finish();
-        Ok(())
+        Ok(self.endpoint.finish()?)
     }
 
     /// Ends the job.
@@ -92,12 +90,12 @@ impl Mpi {
     }
 
     /// Which application of a multi-program job this is (`MPI_APPNUM`).
-    pub fn appnum(&self) -> Option<i32> {
+    pub fn appnum(&mut self) -> Option<i32> {
         self.endpoint.appnum()
     }
 
     /// How many processes the launcher could start (`MPI_UNIVERSE_SIZE`).
-    pub fn universe_size(&self) -> Option<i32> {
+    pub fn universe_size(&mut self) -> Option<i32> {
         self.endpoint.universe_size()
     }
 

@@ -151,16 +151,6 @@ impl Datatype {
         }
     }
 
-    /// The bytes that `count` elements touch: (distance of the first, length).
-    pub(super) fn span(&self, count: usize) -> (i64, usize) {
-        if count == 0 || self.size == 0 {
-            return (0, 0);
-        }
-        let last = self.extent * (count as i64 - 1);
-        let (from, to) = (self.true_lb + last.min(0), self.true_ub + last.max(0));
-        (from, (to - from) as usize)
-    }
-
     /// Bytes of `count` elements; an error if they do not fit in memory.
     #[inline]
     pub(super) fn bytes(&self, count: usize) -> Result<usize> {

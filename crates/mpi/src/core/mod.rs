@@ -56,7 +56,7 @@ pub const TAG_UB: i32 = (1 << 30) - 1;
 
 /// One process's MPI.
 pub struct Mpi {
-    endpoint: crate::endpoint::Endpoint,
+    endpoint: net::Endpoint,
     comms: Slots<comm::Comm>,
     groups: Slots<members::Members>,
     types: Slots<datatype::TypeEntry>,

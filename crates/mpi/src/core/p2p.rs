@@ -37,11 +37,9 @@ impl Mpi {
     ) -> Result<Blocking> {
         let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(Blocking::Done(Status::EMPTY)) };
         match self.outgoing(buf, count, ty)? {
-            Outgoing::Flat(bytes) if mode != Mode::Buffered => {
-                match self.endpoint.isend(to, envelope, bytes, net_mode(mode))? {
-                    None => Ok(Blocking::Done(Status::EMPTY)),
-                    Some(id) => self.finish_send(comm, id, None),
-                }
+            Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
+                self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
+                Ok(Blocking::Done(Status::EMPTY))
             }
             outgoing => match self.start_send(to, envelope, outgoing, mode)? {
                 None => Ok(Blocking::Done(Status::EMPTY)),

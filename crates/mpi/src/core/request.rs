@@ -5,7 +5,7 @@ use super::layout::Datatype;
 use super::p2p::{accepted, destination, incoming, outgoing, received};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use crate::endpoint::Backoff;
+use net::Backoff;
 use crate::error::{ErrorClass, Result, fail};
 use net::{ReqId, UserBufMut};
 use std::rc::Rc;
@@ -40,6 +40,8 @@ pub(super) enum State {
     Complete(Status),
     Send {
         id: ReqId,
+        /// Keeps the bytes alive.
+        #[allow(dead_code)]
         packed: Option<Scratch>,
     },
     Recv(Receiving),
@@ -172,7 +174,9 @@ impl Mpi {
             if let Some(job) = self.next_job() {
                 return Ok(Waited::Job(job));
             }
-            if !self.progress() {
+            if self.progress() {
+                backoff = Backoff::default();
+            } else {
                 self.pause(&mut backoff);
             }
         }
@@ -188,7 +192,9 @@ impl Mpi {
             if !self.jobs.is_empty() {
                 return Ok(Blocking::Pending(self.add_request(request)));
             }
-            if !self.progress() {
+            if self.progress() {
+                backoff = Backoff::default();
+            } else {
                 self.pause(&mut backoff);
             }
         }
@@ -396,7 +402,7 @@ impl Mpi {
 }
 
 /// Is it complete? Takes the result from the endpoint if so; ask no more then.
-fn poll_state(endpoint: &mut crate::endpoint::Endpoint, state: &mut State) -> Result<Option<Status>> {
+fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<Status>> {
     match state {
         State::Inactive | State::Idle(_) => Ok(Some(Status::EMPTY)),
         State::Complete(status) => Ok(Some(*status)),
