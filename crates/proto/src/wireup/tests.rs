@@ -1,4 +1,7 @@
-//! Exchanges of two processes as scripts.
+//! Exchanges of two processes as scripts; all their interleavings in [`explore`], many peers in [`simulate`].
+mod explore;
+mod simulate;
+
 use super::*;
 use std::vec::Vec;
 
@@ -87,6 +90,17 @@ fn a_request_lost_while_crossing_is_answered_when_it_comes_again() {
     let reply = Message::parse(sent(&actions(&mut a))[0].as_bytes()).unwrap();
     assert_eq!((reply.kind, reply.params), (MessageKind::Reply, params(0)));
     assert_eq!(a.stats().repeated_replies, 1);
+}
+
+#[test]
+fn a_request_that_comes_again_while_connecting_is_answered_at_once_when_ready() {
+    let (mut a, from_b) = (requesting(0, 0).0, requesting(1, 0).1);
+    a.datagram(from_b.as_bytes(), 5).unwrap();
+    a.datagram(from_b.as_bytes(), 6).unwrap();
+    a.connected(Rank(1), 7).unwrap();
+    let replies = sent(&actions(&mut a));
+    assert_eq!(replies.len(), 1, "its own request may have been lost");
+    assert_eq!(Message::parse(replies[0].as_bytes()).unwrap().kind, MessageKind::Reply);
 }
 
 #[test]
