@@ -1,1 +1,76 @@
-fn main() {}
+//! The one binary: starts jobs (`run`, or under the names `mpiexec` and `mpirun`), shows what Banyan is
+//! (`demo`), measures it (`bench`) and says what it runs on (`info`).
+//!
+//! It only dispatches: every subcommand is a module that takes its arguments and returns an exit code.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod demo;
+mod info;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Banyan starts parallel programs and connects their processes where a message needs it.
+
+usage: banyan COMMAND [OPTIONS]
+
+  run -n N [--nodes K] PROGRAM [ARGS]   start N ranks (the same as mpiexec; `banyan run --help`)
+  demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
+  bench peers                           Banyan against MPICH, Open MPI and Intel MPI (`--help`)
+  bench limit                           what the machine itself costs
+  info                                  version, cores, what the kernel allows
+  help, version
+";
+
+/// Exit code for a command line that makes no sense.
+const USAGE: i32 = 2;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os();
+    let invoked_as = args.next().unwrap_or_default();
+    // Exit codes are bytes; a launcher's 128 + signal fits.
+    ExitCode::from(dispatch(Path::new(&invoked_as), args.collect()) as u8)
+}
+
+fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
+    if invoked_as.file_name().is_some_and(|name| name == "mpiexec" || name == "mpirun") {
+        return launch::main(args);
+    }
+    if args.first().is_some_and(|command| command == "run") {
+        args.remove(0);
+        return launch::main(args);
+    }
+    // Only a job's program and arguments may be something else than text.
+    let text = |arg: OsString| arg.to_string_lossy().into_owned();
+    own_command(&args.into_iter().map(text).collect::<Vec<_>>())
+}
+
+fn own_command(args: &[String]) -> i32 {
+    let Some((command, rest)) = args.split_first() else {
+        eprint!("{HELP}");
+        return USAGE;
+    };
+    match command.as_str() {
+        "demo" => demo::main(rest),
+        "bench" => bench::main(rest),
+        "info" => info::main(),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            0
+        }
+        "version" | "--version" | "-V" => {
+            println!("banyan {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        unknown => usage_error(&format!("'{unknown}' is not a command")),
+    }
+}
+
+/// Says what is wrong with the command line and where help is.
+fn usage_error(what: &str) -> i32 {
+    eprintln!("banyan: {what}; `banyan help` lists what there is");
+    USAGE
+}

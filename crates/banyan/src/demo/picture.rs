@@ -1,0 +1,121 @@
+//! The demo's output as plain text. Pure: facts in, lines out.
+use super::facts::{JobFacts, RankFacts};
+
+/// One line per step: its number, what was checked, and how long the slowest rank took.
+pub fn steps(ranks: &[RankFacts]) -> Vec<String> {
+    let Some(first) = ranks.first() else { return Vec::new() };
+    let line = |(at, step): (usize, &super::facts::Step)| {
+        let slowest = ranks.iter().filter_map(|rank| Some(rank.steps.get(at)?.micros)).max().unwrap_or(0);
+        format!("  {} {:<16} {:<58} {:>6} us", at + 1, step.name, step.checked, slowest)
+    };
+    first.steps.iter().enumerate().map(line).collect()
+}
+
+/// The matrix of ranks; a number is the step after which the pair was first connected.
+pub fn matrix(ranks: &[RankFacts]) -> String {
+    let gap = |rank: usize| if rank > 0 && ranks[rank].node != ranks[rank - 1].node { "  " } else { "" };
+    let header: String = (0..ranks.len()).map(|to| format!("{}{to:>3}", gap(to))).collect();
+    let mut text = format!("    {:<16}{header}\n", "");
+    for rank in ranks {
+        let cells: String = (0..ranks.len()).map(|to| format!("{}{:>3}", gap(to), cell(rank, to))).collect();
+        let total = rank.steps.last().map_or(0, |step| step.peers.len());
+        if !gap(rank.rank).is_empty() {
+            text += "\n";
+        }
+        text += &format!("    node {}, rank {:>2} {cells}   {total} of {}\n", rank.node, rank.rank, ranks.len() - 1);
+    }
+    text
+}
+
+fn cell(rank: &RankFacts, to: usize) -> String {
+    if rank.rank == to {
+        return "\\".into();
+    }
+    let first = rank.steps.iter().position(|step| step.peers.contains(&to));
+    first.map_or(".".into(), |at| (at + 1).to_string())
+}
+
+/// What the tour cost beside a job in which everyone talks to everyone.
+pub fn cost(tour: &JobFacts, crowd: &JobFacts) -> String {
+    let mut text = format!("    {:<28}{:>12}{:>14}\n", "", "this tour", "all to all");
+    let rows = [
+        ("connections", "connections", 1.0),
+        ("handshakes", "handshakes", 1.0),
+        ("KiB mapped", "mapped_bytes", 1024.0),
+        ("KiB touched", "touched_bytes", 1024.0),
+    ];
+    for (label, key, unit) in rows {
+        let value = |facts: &JobFacts| facts.average(key).map_or("-".into(), |average| format!("{:.1}", average / unit));
+        text += &format!("    {label:<28}{:>12}{:>14}\n", value(tour), value(crowd));
+    }
+    text
+}
+
+/// The phases of a rank's start-up as bars, and the launcher's milestones.
+pub fn phases(job: &JobFacts) -> String {
+    const BAR: f64 = 40.0;
+    let phases = job.phases();
+    let longest = phases.iter().map(|(_, ms)| *ms).fold(f64::MIN_POSITIVE, f64::max);
+    let mut text = String::new();
+    for (name, ms) in &phases {
+        let bar = "#".repeat((ms / longest * BAR).round() as usize);
+        text += format!("    init: {name:<20}{ms:>9.3} ms  {bar}").trim_end();
+        text += "\n";
+    }
+    for (name, ms) in job.milestones() {
+        text += &format!("    {name:<26}{ms:>9.3} ms\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Step;
+    use super::*;
+    use serde_json::json;
+
+    fn rank(rank: usize, node: usize, steps: &[&[usize]]) -> RankFacts {
+        let step = |(at, peers): (usize, &&[usize])| Step {
+            name: format!("step {at}"),
+            checked: "fine".into(),
+            micros: 10 + rank as u64,
+            peers: peers.to_vec(),
+        };
+        RankFacts { rank, node, steps: steps.iter().enumerate().map(step).collect() }
+    }
+
+    #[test]
+    fn the_matrix_shows_the_step_that_connected_a_pair() {
+        let ranks =
+            [rank(0, 0, &[&[1], &[1, 2]]), rank(1, 0, &[&[0], &[0]]), rank(2, 1, &[&[], &[0]])];
+        let text = matrix(&ranks);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines, [
+            "0  1    2",
+            "node 0, rank  0   \\  1    2   2 of 2",
+            "node 0, rank  1   1  \\    .   1 of 2",
+            "",
+            "node 1, rank  2   2  .    \\   1 of 2",
+        ]);
+    }
+
+    #[test]
+    fn a_step_takes_as_long_as_its_slowest_rank() {
+        let lines = steps(&[rank(0, 0, &[&[]]), rank(7, 0, &[&[]])]);
+        assert!(lines[0].ends_with("17 us"), "{lines:?}");
+    }
+
+    #[test]
+    fn costs_stand_side_by_side() {
+        let job = |n: f64| JobFacts::new(json!({"connections": {"avg": n}}));
+        let text = cost(&job(3.5), &job(7.0));
+        assert!(text.lines().nth(1).unwrap().ends_with("3.5           7.0"), "{text}");
+    }
+
+    #[test]
+    fn the_longest_phase_has_the_longest_bar() {
+        let text = phases(&JobFacts::new(json!({"init_ms": {"pmi": 1.0, "device": 0.5}, "launch_ms": {"total": 9.0}})));
+        let bars: Vec<usize> = text.lines().map(|line| line.matches('#').count()).collect();
+        assert_eq!(bars, [40, 20, 0]);
+    }
+}

@@ -1,0 +1,72 @@
+//! The binary's command line: what it answers, and with which exit code.
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn banyan(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_banyan")).args(args).output().expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn an_unknown_command_is_named_and_exits_with_2() {
+    for args in [&["plant"][..], &["bench", "trees"], &["bench", "peers", "--fast"], &["demo", "long"]] {
+        let output = banyan(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(args.last().unwrap()), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn no_command_shows_help_and_exits_with_2() {
+    let output = banyan(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("usage: banyan"));
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for (args, word) in [(&["help"], "bench peers"), (&["--help"], "demo"), (&["--version"], "banyan 0.")] {
+        let output = banyan(args);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stdout(&output).contains(word), "{args:?}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn info_answers_every_question() {
+    let output = banyan(&["info"]);
+    assert_eq!(output.status.code(), Some(0));
+    for word in ["cores", "kernel", "memfd", "process_vm_readv", "membarrier"] {
+        assert!(stdout(&output).contains(word), "no {word} in\n{}", stdout(&output));
+    }
+}
+
+#[test]
+fn run_passes_output_and_exit_code() {
+    let output = banyan(&["run", "-n", "3", "sh", "-c", "echo rank $PMI_RANK; exit $PMI_RANK"]);
+    let text = stdout(&output);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0", "rank 1", "rank 2"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn under_the_name_mpiexec_it_is_the_launcher() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["mpiexec", "mpirun"] {
+        let link: PathBuf = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_banyan"), &link).unwrap();
+        let output = Command::new(&link).args(["-n", "2", "echo", "hello"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "hello\nhello\n");
+    }
+}
