@@ -14,10 +14,13 @@ use sys::{UserBufMut, cpu};
 const EVENTS_MAX: usize = 64;
 /// Idle rounds between two looks at the clock.
 const CLOCK_ROUNDS: u32 = 64;
-/// Idle rounds of spinning when every process has a core.
-const SPINS: u32 = 20_000;
-/// Idle rounds of yielding after that, or from the start when cores are shared.
-const YIELDS: u32 = 200;
+/// Idle rounds of spinning when every process has a core: some ten microseconds.
+const SPINS: u32 = 1_000;
+/// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
+/// run there after all; sleeping costs the waker a kick of a halted core, so it comes late.
+const YIELDS_ALONE: u32 = 20_000;
+/// Idle rounds of yielding when cores are shared, from the start.
+const YIELDS_SHARED: u32 = 200;
 /// Longest sleep: retransmissions and dead launchers are looked after that often.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -172,8 +175,8 @@ impl Endpoint {
         if self.tick() {
             return;
         }
-        let spins = if self.job.oversubscribed { 0 } else { SPINS };
-        if backoff.rounds < spins + YIELDS {
+        let yields = if self.job.oversubscribed { YIELDS_SHARED } else { SPINS + YIELDS_ALONE };
+        if backoff.rounds < yields {
             cpu::yield_now();
             return;
         }
