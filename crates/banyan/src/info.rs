@@ -10,7 +10,10 @@ pub fn main() -> i32 {
         Err(e) => println!("cores      unknown: {e}"),
     }
     println!("kernel     {}", read("/proc/sys/kernel/osrelease"));
-    fact("memfd", sys::SharedMemory::create("banyan-info", 4096).map(|_| "shared segments without files".into()));
+    fact(
+        "memfd",
+        sys::SharedMemory::create("banyan-info", 4096).map(|_| "shared segments without files".into()),
+    );
     fact(
         "process_vm_readv",
         sys::probe::process_vm_readv().map(|()| "large messages are read directly from the sender".into()),
@@ -22,7 +25,8 @@ pub fn main() -> i32 {
 /// The processor's name, as the kernel gives it.
 pub fn processor() -> String {
     let text = read("/proc/cpuinfo");
-    let name = text.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
+    let name =
+        text.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
     name.map_or_else(|| std::env::consts::ARCH.to_string(), |(_, name)| name.to_string())
 }
 

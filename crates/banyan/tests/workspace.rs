@@ -93,7 +93,8 @@ fn every_unsafe_block_has_its_reason() {
 fn c_symbols_come_from_the_leaf_crates_only() {
     for name in manifests().into_keys().filter(|name| !EXPORTING_CRATES.contains(&name.as_str())) {
         for file in sources(&name) {
-            let found = code_lines(&file).find(|(_, line)| line.contains("no_mangle") || line.contains("export_name"));
+            let found = code_lines(&file)
+                .find(|(_, line)| line.contains("no_mangle") || line.contains("export_name"));
             assert!(found.is_none(), "{}: a C symbol in line {}", short(&file), found.unwrap().0);
         }
     }
@@ -125,7 +126,9 @@ fn manifests() -> BTreeMap<String, String> {
     let folders = fs::read_dir(crates()).expect("the crates").map(|entry| entry.expect("readable").path());
     let with_manifest = folders.filter(|folder| folder.join("Cargo.toml").exists());
     with_manifest
-        .map(|folder| (folder.file_name().unwrap().to_string_lossy().into_owned(), read(&folder.join("Cargo.toml"))))
+        .map(|folder| {
+            (folder.file_name().unwrap().to_string_lossy().into_owned(), read(&folder.join("Cargo.toml")))
+        })
         .collect()
 }
 

@@ -106,7 +106,12 @@ fn row(key: &str, label: String, group: Group, better: Better) -> Row {
 }
 
 fn p2p_rows() -> Vec<Row> {
-    let sizes = [("latency_8", "8 B"), ("latency_4096", "4 KiB"), ("latency_65536", "64 KiB"), ("latency_1048576", "1 MiB")];
+    let sizes = [
+        ("latency_8", "8 B"),
+        ("latency_4096", "4 KiB"),
+        ("latency_65536", "64 KiB"),
+        ("latency_1048576", "1 MiB"),
+    ];
     let mut rows: Vec<Row> = sizes
         .iter()
         .map(|(key, size)| row(key, format!("latency {size}, us"), Group::Latency, Better::Lower))
@@ -139,12 +144,10 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(Job::plan(Group::ALL).iter().map(|job| job.rows.len()).sum::<usize>(), 6 + 3 + 6 + 2);
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
-        assert_eq!(jobs.iter().map(Job::describe).collect::<Vec<_>>(), [
-            "p2p at 2 ranks",
-            "init at 2 ranks",
-            "init at 16 ranks",
-            "init at 64 ranks"
-        ]);
+        assert_eq!(
+            jobs.iter().map(Job::describe).collect::<Vec<_>>(),
+            ["p2p at 2 ranks", "init at 2 ranks", "init at 16 ranks", "init at 64 ranks"]
+        );
         assert!(jobs.iter().all(|job| job.rows.len() == 1));
     }
 }

@@ -56,7 +56,10 @@ fn measure(options: &Options) -> Result<Report, String> {
         return Err("no library can be run".into());
     }
     let mut bench = Bench { options, bare, contenders, cells: Vec::new(), limit: Sample::default() };
-    bench.cells = jobs.iter().map(|job| vec![vec![Sample::default(); job.rows.len()]; bench.contenders.len()]).collect();
+    bench.cells = jobs
+        .iter()
+        .map(|job| vec![vec![Sample::default(); job.rows.len()]; bench.contenders.len()])
+        .collect();
     for round in 0..options.runs {
         bench.limit.add(super::limit::line_one_way(LIMIT_TIME).ok().map(|time| time.as_secs_f64() * 1e6));
         for (index, job) in jobs.iter().enumerate() {

@@ -83,10 +83,15 @@ impl Report {
         for column in &self.columns {
             match &column.version {
                 Ok(version) => text += &format!("  {:<14}{version}\n", column.name.key()),
-                Err(why) => text += &format!("  {:<14}cannot be run: {}\n", column.name.key(), first_line(why)),
+                Err(why) => {
+                    text += &format!("  {:<14}cannot be run: {}\n", column.name.key(), first_line(why))
+                }
             }
         }
-        text += &format!("\nMedian of {} interleaved runs [smallest..largest]; ranks bound to cores\n\n", self.rounds);
+        text += &format!(
+            "\nMedian of {} interleaved runs [smallest..largest]; ranks bound to cores\n\n",
+            self.rounds
+        );
         text
     }
 
@@ -99,7 +104,8 @@ impl Report {
         let mut text = self.header(CELL_WIDTH, "");
         for line in &self.lines {
             let cells = self.columns.iter().zip(&line.cells);
-            let cells: String = cells.map(|(column, cell)| pad(&median_text(column, cell), CELL_WIDTH)).collect();
+            let cells: String =
+                cells.map(|(column, cell)| pad(&median_text(column, cell), CELL_WIDTH)).collect();
             text += format!("{:<LABEL_WIDTH$}{cells}", line.row.label).trim_end();
             text += "\n";
         }
@@ -110,7 +116,8 @@ impl Report {
         let mut text = self.header(RATIO_WIDTH, "best peer");
         for line in &self.lines {
             let Some((name, best)) = line.best_peer(&self.columns) else { continue };
-            let ratio = |cell: &Sample| line.ratio(cell, best).map_or("-".into(), |ratio| format!("{ratio:.2}"));
+            let ratio =
+                |cell: &Sample| line.ratio(cell, best).map_or("-".into(), |ratio| format!("{ratio:.2}"));
             let cells: String = line.cells.iter().map(|cell| pad(&ratio(cell), RATIO_WIDTH)).collect();
             text += &format!("{:<LABEL_WIDTH$}{cells}{}\n", line.row.label, name.key());
         }
@@ -119,15 +126,18 @@ impl Report {
 
     fn limits(&self) -> String {
         let Some(limit) = self.limit_us.median() else { return String::new() };
-        let latencies: Vec<&Line> = self.lines.iter().filter(|line| line.row.group == Group::Latency).collect();
+        let latencies: Vec<&Line> =
+            self.lines.iter().filter(|line| line.row.group == Group::Latency).collect();
         if latencies.is_empty() {
             return String::new();
         }
         let (low, high) = self.limit_us.spread().unwrap_or((limit, limit));
-        let mut text = format!("\nTimes a bare cache-line hand-over ({limit:.3} us [{low:.3}..{high:.3}] one way)\n\n");
+        let mut text =
+            format!("\nTimes a bare cache-line hand-over ({limit:.3} us [{low:.3}..{high:.3}] one way)\n\n");
         text += &self.header(RATIO_WIDTH, "");
         for line in latencies {
-            let multiple = |cell: &Sample| cell.median().map_or("-".into(), |us| format!("{:.1}", us / limit));
+            let multiple =
+                |cell: &Sample| cell.median().map_or("-".into(), |us| format!("{:.1}", us / limit));
             let cells: String = line.cells.iter().map(|cell| pad(&multiple(cell), RATIO_WIDTH)).collect();
             text += format!("{:<LABEL_WIDTH$}{cells}", line.row.label).trim_end();
             text += "\n";
@@ -137,7 +147,8 @@ impl Report {
 
     /// The figures for scripts.
     pub fn json(&self) -> Value {
-        let versions = self.columns.iter().map(|c| (c.name.key().to_string(), json!(c.version.as_ref().ok())));
+        let versions =
+            self.columns.iter().map(|c| (c.name.key().to_string(), json!(c.version.as_ref().ok())));
         let lines: Vec<Value> = self.lines.iter().map(|line| self.line_json(line)).collect();
         json!({
             "rounds": self.rounds,
@@ -163,7 +174,8 @@ impl Report {
             })
         };
         let cells = self.columns.iter().zip(&line.cells);
-        let cells: Map<String, Value> = cells.map(|(c, cell)| (c.name.key().to_string(), cell_json(cell))).collect();
+        let cells: Map<String, Value> =
+            cells.map(|(c, cell)| (c.name.key().to_string(), cell_json(cell))).collect();
         json!({
             "key": line.row.key,
             "label": line.row.label,
@@ -225,7 +237,8 @@ mod tests {
             ranks: 2,
             cells: vec![sample(&[0.5, 0.4, 0.6]), sample(&[2.0]), sample(&[0.4])],
         };
-        let rate = Line { row: rows[4].clone(), ranks: 2, cells: vec![sample(&[8.0]), sample(&[4.0]), broken] };
+        let rate =
+            Line { row: rows[4].clone(), ranks: 2, cells: vec![sample(&[8.0]), sample(&[4.0]), broken] };
         Report {
             columns: vec![column(Name::Banyan), column(Name::Mpich), column(Name::OpenMpi)],
             lines: vec![latency, rate],

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn a_failing_job_says_its_last_words() {
-        let error = run(shell("echo first >&2; echo it broke >&2; exit 7"), Duration::from_secs(20)).unwrap_err();
+        let error =
+            run(shell("echo first >&2; echo it broke >&2; exit 7"), Duration::from_secs(20)).unwrap_err();
         assert!(error.contains("7") && error.ends_with("it broke"), "{error}");
     }
 

@@ -29,7 +29,8 @@ pub struct Step {
 impl RankFacts {
     /// One line that [`RankFacts::read_all`] reads.
     pub fn line(&self) -> String {
-        let step = |s: &Step| json!({"name": s.name, "checked": s.checked, "micros": s.micros, "peers": s.peers});
+        let step =
+            |s: &Step| json!({"name": s.name, "checked": s.checked, "micros": s.micros, "peers": s.peers});
         let steps: Vec<Value> = self.steps.iter().map(step).collect();
         json!({"rank": self.rank, "node": self.node, "steps": steps}).to_string()
     }

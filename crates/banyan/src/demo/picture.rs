@@ -22,7 +22,12 @@ pub fn matrix(ranks: &[RankFacts]) -> String {
         if !gap(rank.rank).is_empty() {
             text += "\n";
         }
-        text += &format!("    node {}, rank {:>2} {cells}   {total} of {}\n", rank.node, rank.rank, ranks.len() - 1);
+        text += &format!(
+            "    node {}, rank {:>2} {cells}   {total} of {}\n",
+            rank.node,
+            rank.rank,
+            ranks.len() - 1
+        );
     }
     text
 }
@@ -45,7 +50,9 @@ pub fn cost(tour: &JobFacts, crowd: &JobFacts) -> String {
         ("KiB touched", "touched_bytes", 1024.0),
     ];
     for (label, key, unit) in rows {
-        let value = |facts: &JobFacts| facts.average(key).map_or("-".into(), |average| format!("{:.1}", average / unit));
+        let value = |facts: &JobFacts| {
+            facts.average(key).map_or("-".into(), |average| format!("{:.1}", average / unit))
+        };
         text += &format!("    {label:<28}{:>12}{:>14}\n", value(tour), value(crowd));
     }
     text
@@ -86,17 +93,19 @@ mod tests {
 
     #[test]
     fn the_matrix_shows_the_step_that_connected_a_pair() {
-        let ranks =
-            [rank(0, 0, &[&[1], &[1, 2]]), rank(1, 0, &[&[0], &[0]]), rank(2, 1, &[&[], &[0]])];
+        let ranks = [rank(0, 0, &[&[1], &[1, 2]]), rank(1, 0, &[&[0], &[0]]), rank(2, 1, &[&[], &[0]])];
         let text = matrix(&ranks);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(lines, [
-            "0  1    2",
-            "node 0, rank  0   \\  1    2   2 of 2",
-            "node 0, rank  1   1  \\    .   1 of 2",
-            "",
-            "node 1, rank  2   2  .    \\   1 of 2",
-        ]);
+        assert_eq!(
+            lines,
+            [
+                "0  1    2",
+                "node 0, rank  0   \\  1    2   2 of 2",
+                "node 0, rank  1   1  \\    .   1 of 2",
+                "",
+                "node 1, rank  2   2  .    \\   1 of 2",
+            ]
+        );
     }
 
     #[test]
@@ -114,7 +123,9 @@ mod tests {
 
     #[test]
     fn the_longest_phase_has_the_longest_bar() {
-        let text = phases(&JobFacts::new(json!({"init_ms": {"pmi": 1.0, "device": 0.5}, "launch_ms": {"total": 9.0}})));
+        let text = phases(&JobFacts::new(
+            json!({"init_ms": {"pmi": 1.0, "device": 0.5}, "launch_ms": {"total": 9.0}}),
+        ));
         let bars: Vec<usize> = text.lines().map(|line| line.matches('#').count()).collect();
         assert_eq!(bars, [40, 20, 0]);
     }
