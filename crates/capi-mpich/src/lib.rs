@@ -1,0 +1,54 @@
+//! `libmpi.so.12`: Banyan's MPI with the MPICH ABI. Only exports; the translation is in `capi`.
+#![allow(unsafe_code)] // exported names
+#![allow(missing_docs)] // they are the standard's
+#![allow(non_snake_case, clippy::too_many_arguments)]
+
+use capi::args::{Buf, BufMut, In, Opaque, Ptr, Text, TextOut};
+use capi::{Abi, Mpich};
+use std::ffi::c_int;
+
+type Handle = <Mpich as Abi>::Handle;
+type Status = <Mpich as Abi>::Status;
+
+include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+
+/// A constant pointer that C reads; only its value counts.
+#[repr(transparent)]
+pub struct Mark(*const c_int);
+
+// SAFETY: nobody follows or changes the pointer.
+unsafe impl Sync for Mark {}
+
+static UNWEIGHTED: c_int = 0;
+static WEIGHTS_EMPTY: c_int = 0;
+
+#[unsafe(no_mangle)]
+pub static MPI_UNWEIGHTED: Mark = Mark(&raw const UNWEIGHTED);
+#[unsafe(no_mangle)]
+pub static MPI_WEIGHTS_EMPTY: Mark = Mark(&raw const WEIGHTS_EMPTY);
+/// As `MPI_STATUS_IGNORE`.
+const IGNORE: *const c_int = std::ptr::without_provenance(Mpich::C.status_ignore as usize);
+#[unsafe(no_mangle)]
+pub static MPI_F_STATUS_IGNORE: Mark = Mark(IGNORE);
+#[unsafe(no_mangle)]
+pub static MPI_F_STATUSES_IGNORE: Mark = Mark(IGNORE);
+#[unsafe(no_mangle)]
+pub static MPI_F08_STATUS_IGNORE: Mark = Mark(IGNORE);
+#[unsafe(no_mangle)]
+pub static MPI_F08_STATUSES_IGNORE: Mark = Mark(IGNORE);
+#[unsafe(no_mangle)]
+pub static MPI_T_PVAR_ALL_HANDLES: Mark = Mark(IGNORE);
+
+/// `MPI_COMM_DUP_FN` and its family: copies the value.
+#[unsafe(no_mangle)]
+pub extern "C" fn MPIR_Dup_fn(
+    _object: Handle,
+    _keyval: c_int,
+    _extra_state: Opaque,
+    value: BufMut,
+    copy: BufMut,
+    flag: Ptr<c_int>,
+) -> c_int {
+    let stored = copy.store(value.addr()).and_then(|()| flag.set(1));
+    stored.map_or(Mpich::C.err_arg as c_int, |()| 0)
+}

@@ -1,0 +1,13 @@
+//! Writes the exports of the library from the table, and names it.
+#[path = "../capi/table/gen.rs"]
+mod table;
+
+fn main() {
+    println!("cargo::rerun-if-changed=../capi/table");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    // Calls inside the library stay inside it, also when a profiler defines the same names.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    std::fs::write(format!("{out}/exports.rs"), table::rust_exports(table::Side::Std))
+        .expect("exports are written");
+}

@@ -1,0 +1,259 @@
+//! Arguments as a C caller passes them. Each pointer type here exists only as a parameter of an exported
+//! function, whose caller promised what MPI demands of that parameter; so the checks that can be made (null) are
+//! made here, and the rest of the crate needs no `unsafe`.
+use mpi::{ErrorClass, MpiError, RecvBuf, Result, SendBuf};
+use std::ffi::CStr;
+use std::ffi::{c_char, c_void};
+
+/// A pointer or word that only the C caller can interpret: a callback, an extra state, an argument vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Opaque(pub usize);
+
+/// `const T *`: a value or an array to read.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct In<T>(*const T);
+
+/// `T *`: a value or an array to write, or to read and write.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Ptr<T>(*mut T);
+
+/// `const void *`: data to send.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Buf(*const c_void);
+
+/// `void *`: where data goes, or an address to store, or a place for an address.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct BufMut(*mut c_void);
+
+/// `const char *`: a string.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Text(*const c_char);
+
+/// `char *`: room for a string.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct TextOut(*mut c_char);
+
+#[cold]
+fn null() -> MpiError {
+    MpiError::new(ErrorClass::Arg, "a pointer argument is null")
+}
+
+impl<T> In<T> {
+    /// The same address, seen as another type.
+    pub fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+}
+
+impl<T> Ptr<T> {
+    /// The same address, seen as another type.
+    pub fn cast<U>(self) -> Ptr<U> {
+        Ptr(self.0.cast())
+    }
+}
+
+impl<T: Copy> In<T> {
+    /// The address.
+    #[inline(always)]
+    pub fn addr(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn get(self) -> Result<T> {
+        self.at(0)
+    }
+
+    /// The value at `index`, which the caller knows to be inside the array.
+    #[inline(always)]
+    pub fn at(self, index: usize) -> Result<T> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; the C caller passed an array of as many elements as the function demands.
+        Ok(unsafe { self.0.add(index).read_unaligned() })
+    }
+
+    /// The first `len` elements.
+    pub fn list(self, len: usize) -> Result<Vec<T>> {
+        (0..len).map(|i| self.at(i)).collect()
+    }
+}
+
+impl<T: Copy> Ptr<T> {
+    /// The address.
+    #[inline(always)]
+    pub fn addr(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Is it null?
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn get(self) -> Result<T> {
+        self.at(0)
+    }
+
+    /// The value at `index`, which the caller knows to be inside the array.
+    #[inline(always)]
+    pub fn at(self, index: usize) -> Result<T> {
+        In(self.0).at(index)
+    }
+
+    /// The first `len` elements.
+    pub fn list(self, len: usize) -> Result<Vec<T>> {
+        In(self.0).list(len)
+    }
+
+    /// Stores a value.
+    #[inline(always)]
+    pub fn set(self, value: T) -> Result<()> {
+        self.set_at(0, value)
+    }
+
+    /// Stores a value at `index`, which the caller knows to be inside the array.
+    #[inline(always)]
+    pub fn set_at(self, index: usize, value: T) -> Result<()> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; the C caller passed room for as many elements as the function demands.
+        unsafe { self.0.add(index).write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Stores a list.
+    pub fn set_list(self, values: impl IntoIterator<Item = T>) -> Result<()> {
+        values.into_iter().enumerate().try_for_each(|(i, value)| self.set_at(i, value))
+    }
+}
+
+impl Buf {
+    /// The address.
+    #[inline(always)]
+    pub fn addr(self) -> usize {
+        self.0 as usize
+    }
+
+    /// As a source of data.
+    #[inline(always)]
+    pub fn source(self) -> SendBuf {
+        // SAFETY: the C caller keeps the memory that count and datatype describe valid until completion.
+        unsafe { SendBuf::new(self.0.cast()) }
+    }
+}
+
+impl BufMut {
+    /// The address.
+    #[inline(always)]
+    pub fn addr(self) -> usize {
+        self.0 as usize
+    }
+
+    /// As a place for data.
+    #[inline(always)]
+    pub fn target(self) -> RecvBuf {
+        // SAFETY: the C caller keeps the memory that count and datatype describe valid until completion.
+        unsafe { RecvBuf::new(self.0.cast()) }
+    }
+
+    /// As a source of data.
+    #[inline(always)]
+    pub fn source(self) -> SendBuf {
+        Buf(self.0).source()
+    }
+
+    /// The pointer as a place for a word (`void *attribute_val`, `void *baseptr`).
+    pub fn store(self, word: usize) -> Result<()> {
+        Ptr(self.0.cast::<usize>()).set(word)
+    }
+}
+
+impl Text {
+    /// The string, without characters that are not UTF-8.
+    pub fn read(self) -> Result<String> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; C strings end with a zero.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
+    }
+}
+
+impl TextOut {
+    /// Is it null?
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Stores a string and its zero, cut to `room` bytes in all; gives the length without the zero.
+    pub fn write(self, text: &str, room: usize) -> Result<usize> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        let len = text.len().min(room.saturating_sub(1));
+        let bytes = Ptr(self.0.cast::<u8>());
+        bytes.set_list(text.bytes().take(len).chain(std::iter::once(0)))?;
+        Ok(len)
+    }
+}
+
+/// Memory of the program, for `MPI_Alloc_mem`.
+pub fn allocate(bytes: i64) -> Result<usize> {
+    let bytes = usize::try_from(bytes)
+        .map_err(|_| MpiError::new(ErrorClass::Arg, format!("{bytes} bytes were asked for")))?;
+    // SAFETY: malloc accepts every size; a size of zero is made one so that null always means failure.
+    let at = unsafe { libc::malloc(bytes.max(1)) };
+    if at.is_null() {
+        return Err(MpiError::new(ErrorClass::NoMem, format!("no {bytes} bytes")));
+    }
+    Ok(at as usize)
+}
+
+/// Gives memory of [`allocate`] back.
+pub fn release(memory: BufMut) {
+    // SAFETY: the C caller passes what `allocate` gave, once.
+    unsafe { libc::free(memory.0) }
+}
+
+/// Seconds of a clock that never goes back.
+pub fn monotonic_seconds() -> f64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place; this clock always exists on Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_pointers_are_errors_not_crashes() {
+        assert_eq!(In::<i32>(std::ptr::null()).get().unwrap_err().class, ErrorClass::Arg);
+        assert_eq!(Ptr::<i32>(std::ptr::null_mut()).set(1).unwrap_err().class, ErrorClass::Arg);
+        assert_eq!(Text(std::ptr::null()).read().unwrap_err().class, ErrorClass::Arg);
+        assert!(TextOut(std::ptr::null_mut()).write("x", 8).is_err());
+    }
+
+    #[test]
+    fn strings_are_cut_to_the_room_and_end_with_zero() {
+        let mut room = [0x7f_u8; 6];
+        let out = TextOut(room.as_mut_ptr().cast());
+        assert_eq!(out.write("banyan", 4).unwrap(), 3);
+        assert_eq!(&room, b"ban\0\x7f\x7f");
+    }
+}

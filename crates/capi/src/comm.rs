@@ -1,0 +1,244 @@
+//! Communicators.
+use crate::abi::Abi;
+use crate::args::{Ptr, Text, TextOut};
+use crate::attr;
+use crate::engine::Call;
+use crate::errors::{On, Outcome, fail, run};
+use crate::handles;
+use mpi::ErrorClass;
+use mpi::core::{CommId, Comparison, Object};
+use std::ffi::c_int;
+
+/// `MPI_IDENT` and its family.
+pub fn comparison<A: Abi>(result: Comparison) -> c_int {
+    let value = match result {
+        Comparison::Identical => A::C.ident,
+        Comparison::Congruent => A::C.congruent,
+        Comparison::Similar => A::C.similar,
+        Comparison::Unequal => A::C.unequal,
+    };
+    value as c_int
+}
+
+/// `MPI_Comm_size`
+pub fn comm_size<A: Abi>(comm: A::Handle, size: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_size", On::Comm(comm), |call| {
+        Ok(size.set(call.comm_size(handles::comm::<A>(comm)?)? as c_int)?)
+    })
+}
+
+/// `MPI_Comm_rank`
+pub fn comm_rank<A: Abi>(comm: A::Handle, rank: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_rank", On::Comm(comm), |call| {
+        Ok(rank.set(call.comm_rank(handles::comm::<A>(comm)?)? as c_int)?)
+    })
+}
+
+/// `MPI_Comm_group`
+pub fn comm_group<A: Abi>(comm: A::Handle, group: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_group", On::Comm(comm), |call| {
+        let id = call.comm_group(handles::comm::<A>(comm)?)?;
+        Ok(group.set(handles::of_group::<A>(id))?)
+    })
+}
+
+/// `MPI_Comm_compare`
+pub fn comm_compare<A: Abi>(comm1: A::Handle, comm2: A::Handle, result: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_compare", On::Comm(comm1), |call| {
+        let how = call.comm_compare(handles::comm::<A>(comm1)?, handles::comm::<A>(comm2)?)?;
+        Ok(result.set(comparison::<A>(how))?)
+    })
+}
+
+/// Duplicates with attributes.
+fn duplicate<A: Abi>(call: &mut Call<A>, comm: A::Handle) -> Outcome<CommId> {
+    let old = handles::comm::<A>(comm)?;
+    let new = call.comm_dup(old)?;
+    match attr::copy_all(call, Object::Comm(old), Object::Comm(new)) {
+        Ok(()) => Ok(new),
+        Err(failure) => {
+            call.comm_free(new)?;
+            Err(failure)
+        }
+    }
+}
+
+/// `MPI_Comm_dup`
+pub fn comm_dup<A: Abi>(comm: A::Handle, newcomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_dup", On::Comm(comm), |call| {
+        newcomm.set(A::handle(A::C.comm_null))?;
+        let new = duplicate(call, comm)?;
+        Ok(newcomm.set(handles::of_comm::<A>(new))?)
+    })
+}
+
+/// `MPI_Comm_dup_with_info`
+pub fn comm_dup_with_info<A: Abi>(comm: A::Handle, info: A::Handle, newcomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_dup_with_info", On::Comm(comm), |call| {
+        newcomm.set(A::handle(A::C.comm_null))?;
+        let info = handles::info_or_null::<A>(info)?;
+        let new = duplicate(call, comm)?;
+        call.comm_set_info(new, info)?;
+        Ok(newcomm.set(handles::of_comm::<A>(new))?)
+    })
+}
+
+/// `MPI_Comm_split`
+pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_split", On::Comm(comm), |call| {
+        let color = match color {
+            undefined if i64::from(undefined) == A::C.undefined => None,
+            negative @ ..0 => return fail(ErrorClass::Arg, format!("color {negative} is negative")),
+            color => Some(color),
+        };
+        let new = call.comm_split(handles::comm::<A>(comm)?, color, key)?;
+        Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
+}
+
+/// `MPI_Comm_split_type`
+pub fn comm_split_type<A: Abi>(
+    comm: A::Handle,
+    split_type: c_int,
+    key: c_int,
+    info: A::Handle,
+    newcomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Comm_split_type", On::Comm(comm), |call| {
+        let id = handles::comm::<A>(comm)?;
+        handles::info_or_null::<A>(info)?;
+        let new = match i64::from(split_type) {
+            t if t == A::C.comm_type_shared => call.comm_split_shared(id, true, key)?,
+            t if t == A::C.undefined => call.comm_split_shared(id, false, key)?,
+            // No finer hardware than the node is known: everyone gets MPI_COMM_NULL (MPI-5 7.4.2).
+            t if t == A::C.comm_type_hw_guided
+                || t == A::C.comm_type_hw_unguided
+                || t == A::C.comm_type_resource_guided =>
+            {
+                call.comm_split(id, None, key)?
+            }
+            other => return fail(ErrorClass::Arg, format!("{other} is not a split type")),
+        };
+        Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
+}
+
+/// `MPI_Comm_create`
+pub fn comm_create<A: Abi>(comm: A::Handle, group: A::Handle, newcomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_create", On::Comm(comm), |call| {
+        let new = call.comm_create(handles::comm::<A>(comm)?, handles::group::<A>(group)?)?;
+        Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
+}
+
+/// `MPI_Comm_create_group`
+pub fn comm_create_group<A: Abi>(
+    comm: A::Handle,
+    group: A::Handle,
+    tag: c_int,
+    newcomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Comm_create_group", On::Comm(comm), |call| {
+        let new = call.comm_create_group(handles::comm::<A>(comm)?, handles::group::<A>(group)?, tag)?;
+        Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
+}
+
+fn free<A: Abi>(call: &mut Call<A>, comm: Ptr<A::Handle>) -> Outcome<()> {
+    let id = handles::comm::<A>(comm.get()?)?;
+    if id == CommId::WORLD || id == CommId::SELF {
+        return fail(ErrorClass::Comm, "a predefined communicator cannot be freed");
+    }
+    attr::delete_all(call, Object::Comm(id))?;
+    call.comm_free(id)?;
+    Ok(comm.set(A::handle(A::C.comm_null))?)
+}
+
+/// `MPI_Comm_free`
+pub fn comm_free<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
+    let on = comm.get().map_or(On::WORLD, On::Comm);
+    run::<A>("MPI_Comm_free", on, |call| free(call, comm))
+}
+
+/// `MPI_Comm_disconnect`
+pub fn comm_disconnect<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
+    let on = comm.get().map_or(On::WORLD, On::Comm);
+    run::<A>("MPI_Comm_disconnect", on, |call| free(call, comm))
+}
+
+/// `MPI_Comm_set_name`
+pub fn comm_set_name<A: Abi>(comm: A::Handle, comm_name: Text) -> c_int {
+    run::<A>("MPI_Comm_set_name", On::Comm(comm), |call| {
+        Ok(call.comm_set_name(handles::comm::<A>(comm)?, &name_from::<A>(comm_name)?)?)
+    })
+}
+
+/// A name of an object, cut to what the interface has room for.
+pub fn name_from<A: Abi>(name: Text) -> Outcome<String> {
+    let mut name = name.read()?;
+    let room = A::C.max_object_name as usize - 1;
+    while name.len() > room {
+        name.pop();
+    }
+    Ok(name)
+}
+
+/// Stores a name of an object.
+pub fn put_name<A: Abi>(name: &str, out: TextOut, resultlen: Ptr<c_int>) -> Outcome<()> {
+    let len = out.write(name, A::C.max_object_name as usize)?;
+    Ok(resultlen.set(len as c_int)?)
+}
+
+/// `MPI_Comm_get_name`
+pub fn comm_get_name<A: Abi>(comm: A::Handle, comm_name: TextOut, resultlen: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_get_name", On::Comm(comm), |call| {
+        if A::bits(comm) == A::C.comm_null {
+            return put_name::<A>("MPI_COMM_NULL", comm_name, resultlen);
+        }
+        put_name::<A>(call.comm_name(handles::comm::<A>(comm)?)?, comm_name, resultlen)
+    })
+}
+
+/// `MPI_Comm_get_info`
+pub fn comm_get_info<A: Abi>(comm: A::Handle, info_used: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_get_info", On::Comm(comm), |call| {
+        let info = call.comm_info(handles::comm::<A>(comm)?)?;
+        Ok(info_used.set(handles::of_info::<A>(info))?)
+    })
+}
+
+/// `MPI_Comm_set_info`
+pub fn comm_set_info<A: Abi>(comm: A::Handle, info: A::Handle) -> c_int {
+    run::<A>("MPI_Comm_set_info", On::Comm(comm), |call| {
+        let info = handles::info_or_null::<A>(info)?;
+        Ok(call.comm_set_info(handles::comm::<A>(comm)?, info)?)
+    })
+}
+
+/// `MPI_Comm_test_inter`
+pub fn comm_test_inter<A: Abi>(comm: A::Handle, flag: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_test_inter", On::Comm(comm), |call| {
+        call.comm_size(handles::comm::<A>(comm)?)?;
+        Ok(flag.set(0)?)
+    })
+}
+
+fn no_remote_group<A: Abi>(call: &Call<A>, comm: A::Handle) -> Outcome<()> {
+    call.comm_size(handles::comm::<A>(comm)?)?;
+    fail(ErrorClass::Comm, "it is not an intercommunicator")
+}
+
+/// `MPI_Comm_remote_size`
+pub fn comm_remote_size<A: Abi>(comm: A::Handle, _size: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_remote_size", On::Comm(comm), |call| no_remote_group(call, comm))
+}
+
+/// `MPI_Comm_remote_group`
+pub fn comm_remote_group<A: Abi>(comm: A::Handle, _group: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_remote_group", On::Comm(comm), |call| no_remote_group(call, comm))
+}
+
+/// `MPI_Comm_get_parent`
+pub fn comm_get_parent<A: Abi>(parent: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_get_parent", On::WORLD, |_| Ok(parent.set(A::handle(A::C.comm_null))?))
+}

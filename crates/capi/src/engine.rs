@@ -1,0 +1,198 @@
+//! The process's one engine, and how a C call gets hold of it.
+//!
+//! Below `MPI_THREAD_MULTIPLE` entering costs one load: the program promised one call at a time. At
+//! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls.
+//! Callbacks of the program run while nobody is inside (they may call MPI).
+use crate::abi::Abi;
+use mpi::Result;
+use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited};
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU8, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Where the process stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Before `MPI_Init`.
+    Before = 0,
+    /// Between `MPI_Init` and `MPI_Finalize`, one call at a time.
+    Single = 1,
+    /// Between them, calls from several threads at once.
+    Threaded = 2,
+    /// After `MPI_Finalize`.
+    After = 3,
+}
+
+struct Engine {
+    phase: AtomicU8,
+    lock: Mutex<()>,
+    mpi: UnsafeCell<Option<Mpi>>,
+}
+
+// SAFETY: `mpi` is reached only through `Call`, which holds the lock in phase `Threaded`; in phase `Single` the
+// program has promised that calls do not overlap (MPI-5 11.6).
+unsafe impl Sync for Engine {}
+
+static ENGINE: Engine = Engine { phase: AtomicU8::new(0), lock: Mutex::new(()), mpi: UnsafeCell::new(None) };
+
+/// The present phase.
+#[inline(always)]
+pub fn phase() -> Phase {
+    match ENGINE.phase.load(Acquire) {
+        0 => Phase::Before,
+        1 => Phase::Single,
+        2 => Phase::Threaded,
+        _ => Phase::After,
+    }
+}
+
+/// The engine starts its work.
+pub fn open(mpi: Mpi, phase: Phase) {
+    let _guard = lock();
+    // SAFETY: nobody is inside: the phase was `Before`, in which `Call::enter` refuses.
+    unsafe { *ENGINE.mpi.get() = Some(mpi) };
+    ENGINE.phase.store(phase as u8, Release);
+}
+
+/// The engine ends.
+pub fn close() {
+    ENGINE.phase.store(Phase::After as u8, Release);
+    let _guard = lock();
+    // SAFETY: MPI_Finalize is the last call, made when no other call is under way (MPI-5 11.4.2).
+    unsafe { *ENGINE.mpi.get() = None };
+}
+
+fn lock() -> MutexGuard<'static, ()> {
+    ENGINE.lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A C call that is inside the engine; dereferences to it.
+#[derive(Debug)]
+pub struct Call<A> {
+    /// The function that the program called.
+    pub name: &'static str,
+    guard: Option<MutexGuard<'static, ()>>,
+    abi: PhantomData<A>,
+}
+
+impl<A: Abi> Call<A> {
+    /// Enters. Outside of `MPI_Init` and `MPI_Finalize` the process ends with a message.
+    #[inline(always)]
+    pub fn enter(name: &'static str) -> Self {
+        let guard = match phase() {
+            Phase::Single => None,
+            Phase::Threaded => Some(lock()),
+            Phase::Before | Phase::After => crate::errors::outside(name),
+        };
+        Call { name, guard, abi: PhantomData }
+    }
+
+    /// Is another thread allowed to call at the same time?
+    #[inline(always)]
+    pub fn is_threaded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Runs `f` while nobody is inside, so that it (or another thread) may call MPI.
+    pub fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let threaded = self.guard.take().is_some();
+        let result = f();
+        self.guard = threaded.then(lock);
+        result
+    }
+
+    /// Waits for a request, running reduction functions of the program when they are due.
+    #[inline(always)]
+    pub fn complete(&mut self, request: RequestId) -> Result<Status> {
+        if self.is_threaded() {
+            return self.poll(|call| call.test(request));
+        }
+        loop {
+            match self.wait(request)? {
+                Waited::Done(status) => return Ok(status),
+                Waited::Job(job) => self.run_job(job),
+            }
+        }
+    }
+
+    /// Makes progress until `ready` gives something.
+    pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(value) = ready(self)? {
+                return Ok(value);
+            }
+            if self.advance() {
+                patience = Patience::default();
+            } else {
+                patience.wait(self);
+            }
+        }
+    }
+
+    /// Makes progress once, running reduction functions of the program that are due. Did anything move?
+    pub fn advance(&mut self) -> bool {
+        let mut moved = self.progress();
+        while let Some(job) = self.next_job() {
+            self.run_job(job);
+            moved = true;
+        }
+        moved
+    }
+
+    #[cold]
+    fn run_job(&mut self, job: UserReduce) {
+        self.reduce(&job);
+        self.job_done(job);
+    }
+
+    /// Calls the reduction function of a job.
+    pub fn reduce(&mut self, job: &UserReduce) {
+        let extent = self.type_extent(job.ty).map_or(0, |(_, extent)| extent);
+        self.outside(|| crate::callbacks::reduce::<A>(job, extent));
+    }
+}
+
+impl<A> Deref for Call<A> {
+    type Target = Mpi;
+    #[inline(always)]
+    fn deref(&self) -> &Mpi {
+        // SAFETY: `enter` saw an open engine and holds the lock where needed; the reference lives shorter than
+        // a call of `outside`, which needs `&mut self`.
+        unsafe { (*ENGINE.mpi.get()).as_ref().expect("MPI_Finalize ran inside another MPI call") }
+    }
+}
+
+impl<A> DerefMut for Call<A> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Mpi {
+        // SAFETY: as in `deref`.
+        unsafe { (*ENGINE.mpi.get()).as_mut().expect("MPI_Finalize ran inside another MPI call") }
+    }
+}
+
+/// How to wait when nothing moves. Alone, the engine knows best (it can sleep until something arrives); with
+/// several threads the lock must be free meanwhile, so it yields, and after a while naps.
+#[derive(Default)]
+struct Patience {
+    engine: mpi::Backoff,
+    polls: u32,
+}
+
+/// Polls before a waiting thread naps between polls.
+const POLLS_BEFORE_NAP: u32 = 2000;
+const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+
+impl Patience {
+    fn wait<A: Abi>(&mut self, call: &mut Call<A>) {
+        if !call.is_threaded() {
+            return call.pause(&mut self.engine);
+        }
+        self.polls += 1;
+        let long = self.polls > POLLS_BEFORE_NAP;
+        call.outside(|| if long { std::thread::sleep(NAP) } else { std::thread::yield_now() });
+    }
+}

@@ -1,0 +1,213 @@
+//! Error handlers, error classes and error codes, as the program sees them.
+use crate::abi::Abi;
+use crate::args::{Opaque, Ptr, Text, TextOut};
+use crate::attr::LASTUSEDCODE;
+use crate::engine::{Call, Phase, phase};
+use crate::errors::{On, Outcome, class_of, code, deliver, fail, run};
+use crate::handles;
+use mpi::ErrorClass;
+use mpi::core::ErrhandlerId;
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Handlers given out by `MPI_Comm_get_errhandler`: each such handle must be freed too (MPI-5 9.3), so the
+/// handler itself is freed with the last one.
+fn given_out() -> MutexGuard<'static, Vec<ErrhandlerId>> {
+    static LIST: Mutex<Vec<ErrhandlerId>> = Mutex::new(Vec::new());
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn create<A: Abi>(call: &mut Call<A>, function: Opaque, out: Ptr<A::Handle>) -> Outcome<()> {
+    if function.0 == 0 {
+        return fail(ErrorClass::Arg, "the error handler is null");
+    }
+    let id = call.errhandler_create(function.0);
+    Ok(out.set(handles::of_errhandler::<A>(id))?)
+}
+
+macro_rules! creators {
+    ($($name:ident $mpi:literal),*) => {$(
+        #[doc = concat!("`", $mpi, "`")]
+        pub fn $name<A: Abi>(function: Opaque, errhandler: Ptr<A::Handle>) -> c_int {
+            run::<A>($mpi, On::WORLD, |call| create(call, function, errhandler))
+        }
+    )*};
+}
+
+creators! {
+    comm_create_errhandler "MPI_Comm_create_errhandler",
+    errhandler_create "MPI_Errhandler_create"
+}
+
+fn set<A: Abi>(call: &mut Call<A>, comm: A::Handle, errhandler: A::Handle) -> Outcome<()> {
+    Ok(call.comm_set_errhandler(handles::comm::<A>(comm)?, handles::errhandler::<A>(errhandler)?)?)
+}
+
+/// `MPI_Comm_set_errhandler`
+pub fn comm_set_errhandler<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
+    run::<A>("MPI_Comm_set_errhandler", On::Comm(comm), |call| set(call, comm, errhandler))
+}
+
+/// `MPI_Errhandler_set`
+pub fn errhandler_set<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
+    run::<A>("MPI_Errhandler_set", On::Comm(comm), |call| set(call, comm, errhandler))
+}
+
+fn get<A: Abi>(call: &Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
+    let id = call.comm_errhandler(handles::comm::<A>(comm)?)?;
+    if !is_predefined(id) {
+        given_out().push(id);
+    }
+    Ok(out.set(handles::of_errhandler::<A>(id))?)
+}
+
+fn is_predefined(id: ErrhandlerId) -> bool {
+    [ErrhandlerId::FATAL, ErrhandlerId::RETURN, ErrhandlerId::ABORT].contains(&id)
+}
+
+/// `MPI_Comm_get_errhandler`
+pub fn comm_get_errhandler<A: Abi>(comm: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_get_errhandler", On::Comm(comm), |call| get(call, comm, errhandler))
+}
+
+/// `MPI_Errhandler_get`
+pub fn errhandler_get<A: Abi>(comm: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Errhandler_get", On::Comm(comm), |call| get(call, comm, errhandler))
+}
+
+/// `MPI_Errhandler_free`
+pub fn errhandler_free<A: Abi>(errhandler: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Errhandler_free", On::WORLD, |call| {
+        let id = handles::errhandler::<A>(errhandler.get()?)?;
+        let mut list = given_out();
+        match list.iter().position(|other| *other == id) {
+            Some(place) => {
+                list.swap_remove(place);
+            }
+            None if is_predefined(id) => {}
+            None => call.errhandler_free(id)?,
+        }
+        Ok(errhandler.set(A::handle(A::C.errhandler_null))?)
+    })
+}
+
+/// `MPI_Comm_call_errhandler`
+pub fn comm_call_errhandler<A: Abi>(comm: A::Handle, errorcode: c_int) -> c_int {
+    let call = Call::<A>::enter("MPI_Comm_call_errhandler");
+    match handles::comm::<A>(comm) {
+        Ok(id) if call.comm_exists(id) => {
+            deliver(call, id, errorcode, || format!("the program raised error code {errorcode}"));
+            0
+        }
+        _ => {
+            drop(call);
+            run::<A>("MPI_Comm_call_errhandler", On::WORLD, |_| {
+                handles::comm::<A>(comm)?;
+                fail(ErrorClass::Comm, "no such communicator")
+            })
+        }
+    }
+}
+
+/// Class and text of any error code.
+fn meaning<A: Abi>(errorcode: c_int) -> Outcome<(ErrorClass, String)> {
+    match class_of::<A>(errorcode) {
+        Some(ErrorClass::User(number)) => {
+            if matches!(phase(), Phase::Single | Phase::Threaded) {
+                let call = Call::<A>::enter("MPI_Error_string");
+                if let Some((class, text)) = call.user_error(number) {
+                    return Ok((class, text.to_string()));
+                }
+            }
+            fail(ErrorClass::Arg, format!("{errorcode} is not an error code"))
+        }
+        Some(class) => {
+            let name = crate::errors::name_of(class);
+            Ok((class, format!("{name}: {}", class.text())))
+        }
+        None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
+    }
+}
+
+/// Runs where MPI need not be initialized; errors are raised only if it is.
+fn anytime<A: Abi>(name: &'static str, body: impl FnOnce() -> Outcome<()>) -> c_int {
+    match body() {
+        Ok(()) => 0,
+        Err(failure) => match phase() {
+            Phase::Single | Phase::Threaded => run::<A>(name, On::WORLD, |_| Err(failure)),
+            Phase::Before | Phase::After => code::<A>(ErrorClass::Arg),
+        },
+    }
+}
+
+/// `MPI_Error_class`
+pub fn error_class<A: Abi>(errorcode: c_int, errorclass: Ptr<c_int>) -> c_int {
+    anytime::<A>("MPI_Error_class", || Ok(errorclass.set(code::<A>(meaning::<A>(errorcode)?.0))?))
+}
+
+/// `MPI_Error_string`
+pub fn error_string<A: Abi>(errorcode: c_int, string: TextOut, resultlen: Ptr<c_int>) -> c_int {
+    anytime::<A>("MPI_Error_string", || {
+        let len = string.write(&meaning::<A>(errorcode)?.1, A::C.max_error_string as usize)?;
+        Ok(resultlen.set(len as c_int)?)
+    })
+}
+
+fn announce(code: c_int) {
+    LASTUSEDCODE.fetch_max(code, Relaxed);
+}
+
+/// `MPI_Add_error_class`
+pub fn add_error_class<A: Abi>(errorclass: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Add_error_class", On::WORLD, |call| {
+        let new = code::<A>(call.add_error_class());
+        announce(new);
+        Ok(errorclass.set(new)?)
+    })
+}
+
+/// `MPI_Add_error_code`
+pub fn add_error_code<A: Abi>(errorclass: c_int, errorcode: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Add_error_code", On::WORLD, |call| {
+        let Some(class) = class_of::<A>(errorclass) else {
+            return fail(ErrorClass::Arg, format!("{errorclass} is not an error class"));
+        };
+        let new = code::<A>(ErrorClass::User(call.add_error_code(class)?));
+        announce(new);
+        Ok(errorcode.set(new)?)
+    })
+}
+
+/// The number of a class or code that the program added.
+fn added<A: Abi>(errorcode: c_int) -> Outcome<u32> {
+    match class_of::<A>(errorcode) {
+        Some(ErrorClass::User(number)) => Ok(number),
+        _ => fail(ErrorClass::Arg, format!("the program did not add {errorcode}")),
+    }
+}
+
+/// `MPI_Add_error_string`
+pub fn add_error_string<A: Abi>(errorcode: c_int, string: Text) -> c_int {
+    run::<A>("MPI_Add_error_string", On::WORLD, |call| {
+        Ok(call.add_error_string(added::<A>(errorcode)?, &string.read()?)?)
+    })
+}
+
+macro_rules! removals {
+    ($($name:ident $mpi:literal),*) => {$(
+        #[doc = concat!("`", $mpi, "`")]
+        pub fn $name<A: Abi>(errorcode: c_int) -> c_int {
+            run::<A>($mpi, On::WORLD, |call| Ok(call.remove_user_error(added::<A>(errorcode)?)?))
+        }
+    )*};
+}
+
+removals!(remove_error_class "MPI_Remove_error_class", remove_error_code "MPI_Remove_error_code");
+
+/// `MPI_Remove_error_string`
+pub fn remove_error_string<A: Abi>(errorcode: c_int) -> c_int {
+    run::<A>("MPI_Remove_error_string", On::WORLD, |call| {
+        Ok(call.add_error_string(added::<A>(errorcode)?, "")?)
+    })
+}

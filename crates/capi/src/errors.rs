@@ -1,0 +1,223 @@
+//! What happens to an error: its code in the caller's interface, the handler that hears of it, and the one
+//! line a user sees when it ends the job.
+use crate::abi::Abi;
+use crate::engine::{Call, Phase, phase};
+use crate::{callbacks, handles};
+use mpi::core::{CommId, Errhandler, Mpi};
+use mpi::{ErrorClass, MpiError};
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// Why a call failed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The engine (or the check of an argument) says so.
+    Error(MpiError),
+    /// A callback of the program gave this code, which goes to the caller as it is.
+    Callback(c_int),
+}
+
+/// What the body of a call gives.
+pub type Outcome<T> = std::result::Result<T, Failure>;
+
+impl From<MpiError> for Failure {
+    #[cold]
+    fn from(error: MpiError) -> Self {
+        Failure::Error(error)
+    }
+}
+
+/// An error of `class`.
+#[cold]
+pub fn fail<T>(class: ErrorClass, text: impl Into<String>) -> Outcome<T> {
+    Err(Failure::Error(MpiError::new(class, text)))
+}
+
+/// Whose error handler hears of an error.
+#[derive(Debug)]
+pub enum On<A: Abi> {
+    /// That of a communicator, by handle; that of `MPI_COMM_WORLD` if it names none.
+    Comm(A::Handle),
+    /// That of a communicator.
+    Id(CommId),
+    /// That of `MPI_COMM_WORLD`: the call belongs to no object.
+    World(PhantomData<A>),
+}
+
+impl<A: Abi> Clone for On<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A: Abi> Copy for On<A> {}
+
+impl<A: Abi> On<A> {
+    /// The call belongs to no object.
+    pub const WORLD: Self = On::World(PhantomData);
+
+    fn comm(self, mpi: &Mpi) -> CommId {
+        let comm = match self {
+            On::Comm(handle) => handles::comm::<A>(handle).ok(),
+            On::Id(comm) => Some(comm),
+            On::World(_) => None,
+        };
+        comm.filter(|c| mpi.comm_exists(*c)).unwrap_or(CommId::WORLD)
+    }
+}
+
+/// Runs the body of a C function inside the engine, and deals with its error.
+#[inline(always)]
+pub fn run<A: Abi>(name: &'static str, on: On<A>, body: impl FnOnce(&mut Call<A>) -> Outcome<()>) -> c_int {
+    let mut call = Call::<A>::enter(name);
+    match body(&mut call) {
+        Ok(()) => 0,
+        Err(failure) => raise(call, on, failure),
+    }
+}
+
+/// As [`run`], where the body may find a better communicator for its error.
+#[inline(always)]
+pub fn run_on<A: Abi>(
+    name: &'static str,
+    body: impl FnOnce(&mut Call<A>, &mut On<A>) -> Outcome<()>,
+) -> c_int {
+    let mut call = Call::<A>::enter(name);
+    let mut on = On::WORLD;
+    match body(&mut call, &mut on) {
+        Ok(()) => 0,
+        Err(failure) => raise(call, on, failure),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
+    let comm = on.comm(&call);
+    match failure {
+        Failure::Error(error) => {
+            let code = code::<A>(error.class);
+            deliver(call, comm, code, || {
+                format!("{} ({}): {}", error.class.text(), name_of(error.class), error.text)
+            })
+        }
+        Failure::Callback(code) => deliver(call, comm, code, || format!("a callback gave code {code}")),
+    }
+}
+
+/// Gives an error code to the handler of a communicator.
+pub fn deliver<A: Abi>(mut call: Call<A>, comm: CommId, code: c_int, text: impl FnOnce() -> String) -> c_int {
+    let handler = call.comm_errhandler(comm).and_then(|h| call.errhandler(h));
+    match handler.unwrap_or(Errhandler::Fatal) {
+        Errhandler::Return => code,
+        Errhandler::User(function) => {
+            drop(call);
+            callbacks::error_handler::<A>(function, handles::of_comm::<A>(comm), code);
+            code
+        }
+        Errhandler::Fatal | Errhandler::Abort => {
+            let rank = call.comm_rank(CommId::WORLD).unwrap_or(0);
+            let on = call.comm_name(comm).unwrap_or("").to_string();
+            let on = if on.is_empty() { "a communicator".to_string() } else { on };
+            let why = format!("{} on {on} failed: {}", call.name, text());
+            die(&mut call, rank, code, &why)
+        }
+    }
+}
+
+fn die(mpi: &mut Mpi, rank: u32, code: c_int, why: &str) -> ! {
+    eprintln!("banyan: rank {rank}: {why}");
+    mpi.abort(code, why)
+}
+
+/// A function that is not there yet: raised through the handler of its communicator, if it has one.
+#[cold]
+#[inline(never)]
+pub fn unsupported<A: Abi>(name: &'static str, comm: Option<A::Handle>) -> c_int {
+    let on = comm.map_or(On::WORLD, On::Comm);
+    run::<A>(name, on, |_| {
+        fail(ErrorClass::UnsupportedOperation, format!("{name} is not implemented in this version of Banyan"))
+    })
+}
+
+/// A call before `MPI_Init` or after `MPI_Finalize`.
+#[cold]
+#[inline(never)]
+pub fn outside(name: &str) -> ! {
+    let when = if phase() == Phase::Before { "before MPI_Init" } else { "after MPI_Finalize" };
+    eprintln!("banyan: {name} was called {when}");
+    std::process::exit(1)
+}
+
+macro_rules! class_codes {
+    ($($class:ident $field:ident),* $(,)?) => {
+        /// The code of a class in an interface. Classes that the program added come after the last one of
+        /// the standard.
+        pub fn code<A: Abi>(class: ErrorClass) -> c_int {
+            let code = match class {
+                ErrorClass::Success => 0,
+                $(ErrorClass::$class => A::C.$field,)*
+                ErrorClass::User(n) => A::C.err_lastcode + 1 + i64::from(n),
+            };
+            code as c_int
+        }
+
+        /// The class of a code; `None` if no class has it.
+        pub fn class_of<A: Abi>(code: c_int) -> Option<ErrorClass> {
+            let wide = i64::from(code);
+            if wide == 0 {
+                return Some(ErrorClass::Success);
+            }
+            $(if wide == A::C.$field { return Some(ErrorClass::$class); })*
+            u32::try_from(wide - A::C.err_lastcode - 1).ok().map(ErrorClass::User)
+        }
+
+        /// The name of a class.
+        pub fn name_of(class: ErrorClass) -> String {
+            let field = match class {
+                ErrorClass::Success => "success",
+                $(ErrorClass::$class => stringify!($field),)*
+                ErrorClass::User(n) => return format!("error class {n} of the program"),
+            };
+            format!("MPI_{}", field.to_uppercase())
+        }
+    };
+}
+
+class_codes! {
+    Buffer err_buffer, Count err_count, Type err_type, Tag err_tag, Comm err_comm, Rank err_rank,
+    Request err_request, Root err_root, Group err_group, Op err_op, Topology err_topology, Dims err_dims,
+    Arg err_arg, Unknown err_unknown, Truncate err_truncate, Other err_other, Intern err_intern,
+    InStatus err_in_status, Pending err_pending, Access err_access, Amode err_amode, Assert err_assert,
+    BadFile err_bad_file, Base err_base, Conversion err_conversion, Disp err_disp,
+    DupDatarep err_dup_datarep, FileExists err_file_exists, FileInUse err_file_in_use, File err_file,
+    InfoKey err_info_key, InfoNokey err_info_nokey, InfoValue err_info_value, Info err_info, Io err_io,
+    Keyval err_keyval, Locktype err_locktype, Name err_name, NoMem err_no_mem, NotSame err_not_same,
+    NoSpace err_no_space, NoSuchFile err_no_such_file, Port err_port, Quota err_quota,
+    ReadOnly err_read_only, RmaAttach err_rma_attach, RmaConflict err_rma_conflict, RmaRange err_rma_range,
+    RmaShared err_rma_shared, RmaSync err_rma_sync, RmaFlavor err_rma_flavor, Service err_service,
+    Size err_size, Spawn err_spawn, UnsupportedDatarep err_unsupported_datarep,
+    UnsupportedOperation err_unsupported_operation, Win err_win, ProcAborted err_proc_aborted,
+    ValueTooLarge err_value_too_large, Session err_session, Errhandler err_errhandler, Abi err_abi,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpich::Mpich;
+    use crate::standard::Standard;
+
+    #[test]
+    fn every_class_has_its_own_code_in_both_interfaces() {
+        for class in ErrorClass::ALL.iter().copied().chain([ErrorClass::User(0), ErrorClass::User(9)]) {
+            assert_eq!(class_of::<Mpich>(code::<Mpich>(class)), Some(class));
+            assert_eq!(class_of::<Standard>(code::<Standard>(class)), Some(class));
+        }
+    }
+
+    #[test]
+    fn codes_are_the_published_ones() {
+        assert_eq!(code::<Mpich>(ErrorClass::Truncate), 14);
+        assert_eq!(code::<Standard>(ErrorClass::Truncate), 15);
+        assert_eq!(name_of(ErrorClass::NoSuchFile), "MPI_ERR_NO_SUCH_FILE");
+    }
+}

@@ -1,0 +1,509 @@
+//! Completion: waiting, testing, starting, cancelling and freeing requests.
+use crate::abi::Abi;
+use crate::args::{Opaque, Ptr};
+use crate::engine::Call;
+use crate::errors::{Failure, On, Outcome, code, fail, run, run_on};
+use crate::handles::{self, Flavor};
+use crate::{callbacks, p2p, status};
+use mpi::core::{Grequest, RequestId, Status};
+use mpi::{ErrorClass, MpiError};
+use std::ffi::c_int;
+
+/// Remembers whose error handler hears of a request's error.
+#[inline(always)]
+fn blame<A: Abi>(call: &Call<A>, on: &mut On<A>, request: RequestId) {
+    if let Ok(Some(comm)) = call.request_comm(request) {
+        *on = On::Id(comm);
+    }
+}
+
+/// What a completed request leaves: its status, and for a generalized one the words that its program stored.
+struct Completed<A: Abi> {
+    status: Status,
+    filled: Option<A::Status>,
+}
+
+impl<A: Abi> Completed<A> {
+    fn store(&self, out: Ptr<A::Status>) -> Outcome<()> {
+        match self.filled {
+            Some(filled) if status::wanted::<A>(out) => Ok(out.set(filled)?),
+            _ => status::store::<A>(out, &self.status),
+        }
+    }
+
+    fn store_at(&self, out: Ptr<A::Status>, index: usize, error: c_int) -> Outcome<()> {
+        match self.filled {
+            Some(mut filled) if status::wanted::<A>(out) => {
+                *A::error_field(&mut filled) = error;
+                Ok(out.set_at(index, filled)?)
+            }
+            _ => status::store_at::<A>(out, index, &self.status, error),
+        }
+    }
+}
+
+/// Deals with the handle and the callbacks of a request that has completed.
+#[inline(always)]
+fn retire<A: Abi>(
+    call: &mut Call<A>,
+    place: Ptr<A::Handle>,
+    index: usize,
+    request: (RequestId, Flavor),
+    status: Status,
+) -> Outcome<Completed<A>> {
+    let null = A::handle(A::C.request_null);
+    match request.1 {
+        Flavor::Once => place.set_at(index, null)?,
+        Flavor::Persistent => {}
+        Flavor::Generalized => {
+            place.set_at(index, null)?;
+            return retire_generalized(call, request.0, status);
+        }
+    }
+    Ok(Completed { status, filled: None })
+}
+
+#[cold]
+fn retire_generalized<A: Abi>(call: &mut Call<A>, id: RequestId, status: Status) -> Outcome<Completed<A>> {
+    let Some(grequest) = call.grequest(id)? else { return Ok(Completed { status, filled: None }) };
+    call.request_free(id)?;
+    let filled = call.outside(|| callbacks::finish_grequest::<A>(grequest)).map_err(Failure::Callback)?;
+    Ok(Completed { status, filled: Some(filled) })
+}
+
+/// `MPI_Wait`
+#[inline(always)]
+pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
+    run_on::<A>("MPI_Wait", |call, on| {
+        let Some(named) = handles::request::<A>(request.get()?)? else {
+            return status::store::<A>(status, &Status::EMPTY);
+        };
+        blame(call, on, named.0);
+        let result = call.complete(named.0)?;
+        let done = retire(call, request, 0, named, result)?;
+        done.store(status)?;
+        status::check(&done.status)
+    })
+}
+
+/// Tests, and makes progress once if nothing has come.
+#[inline(always)]
+fn poke<A: Abi>(call: &mut Call<A>, request: RequestId) -> Outcome<Option<Status>> {
+    if let Some(status) = call.test(request)? {
+        return Ok(Some(status));
+    }
+    call.advance();
+    Ok(call.test(request)?)
+}
+
+/// `MPI_Test`
+#[inline(always)]
+pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::Status>) -> c_int {
+    run_on::<A>("MPI_Test", |call, on| {
+        let Some(named) = handles::request::<A>(request.get()?)? else {
+            flag.set(1)?;
+            return status::store::<A>(status, &Status::EMPTY);
+        };
+        blame(call, on, named.0);
+        let result = poke(call, named.0)?;
+        flag.set(result.is_some().into())?;
+        let Some(result) = result else { return Ok(()) };
+        let done = retire(call, request, 0, named, result)?;
+        done.store(status)?;
+        status::check(&done.status)
+    })
+}
+
+/// The requests of an array; null ones are `None`.
+fn read_all<A: Abi>(count: c_int, requests: Ptr<A::Handle>) -> Outcome<Vec<Option<(RequestId, Flavor)>>> {
+    let count = p2p::not_negative(count.into())? as usize;
+    (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
+}
+
+/// Retires a request and stores its status with its own error code; was there an error?
+fn retire_into<A: Abi>(
+    call: &mut Call<A>,
+    requests: Ptr<A::Handle>,
+    place: usize,
+    request: (RequestId, Flavor),
+    result: Status,
+    statuses: Ptr<A::Status>,
+    slot: usize,
+) -> Outcome<Option<ErrorClass>> {
+    let done = retire(call, requests, place, request, result)?;
+    done.store_at(statuses, slot, code::<A>(done.status.error))?;
+    Ok((done.status.error != ErrorClass::Success).then_some(done.status.error))
+}
+
+fn in_status(failed: usize, first: Option<ErrorClass>) -> Outcome<()> {
+    match first {
+        None => Ok(()),
+        Some(class) => fail(
+            ErrorClass::InStatus,
+            format!("{failed} of the requests failed, the first with: {}", class.text()),
+        ),
+    }
+}
+
+/// `MPI_Waitall`
+pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::Status>) -> c_int {
+    run_on::<A>("MPI_Waitall", |call, on| {
+        let count = p2p::not_negative(count.into())? as usize;
+        let (mut failed, mut first) = (0, None);
+        for i in 0..count {
+            let Some(named) = handles::request::<A>(requests.at(i)?)? else {
+                status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
+                continue;
+            };
+            if first.is_none() {
+                blame(call, on, named.0);
+            }
+            let result = call.complete(named.0)?;
+            if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
+                failed += 1;
+                first = first.or(Some(error));
+            }
+        }
+        in_status(failed, first)
+    })
+}
+
+/// `MPI_Testall`
+pub fn testall<A: Abi>(
+    count: c_int,
+    requests: Ptr<A::Handle>,
+    flag: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> c_int {
+    run_on::<A>("MPI_Testall", |call, on| {
+        let all = read_all::<A>(count, requests)?;
+        call.advance();
+        for (id, _) in all.iter().flatten() {
+            // Nothing may change unless all are complete (MPI-5 3.7.5).
+            if call.peek(*id)?.is_none() {
+                return Ok(flag.set(0)?);
+            }
+        }
+        flag.set(1)?;
+        let (mut failed, mut first) = (0, None);
+        for (i, named) in all.into_iter().enumerate() {
+            let Some(named) = named else {
+                status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
+                continue;
+            };
+            blame(call, on, named.0);
+            let result = call.test(named.0)?.unwrap_or(Status::EMPTY);
+            if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
+                failed += 1;
+                first = first.or(Some(error));
+            }
+        }
+        in_status(failed, first)
+    })
+}
+
+/// The requests that count for waitany and its family: neither null nor inactive.
+fn active<A: Abi>(
+    call: &Call<A>,
+    all: &[Option<(RequestId, Flavor)>],
+) -> Outcome<Vec<(usize, (RequestId, Flavor))>> {
+    let mut list = Vec::with_capacity(all.len());
+    for (i, named) in all.iter().enumerate() {
+        if let Some(named) = named
+            && (named.1 != Flavor::Persistent || call.is_active(named.0)?)
+        {
+            list.push((i, *named));
+        }
+    }
+    Ok(list)
+}
+
+/// The first of them that is complete.
+fn first_complete<A: Abi>(
+    call: &mut Call<A>,
+    on: &mut On<A>,
+    list: &[(usize, (RequestId, Flavor))],
+) -> mpi::Result<Option<(usize, (RequestId, Flavor), Status)>> {
+    for (i, named) in list {
+        blame(call, on, named.0);
+        if let Some(status) = call.test(named.0)? {
+            return Ok(Some((*i, *named, status)));
+        }
+    }
+    Ok(None)
+}
+
+/// Finishes a waitany or testany that found something.
+fn one_done<A: Abi>(
+    call: &mut Call<A>,
+    requests: Ptr<A::Handle>,
+    found: (usize, (RequestId, Flavor), Status),
+    index: Ptr<c_int>,
+    status: Ptr<A::Status>,
+) -> Outcome<()> {
+    let (place, named, result) = found;
+    index.set(place as c_int)?;
+    let done = retire(call, requests, place, named, result)?;
+    done.store(status)?;
+    status::check(&done.status)
+}
+
+/// `MPI_Waitany`
+pub fn waitany<A: Abi>(
+    count: c_int,
+    requests: Ptr<A::Handle>,
+    index: Ptr<c_int>,
+    status: Ptr<A::Status>,
+) -> c_int {
+    run_on::<A>("MPI_Waitany", |call, on| {
+        let list = active(call, &read_all::<A>(count, requests)?)?;
+        if list.is_empty() {
+            index.set(A::C.undefined as c_int)?;
+            return status::store::<A>(status, &Status::EMPTY);
+        }
+        let found = call.poll(|call| first_complete(call, on, &list))?;
+        one_done(call, requests, found, index, status)
+    })
+}
+
+/// `MPI_Testany`
+pub fn testany<A: Abi>(
+    count: c_int,
+    requests: Ptr<A::Handle>,
+    index: Ptr<c_int>,
+    flag: Ptr<c_int>,
+    status: Ptr<A::Status>,
+) -> c_int {
+    run_on::<A>("MPI_Testany", |call, on| {
+        let list = active(call, &read_all::<A>(count, requests)?)?;
+        if list.is_empty() {
+            flag.set(1)?;
+            index.set(A::C.undefined as c_int)?;
+            return status::store::<A>(status, &Status::EMPTY);
+        }
+        call.advance();
+        let Some(found) = first_complete(call, on, &list)? else {
+            index.set(A::C.undefined as c_int)?;
+            return Ok(flag.set(0)?);
+        };
+        flag.set(1)?;
+        one_done(call, requests, found, index, status)
+    })
+}
+
+/// All that are complete, with their statuses.
+fn complete_ones<A: Abi>(
+    call: &mut Call<A>,
+    on: &mut On<A>,
+    list: &[(usize, (RequestId, Flavor))],
+) -> mpi::Result<Vec<(usize, (RequestId, Flavor), Status)>> {
+    let mut found = Vec::new();
+    for (i, named) in list {
+        if call.peek(named.0)?.is_some() {
+            blame(call, on, named.0);
+        }
+        if let Some(status) = call.test(named.0)? {
+            found.push((*i, *named, status));
+        }
+    }
+    Ok(found)
+}
+
+/// Finishes a waitsome or testsome.
+fn some_done<A: Abi>(
+    call: &mut Call<A>,
+    requests: Ptr<A::Handle>,
+    found: Vec<(usize, (RequestId, Flavor), Status)>,
+    outcount: Ptr<c_int>,
+    indices: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> Outcome<()> {
+    outcount.set(found.len() as c_int)?;
+    let (mut failed, mut first) = (0, None);
+    for (slot, (place, named, result)) in found.into_iter().enumerate() {
+        indices.set_at(slot, place as c_int)?;
+        if let Some(error) = retire_into(call, requests, place, named, result, statuses, slot)? {
+            failed += 1;
+            first = first.or(Some(error));
+        }
+    }
+    in_status(failed, first)
+}
+
+/// `MPI_Waitsome`
+pub fn waitsome<A: Abi>(
+    incount: c_int,
+    requests: Ptr<A::Handle>,
+    outcount: Ptr<c_int>,
+    indices: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> c_int {
+    run_on::<A>("MPI_Waitsome", |call, on| {
+        let list = active(call, &read_all::<A>(incount, requests)?)?;
+        if list.is_empty() {
+            return Ok(outcount.set(A::C.undefined as c_int)?);
+        }
+        let found = call.poll(|call| {
+            let found = complete_ones(call, on, &list)?;
+            Ok((!found.is_empty()).then_some(found))
+        })?;
+        some_done(call, requests, found, outcount, indices, statuses)
+    })
+}
+
+/// `MPI_Testsome`
+pub fn testsome<A: Abi>(
+    incount: c_int,
+    requests: Ptr<A::Handle>,
+    outcount: Ptr<c_int>,
+    indices: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> c_int {
+    run_on::<A>("MPI_Testsome", |call, on| {
+        let list = active(call, &read_all::<A>(incount, requests)?)?;
+        if list.is_empty() {
+            return Ok(outcount.set(A::C.undefined as c_int)?);
+        }
+        call.advance();
+        let found = complete_ones(call, on, &list)?;
+        some_done(call, requests, found, outcount, indices, statuses)
+    })
+}
+
+/// `MPI_Request_get_status`
+pub fn request_get_status<A: Abi>(request: A::Handle, flag: Ptr<c_int>, status: Ptr<A::Status>) -> c_int {
+    run_on::<A>("MPI_Request_get_status", |call, on| {
+        let Some((id, flavor)) = handles::request::<A>(request)? else {
+            flag.set(1)?;
+            return status::store::<A>(status, &Status::EMPTY);
+        };
+        blame(call, on, id);
+        call.advance();
+        let result = call.peek(id)?;
+        flag.set(result.is_some().into())?;
+        let Some(result) = result else { return Ok(()) };
+        let grequest = if flavor == Flavor::Generalized { call.grequest(id)? } else { None };
+        let Some(grequest) = grequest else { return status::store::<A>(status, &result) };
+        let filled = call.outside(|| callbacks::query_grequest::<A>(grequest)).map_err(Failure::Callback)?;
+        Completed::<A> { status: result, filled: Some(filled) }.store(status)
+    })
+}
+
+/// The request in a variable, which must not be null.
+fn named<A: Abi>(call: &Call<A>, on: &mut On<A>, request: A::Handle) -> Outcome<(RequestId, Flavor)> {
+    match handles::request::<A>(request)? {
+        Some(named) => {
+            blame(call, on, named.0);
+            Ok(named)
+        }
+        None => fail(ErrorClass::Request, "null request"),
+    }
+}
+
+/// `MPI_Request_free`
+pub fn request_free<A: Abi>(request: Ptr<A::Handle>) -> c_int {
+    run_on::<A>("MPI_Request_free", |call, on| {
+        let (id, flavor) = named(call, on, request.get()?)?;
+        if flavor == Flavor::Generalized {
+            call.abandon(id)?;
+        } else {
+            call.request_free(id)?;
+        }
+        Ok(request.set(A::handle(A::C.request_null))?)
+    })
+}
+
+impl<A: Abi> Call<A> {
+    /// A generalized request is given up before it completed: its state is freed when it does
+    /// (here: at once if it is complete, else with `MPI_Grequest_complete`).
+    fn abandon(&mut self, id: RequestId) -> Outcome<()> {
+        if self.peek(id)?.is_some() {
+            retire_generalized(self, id, Status::EMPTY)?;
+        } else {
+            abandoned().push(id);
+        }
+        Ok(())
+    }
+}
+
+/// Generalized requests that were freed before they completed.
+fn abandoned() -> std::sync::MutexGuard<'static, Vec<RequestId>> {
+    static LIST: std::sync::Mutex<Vec<RequestId>> = std::sync::Mutex::new(Vec::new());
+    LIST.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// `MPI_Cancel`
+pub fn cancel<A: Abi>(request: Ptr<A::Handle>) -> c_int {
+    run_on::<A>("MPI_Cancel", |call, on| {
+        let (id, flavor) = named(call, on, request.get()?)?;
+        if flavor == Flavor::Generalized
+            && let Some(grequest) = call.grequest(id)?
+        {
+            let complete = call.peek(id)?.is_some();
+            return call
+                .outside(|| callbacks::cancel_grequest(grequest, complete))
+                .map_err(Failure::Callback);
+        }
+        Ok(call.cancel(id)?)
+    })
+}
+
+/// `MPI_Start`
+pub fn start<A: Abi>(request: Ptr<A::Handle>) -> c_int {
+    run_on::<A>("MPI_Start", |call, on| start_one(call, on, request.get()?))
+}
+
+/// `MPI_Startall`
+pub fn startall<A: Abi>(count: c_int, requests: Ptr<A::Handle>) -> c_int {
+    run_on::<A>("MPI_Startall", |call, on| {
+        let count = p2p::not_negative(count.into())? as usize;
+        (0..count).try_for_each(|i| start_one(call, on, requests.at(i)?))
+    })
+}
+
+fn start_one<A: Abi>(call: &mut Call<A>, on: &mut On<A>, request: A::Handle) -> Outcome<()> {
+    let (id, flavor) = named(call, on, request)?;
+    if flavor != Flavor::Persistent {
+        return fail(ErrorClass::Request, "the request is not persistent");
+    }
+    Ok(call.start_request(id)?)
+}
+
+/// `MPI_Grequest_start`
+pub fn grequest_start<A: Abi>(
+    query_fn: Opaque,
+    free_fn: Opaque,
+    cancel_fn: Opaque,
+    extra_state: crate::args::BufMut,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Grequest_start", On::WORLD, |call| {
+        let id = call.grequest_start(Grequest {
+            query: query_fn.0,
+            free: free_fn.0,
+            cancel: cancel_fn.0,
+            extra: extra_state.addr(),
+        });
+        p2p::put_request::<A>(request, id, Flavor::Generalized)
+    })
+}
+
+/// `MPI_Grequest_complete`
+pub fn grequest_complete<A: Abi>(request: A::Handle) -> c_int {
+    run_on::<A>("MPI_Grequest_complete", |call, on| {
+        let (id, flavor) = named(call, on, request)?;
+        if flavor != Flavor::Generalized {
+            return Err(MpiError::new(ErrorClass::Request, "the request is not generalized").into());
+        }
+        call.grequest_complete(id)?;
+        let given_up = {
+            let mut list = abandoned();
+            let place = list.iter().position(|other| *other == id);
+            place.map(|place| list.swap_remove(place)).is_some()
+        };
+        if given_up {
+            retire_generalized(call, id, Status::EMPTY)?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,64 @@
+//! Which of the engine's datatypes a name of the standard means. Evaluated when the tables are compiled.
+use mpi::core::TypeId;
+use mpi::core::predefined::TABLE;
+
+/// The datatype called `name` (`MPI_INT`), if the engine has it.
+pub const fn by_name(name: &str) -> Option<TypeId> {
+    // Two names for one datatype.
+    let name = if same(name, "MPI_C_COMPLEX") {
+        "MPI_C_FLOAT_COMPLEX"
+    } else if same(name, "MPI_LONG_LONG") {
+        "MPI_LONG_LONG_INT"
+    } else {
+        name
+    };
+    let mut i = 0;
+    while i < TABLE.len() {
+        if same_but_prefix(name, TABLE[i].name) {
+            return Some(TypeId(i as u32));
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Are they equal, where the engine writes `MPI_DATATYPE_2INT` for `MPI_2INT`?
+const fn same_but_prefix(name: &str, engine: &str) -> bool {
+    const PREFIX: &str = "MPI_DATATYPE_";
+    if same(name, engine) {
+        return true;
+    }
+    if engine.len() <= PREFIX.len() || !same(PREFIX, engine.split_at(PREFIX.len()).0) {
+        return false;
+    }
+    same(name.split_at("MPI_".len()).1, engine.split_at(PREFIX.len()).1)
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::DATATYPES;
+
+    #[test]
+    fn every_named_datatype_but_the_removed_markers_is_known() {
+        for (name, ..) in DATATYPES {
+            let removed = matches!(*name, "MPI_LB" | "MPI_UB");
+            assert_eq!(by_name(name).is_none(), removed, "{name}");
+        }
+    }
+}
