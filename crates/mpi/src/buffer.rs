@@ -178,13 +178,13 @@ impl Scratch {
     }
 }
 
-/// Types whose bytes may be read and written as they are (padding aside).
-pub(crate) trait Plain: Copy {}
+/// Types whose bytes may be read and written as they are (padding aside): any bytes are a value.
+pub trait Plain: Copy {}
 
 macro_rules! plain {
     ($($ty:ty),*) => { $(impl Plain for $ty {})* };
 }
-plain!(i8, i16, i32, i64, i128, u8, u16, u32, u64, f32, f64);
+plain!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, usize, f32, f64);
 impl<T: Plain> Plain for [T; 2] {}
 impl<A: Plain, B: Plain> Plain for Pair<A, B> {}
 
@@ -209,4 +209,17 @@ pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(
         // written; `Plain` types have no invalid values; unaligned access is asked for.
         unsafe { to.add(i).write_unaligned(f(from.add(i).read_unaligned(), to.add(i).read_unaligned())) };
     }
+}
+
+/// The elements of a slice as a source. Crate-private: the safe API keeps the borrow until the operation has
+/// completed.
+#[inline]
+pub(crate) fn source_of<T: Plain>(slice: &[T]) -> SendBuf {
+    SendBuf { at: slice.as_ptr().cast() }
+}
+
+/// The elements of a slice as a target. Crate-private, as [`source_of`].
+#[inline]
+pub(crate) fn target_of<T: Plain>(slice: &mut [T]) -> RecvBuf {
+    RecvBuf { at: slice.as_mut_ptr().cast() }
 }

@@ -1,17 +1,39 @@
 //! What MPI means, as a Rust library.
 //!
 //! Two faces on one engine:
+//! - the crate root: a safe API for Rust programs. [`init`] joins the job, [`Communicator`] sends, receives and
+//!   runs collectives, [`Communicator::scope`] lets them go on while the program computes;
 //! - [`core`]: the engine, one object with `&mut self` methods and numbered objects, as the C interface
-//!   needs it;
-//! - the crate root: a safe API for Rust programs.
+//!   needs it.
 //!
-//! It moves no bytes (`net` does) and knows no C (`capi` does).
+//! It moves no bytes (`net` does), knows no C (`capi` does), and decides no algorithm (`proto::coll` does).
+//!
+//! ```no_run
+//! fn main() -> mpi::Result<()> {
+//!     let world = mpi::init()?.world();
+//!     let right = (world.rank() + 1) % world.size();
+//!     let mut token = [0u32];
+//!     world.sendrecv(&[world.rank() as u32], right, &mut token, mpi::Any, 0)?;
+//!     println!("rank {} heard from {}", world.rank(), token[0]);
+//!     Ok(())
+//! }
+//! ```
 #![deny(unsafe_code)]
 
 pub mod buffer;
+mod collectives;
+mod communicator;
 pub mod core;
+mod datum;
 pub mod error;
+mod scope;
+mod universe;
 
 pub use buffer::{RecvBuf, SendBuf};
+pub use collectives::Order;
+pub use communicator::{Any, Communicator, Source, Status, Tag};
+pub use datum::{Datum, Op};
 pub use error::{ErrorClass, MpiError, Result};
-pub use net::Backoff;
+pub use net::{Backoff, Stat};
+pub use scope::{Pending, Scope};
+pub use universe::{Universe, init};

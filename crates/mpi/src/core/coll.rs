@@ -27,26 +27,129 @@ pub struct Parts<'a> {
 #[allow(missing_docs)]
 pub enum Coll<'a> {
     Barrier,
-    Bcast { buf: RecvBuf, count: i64, ty: TypeId, root: Peer },
-    Gather { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId, root: Peer },
-    Gatherv { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, parts: Parts<'a>, root: Peer },
-    Scatter { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId, root: Peer },
-    Scatterv { send: SendBuf, parts: Parts<'a>, recv: RecvBuf, rcount: i64, rty: TypeId, root: Peer },
-    Allgather { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId },
-    Allgatherv { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, parts: Parts<'a> },
-    Alltoall { send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId },
-    Alltoallv { send: SendBuf, sparts: Parts<'a>, recv: RecvBuf, rparts: Parts<'a> },
+    Bcast {
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        root: Peer,
+    },
+    Gather {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+        root: Peer,
+    },
+    Gatherv {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        parts: Parts<'a>,
+        root: Peer,
+    },
+    Scatter {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+        root: Peer,
+    },
+    Scatterv {
+        send: SendBuf,
+        parts: Parts<'a>,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+        root: Peer,
+    },
+    Allgather {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+    },
+    Allgatherv {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        parts: Parts<'a>,
+    },
+    Alltoall {
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+    },
+    Alltoallv {
+        send: SendBuf,
+        sparts: Parts<'a>,
+        recv: RecvBuf,
+        rparts: Parts<'a>,
+    },
     /// Displacements are in bytes here, and every block has its own datatype.
     Alltoallw {
-        send: SendBuf, scounts: &'a [i64], sdispls: &'a [i64], stypes: &'a [TypeId],
-        recv: RecvBuf, rcounts: &'a [i64], rdispls: &'a [i64], rtypes: &'a [TypeId],
+        send: SendBuf,
+        scounts: &'a [i64],
+        sdispls: &'a [i64],
+        stypes: &'a [TypeId],
+        recv: RecvBuf,
+        rcounts: &'a [i64],
+        rdispls: &'a [i64],
+        rtypes: &'a [TypeId],
     },
-    Reduce { send: SendBuf, recv: RecvBuf, count: i64, ty: TypeId, op: OpId, root: Peer },
-    Allreduce { send: SendBuf, recv: RecvBuf, count: i64, ty: TypeId, op: OpId },
-    ReduceScatter { send: SendBuf, recv: RecvBuf, counts: &'a [i64], ty: TypeId, op: OpId },
-    ReduceScatterBlock { send: SendBuf, recv: RecvBuf, count: i64, ty: TypeId, op: OpId },
-    Scan { send: SendBuf, recv: RecvBuf, count: i64, ty: TypeId, op: OpId },
-    Exscan { send: SendBuf, recv: RecvBuf, count: i64, ty: TypeId, op: OpId },
+    Reduce {
+        send: SendBuf,
+        recv: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
+        root: Peer,
+    },
+    Allreduce {
+        send: SendBuf,
+        recv: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
+    },
+    ReduceScatter {
+        send: SendBuf,
+        recv: RecvBuf,
+        counts: &'a [i64],
+        ty: TypeId,
+        op: OpId,
+    },
+    ReduceScatterBlock {
+        send: SendBuf,
+        recv: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
+    },
+    Scan {
+        send: SendBuf,
+        recv: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
+    },
+    Exscan {
+        send: SendBuf,
+        recv: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
+    },
 }
 
 impl Mpi {
@@ -73,7 +176,11 @@ impl Mpi {
 
     /// The largest of everyone's numbers: how members of a roster agree on a new context.
     pub(super) fn internal_maximum(
-        &mut self, roster: Rc<Roster>, context: u32, tag: i32, mine: u32,
+        &mut self,
+        roster: Rc<Roster>,
+        context: u32,
+        tag: i32,
+        mine: u32,
     ) -> Result<u32> {
         let place = roster.place();
         let mut c = self.fresh(roster);
@@ -91,7 +198,9 @@ impl Mpi {
 
     /// Everyone's words, by rank.
     pub(super) fn internal_allgather<const N: usize>(
-        &mut self, comm: CommId, mine: [u64; N],
+        &mut self,
+        comm: CommId,
+        mine: [u64; N],
     ) -> Result<Vec<[u64; N]>> {
         let tag = self.next_sequence(comm)?;
         let roster = self.comm(comm)?.roster.clone();

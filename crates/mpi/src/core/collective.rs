@@ -4,8 +4,8 @@ use super::layout::Datatype;
 use super::op::Combine;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use net::{Backoff, Endpoint};
 use crate::error::{ErrorClass, MpiError, Result};
+use net::{Backoff, Endpoint};
 use net::{Envelope, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
 use std::rc::Rc;
@@ -254,7 +254,9 @@ impl Collective {
 impl Datatype {
     fn load(&self, load: &Move, ours: RecvBuf) {
         match load.form {
-            Form::Packed => self.pack(load.buf.as_source(), load.count, ours.range(0, self.size * load.count)),
+            Form::Packed => {
+                self.pack(load.buf.as_source(), load.count, ours.range(0, self.size * load.count))
+            }
             Form::Spread => {
                 self.copy_elements(load.buf.as_source(), ours.shifted(-self.true_lb as isize), load.count)
             }
@@ -396,7 +398,9 @@ impl Mpi {
     pub fn job_done(&mut self, job: UserReduce) {
         let Some(id) = job.request else { return };
         self.lent.retain(|lent| *lent != id);
-        if let Some(request::Request { state: request::State::Collective(c), .. }) = self.requests.get_mut(id.0) {
+        if let Some(request::Request { state: request::State::Collective(c), .. }) =
+            self.requests.get_mut(id.0)
+        {
             c.next += 1;
             self.advance_one(id);
         }

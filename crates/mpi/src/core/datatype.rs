@@ -68,7 +68,9 @@ pub(super) fn predefined_types() -> Slots<TypeEntry> {
     for (index, row) in TABLE.iter().enumerate() {
         let parts: Vec<(u64, Rc<Datatype>)> = pair_parts(row.scalar)
             .iter()
-            .map(|id| (1, types.get(id.0).map(|entry: &TypeEntry| entry.ty.clone()).expect("stands before pairs")))
+            .map(|id| {
+                (1, types.get(id.0).map(|entry: &TypeEntry| entry.ty.clone()).expect("stands before pairs"))
+            })
             .collect();
         types.insert(TypeEntry::new(Rc::new(Datatype::predefined(TypeId(index as u32), row, parts))));
     }
@@ -113,7 +115,14 @@ impl Mpi {
         self.add_vector(count, block, stride, ty, origin)
     }
 
-    fn add_vector(&mut self, count: i64, block: i64, stride: i64, ty: Rc<Datatype>, o: Origin) -> Result<TypeId> {
+    fn add_vector(
+        &mut self,
+        count: i64,
+        block: i64,
+        stride: i64,
+        ty: Rc<Datatype>,
+        o: Origin,
+    ) -> Result<TypeId> {
         not_negative(&[count, block])?;
         let entries: Vec<Entry> =
             (0..count).map(|i| Entry { at: i * stride, repeat: block, ty: ty.clone() }).collect();
@@ -153,7 +162,12 @@ impl Mpi {
     }
 
     fn add_indexed(
-        &mut self, blocks: &[i64], displs: &[i64], unit: i64, ty: Rc<Datatype>, origin: Origin,
+        &mut self,
+        blocks: &[i64],
+        displs: &[i64],
+        unit: i64,
+        ty: Rc<Datatype>,
+        origin: Origin,
     ) -> Result<TypeId> {
         not_negative(blocks)?;
         same_length(blocks.len(), displs.len())?;
@@ -180,7 +194,12 @@ impl Mpi {
 
     /// A part of an array.
     pub fn type_subarray(
-        &mut self, sizes: &[i64], subsizes: &[i64], starts: &[i64], order: Order, ty: TypeId,
+        &mut self,
+        sizes: &[i64],
+        subsizes: &[i64],
+        starts: &[i64],
+        order: Order,
+        ty: TypeId,
     ) -> Result<TypeId> {
         let old = self.datatype(ty)?.clone();
         same_length(sizes.len(), subsizes.len())?;
@@ -305,7 +324,13 @@ impl Mpi {
 
     /// Packs into `out` (of `bytes` in all) from `*position` on, and moves it.
     pub fn pack(
-        &self, from: SendBuf, count: i64, ty: TypeId, out: RecvBuf, bytes: i64, position: &mut i64,
+        &self,
+        from: SendBuf,
+        count: i64,
+        ty: TypeId,
+        out: RecvBuf,
+        bytes: i64,
+        position: &mut i64,
     ) -> Result<()> {
         let need = self.pack_size(count, ty)? as i64;
         room(need, bytes, *position)?;
@@ -317,7 +342,13 @@ impl Mpi {
 
     /// Unpacks from `input` (of `bytes` in all) from `*position` on, and moves it.
     pub fn unpack(
-        &self, input: SendBuf, bytes: i64, position: &mut i64, to: RecvBuf, count: i64, ty: TypeId,
+        &self,
+        input: SendBuf,
+        bytes: i64,
+        position: &mut i64,
+        to: RecvBuf,
+        count: i64,
+        ty: TypeId,
     ) -> Result<()> {
         let need = self.pack_size(count, ty)? as i64;
         room(need, bytes, *position)?;

@@ -3,8 +3,8 @@ use super::comm::Comm;
 use super::members::Members;
 use super::slots::Slots;
 use super::*;
-use net::{Config, Endpoint};
 use crate::error::{ErrorClass, MpiError, Result, fail};
+use net::{Config, Endpoint};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -97,6 +97,21 @@ impl Mpi {
     /// How many processes the launcher could start (`MPI_UNIVERSE_SIZE`).
     pub fn universe_size(&mut self) -> Option<i32> {
         self.endpoint.universe_size()
+    }
+
+    /// The node of a process, by rank in the world.
+    pub fn node_of(&self, rank: u32) -> u32 {
+        self.endpoint.node_of(net::Rank(rank)).0
+    }
+
+    /// The processes this one is connected to now, by rank in the world.
+    pub fn connected_peers(&self) -> Vec<u32> {
+        self.endpoint.connected_peers().into_iter().map(|rank| rank.0).collect()
+    }
+
+    /// A counter of this process.
+    pub fn stat(&self, stat: net::Stat) -> u64 {
+        self.endpoint.stat(stat)
     }
 
     /// The host's name.

@@ -156,7 +156,10 @@ impl Datatype {
     pub(super) fn bytes(&self, count: usize) -> Result<usize> {
         match self.size.checked_mul(count) {
             Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
-            _ => fail(ErrorClass::Count, format!("{count} elements of {} bytes do not fit in memory", self.size)),
+            _ => fail(
+                ErrorClass::Count,
+                format!("{count} elements of {} bytes do not fit in memory", self.size),
+            ),
         }
     }
 

@@ -53,7 +53,9 @@ impl Members {
     #[inline]
     pub(super) fn at(&self, rank: u32) -> Rank {
         match self {
-            Members::Regular { first, stride, .. } => Rank((i64::from(*first) + i64::from(rank) * stride) as u32),
+            Members::Regular { first, stride, .. } => {
+                Rank((i64::from(*first) + i64::from(rank) * stride) as u32)
+            }
             Members::Listed(listed) => Rank(listed.world[rank as usize]),
         }
     }

@@ -64,7 +64,12 @@ impl Mpi {
 
     /// target = source op target. Gives a job if a function of the program must do it.
     pub fn reduce_local(
-        &mut self, source: SendBuf, target: RecvBuf, count: i64, ty: TypeId, op: OpId,
+        &mut self,
+        source: SendBuf,
+        target: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        op: OpId,
     ) -> Result<Option<UserReduce>> {
         if count < 0 {
             return fail(ErrorClass::Count, format!("count {count}"));
@@ -88,7 +93,9 @@ impl Mpi {
         let found = ty.scalar.and_then(|(meaning, scalar)| kernel(op, meaning, scalar));
         match found {
             Some(kernel) => Ok(Combine::Kernel(kernel)),
-            None => fail(ErrorClass::Op, format!("{} is not defined on {}", op_name(op), self.type_name(id)?)),
+            None => {
+                fail(ErrorClass::Op, format!("{} is not defined on {}", op_name(op), self.type_name(id)?))
+            }
         }
     }
 
@@ -122,8 +129,20 @@ impl OpId {
 }
 
 const OP_NAMES: [&str; OpId::PREDEFINED as usize] = [
-    "MPI_MAX", "MPI_MIN", "MPI_SUM", "MPI_PROD", "MPI_LAND", "MPI_BAND", "MPI_LOR", "MPI_BOR", "MPI_LXOR",
-    "MPI_BXOR", "MPI_MINLOC", "MPI_MAXLOC", "MPI_REPLACE", "MPI_NO_OP",
+    "MPI_MAX",
+    "MPI_MIN",
+    "MPI_SUM",
+    "MPI_PROD",
+    "MPI_LAND",
+    "MPI_BAND",
+    "MPI_LOR",
+    "MPI_BOR",
+    "MPI_LXOR",
+    "MPI_BXOR",
+    "MPI_MINLOC",
+    "MPI_MAXLOC",
+    "MPI_REPLACE",
+    "MPI_NO_OP",
 ];
 
 fn op_name(op: OpId) -> &'static str {

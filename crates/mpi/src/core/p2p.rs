@@ -33,9 +33,18 @@ pub(super) struct Taken {
 impl Mpi {
     /// Sends and waits until the buffer may be reused (or as `mode` says).
     pub fn send(
-        &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
+        &mut self,
+        comm: CommId,
+        buf: SendBuf,
+        count: i64,
+        ty: TypeId,
+        dest: Peer,
+        tag: i32,
+        mode: Mode,
     ) -> Result<Blocking> {
-        let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(Blocking::Done(Status::EMPTY)) };
+        let Some((to, envelope)) = self.address(comm, dest, tag)? else {
+            return Ok(Blocking::Done(Status::EMPTY));
+        };
         match self.outgoing(buf, count, ty)? {
             Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
@@ -50,7 +59,14 @@ impl Mpi {
 
     /// Starts a send.
     pub fn isend(
-        &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
+        &mut self,
+        comm: CommId,
+        buf: SendBuf,
+        count: i64,
+        ty: TypeId,
+        dest: Peer,
+        tag: i32,
+        mode: Mode,
     ) -> Result<RequestId> {
         let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(RequestId::SENT) };
         let outgoing = self.outgoing(buf, count, ty)?;
@@ -62,9 +78,17 @@ impl Mpi {
 
     /// Receives. A truncated message is `Done` with the error in the status.
     pub fn recv(
-        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
+        &mut self,
+        comm: CommId,
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        source: Peer,
+        tag: Tag,
     ) -> Result<Blocking> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(Blocking::Done(Status::PROC_NULL)) };
+        let Some(pattern) = self.pattern(comm, source, tag)? else {
+            return Ok(Blocking::Done(Status::PROC_NULL));
+        };
         match self.incoming(buf, count, ty)? {
             Incoming::Flat(bytes) => {
                 let id = self.endpoint.irecv(pattern, bytes);
@@ -85,7 +109,13 @@ impl Mpi {
 
     /// Starts a receive.
     pub fn irecv(
-        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
+        &mut self,
+        comm: CommId,
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        source: Peer,
+        tag: Tag,
     ) -> Result<RequestId> {
         let state = self.start_recv(comm, buf, count, ty, source, tag)?;
         Ok(self.add_request(Request::new(comm, state)))
@@ -93,20 +123,41 @@ impl Mpi {
 
     /// Prepares a send; [`Mpi::start_request`] starts it.
     pub fn send_init(
-        &mut self, comm: CommId, buf: SendBuf, count: i64, ty: TypeId, dest: Peer, tag: i32, mode: Mode,
+        &mut self,
+        comm: CommId,
+        buf: SendBuf,
+        count: i64,
+        ty: TypeId,
+        dest: Peer,
+        tag: i32,
+        mode: Mode,
     ) -> Result<RequestId> {
         self.address(comm, dest, tag)?;
-        let recipe = Recipe::Send { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), dest, tag, mode };
+        let recipe = Recipe::Send {
+            buf,
+            count: element_count(count)?,
+            ty: self.committed(ty)?.clone(),
+            dest,
+            tag,
+            mode,
+        };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
 
     /// Prepares a receive; [`Mpi::start_request`] starts it.
     pub fn recv_init(
-        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
+        &mut self,
+        comm: CommId,
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        source: Peer,
+        tag: Tag,
     ) -> Result<RequestId> {
         self.pattern(comm, source, tag)?;
-        let recipe = Recipe::Recv { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), source, tag };
+        let recipe =
+            Recipe::Recv { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), source, tag };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
@@ -114,9 +165,18 @@ impl Mpi {
     /// Sends and receives at the same time.
     #[allow(clippy::too_many_arguments)]
     pub fn sendrecv(
-        &mut self, comm: CommId,
-        send: SendBuf, scount: i64, sty: TypeId, dest: Peer, stag: i32,
-        recv: RecvBuf, rcount: i64, rty: TypeId, source: Peer, rtag: Tag,
+        &mut self,
+        comm: CommId,
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        dest: Peer,
+        stag: i32,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
+        source: Peer,
+        rtag: Tag,
     ) -> Result<Blocking> {
         let to = self.address(comm, dest, stag)?;
         let outgoing = self.outgoing(send, scount, sty)?;
@@ -142,8 +202,15 @@ impl Mpi {
     /// As `sendrecv`, with one buffer.
     #[allow(clippy::too_many_arguments)]
     pub fn sendrecv_replace(
-        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId,
-        dest: Peer, stag: i32, source: Peer, rtag: Tag,
+        &mut self,
+        comm: CommId,
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        dest: Peer,
+        stag: i32,
+        source: Peer,
+        rtag: Tag,
     ) -> Result<Blocking> {
         let to = self.address(comm, dest, stag)?;
         let outgoing = {
@@ -258,7 +325,11 @@ impl Mpi {
     /// Gives a send to the endpoint; `None` if it is complete.
     #[inline]
     pub(super) fn start_send(
-        &mut self, to: Rank, envelope: Envelope, outgoing: Outgoing, mode: Mode,
+        &mut self,
+        to: Rank,
+        envelope: Envelope,
+        outgoing: Outgoing,
+        mode: Mode,
     ) -> Result<Option<(ReqId, Option<Scratch>)>> {
         if mode == Mode::Buffered {
             self.start_buffered(to, envelope, outgoing)?;
@@ -276,9 +347,17 @@ impl Mpi {
     }
 
     fn start_recv(
-        &mut self, comm: CommId, buf: RecvBuf, count: i64, ty: TypeId, source: Peer, tag: Tag,
+        &mut self,
+        comm: CommId,
+        buf: RecvBuf,
+        count: i64,
+        ty: TypeId,
+        source: Peer,
+        tag: Tag,
     ) -> Result<State> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(State::Complete(Status::PROC_NULL)) };
+        let Some(pattern) = self.pattern(comm, source, tag)? else {
+            return Ok(State::Complete(Status::PROC_NULL));
+        };
         let incoming = self.incoming(buf, count, ty)?;
         let roster = self.comm(comm)?.roster.clone();
         Ok(State::Recv(self.post(pattern, incoming, roster)))

@@ -88,7 +88,13 @@ impl Plan {
     }
 
     /// The blocks of a buffer with varying counts: read if `load`, written if `store`.
-    fn blocks(&mut self, blocks: Vec<Data>, origin: RecvBuf, load: bool, store: bool) -> Result<(Spot, Vec<Block>)> {
+    fn blocks(
+        &mut self,
+        blocks: Vec<Data>,
+        origin: RecvBuf,
+        load: bool,
+        store: bool,
+    ) -> Result<(Spot, Vec<Block>)> {
         if blocks.iter().all(|data| data.ty.flat(data.count).is_some()) {
             let at = |data: &Data| {
                 let (offset, len) = data.ty.flat(data.count).unwrap_or((0, 0));
@@ -239,7 +245,14 @@ impl Mpi {
     /// The side of a gather that collects equal blocks: gives the bytes of a block.
     #[allow(clippy::too_many_arguments)]
     fn gather_side(
-        &self, plan: &mut Plan, send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId,
+        &self,
+        plan: &mut Plan,
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
     ) -> Result<usize> {
         let Place { rank, size } = plan.place;
         let per_rank = element_count(rcount)?;
@@ -263,7 +276,14 @@ impl Mpi {
 
     #[allow(clippy::too_many_arguments)]
     fn scatter_root(
-        &self, plan: &mut Plan, send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, rcount: i64, rty: TypeId,
+        &self,
+        plan: &mut Plan,
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
     ) -> Result<usize> {
         let Place { rank, size } = plan.place;
         let per_rank = element_count(scount)?;
@@ -283,7 +303,13 @@ impl Mpi {
     }
 
     fn gatherv_side(
-        &self, plan: &mut Plan, send: SendBuf, scount: i64, sty: TypeId, recv: RecvBuf, parts: Parts<'_>,
+        &self,
+        plan: &mut Plan,
+        send: SendBuf,
+        scount: i64,
+        sty: TypeId,
+        recv: RecvBuf,
+        parts: Parts<'_>,
     ) -> Result<Vec<Block>> {
         let rank = plan.place.rank as usize;
         let blocks = self.parts(plan.place, recv, parts)?;
@@ -304,7 +330,13 @@ impl Mpi {
     }
 
     fn scatterv_root(
-        &self, plan: &mut Plan, send: SendBuf, parts: Parts<'_>, recv: RecvBuf, rcount: i64, rty: TypeId,
+        &self,
+        plan: &mut Plan,
+        send: SendBuf,
+        parts: Parts<'_>,
+        recv: RecvBuf,
+        rcount: i64,
+        rty: TypeId,
     ) -> Result<Vec<Block>> {
         let rank = plan.place.rank as usize;
         let blocks = self.parts(plan.place, send.as_recv(), parts)?;
@@ -339,7 +371,8 @@ impl Mpi {
                 if send.is_in_place() {
                     plan.input = self.saved(&mut plan, &all)?;
                 } else {
-                    let data = self.data(send.as_recv(), scount.saturating_mul(i64::from(place.size)), sty)?;
+                    let data =
+                        self.data(send.as_recv(), scount.saturating_mul(i64::from(place.size)), sty)?;
                     same_bytes(data.bytes()?, all.bytes()?)?;
                     plan.input = plan.source(data)?;
                 }
@@ -358,7 +391,10 @@ impl Mpi {
                 let sends = if send.is_in_place() {
                     None
                 } else {
-                    Some((send.as_recv(), self.parts_by_type(place, send.as_recv(), scounts, sdispls, stypes)?))
+                    Some((
+                        send.as_recv(),
+                        self.parts_by_type(place, send.as_recv(), scounts, sdispls, stypes)?,
+                    ))
                 };
                 let recvs = self.parts_by_type(place, recv, rcounts, rdispls, rtypes)?;
                 self.prepare_alltoallv(&mut plan, sends, recv, recvs)?;
@@ -370,7 +406,11 @@ impl Mpi {
 
     /// `sends` is `None` for an exchange in place: the blocks to send are what the receive buffer holds.
     fn prepare_alltoallv(
-        &self, plan: &mut Plan, sends: Option<(RecvBuf, Vec<Data>)>, recv: RecvBuf, recvs: Vec<Data>,
+        &self,
+        plan: &mut Plan,
+        sends: Option<(RecvBuf, Vec<Data>)>,
+        recv: RecvBuf,
+        recvs: Vec<Data>,
     ) -> Result<()> {
         let send_list = match sends {
             Some((buf, sends)) => {
@@ -415,7 +455,12 @@ impl Mpi {
     }
 
     fn parts_by_type(
-        &self, place: Place, buf: RecvBuf, counts: &[i64], displs: &[i64], types: &[TypeId],
+        &self,
+        place: Place,
+        buf: RecvBuf,
+        counts: &[i64],
+        displs: &[i64],
+        types: &[TypeId],
     ) -> Result<Vec<Data>> {
         enough(counts.len().min(displs.len()).min(types.len()), place)?;
         (0..place.size as usize)
@@ -485,7 +530,13 @@ impl Mpi {
     /// no receive buffer).
     #[allow(clippy::too_many_arguments)]
     fn reduction(
-        &self, plan: &mut Plan, send: SendBuf, recv: RecvBuf, count: usize, result: Option<usize>, id: TypeId,
+        &self,
+        plan: &mut Plan,
+        send: SendBuf,
+        recv: RecvBuf,
+        count: usize,
+        result: Option<usize>,
+        id: TypeId,
         op: OpId,
     ) -> Result<Elements> {
         let ty = self.committed(id)?;

@@ -5,8 +5,8 @@ use super::layout::Datatype;
 use super::p2p::{accepted, destination, incoming, outgoing, received};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use net::Backoff;
 use crate::error::{ErrorClass, Result, fail};
+use net::Backoff;
 use net::{ReqId, UserBufMut};
 use std::rc::Rc;
 
@@ -109,7 +109,11 @@ impl Request {
         Request { comm: Some(comm), state: State::Inactive, recipe: Some(Box::new((recipe, roster))) }
     }
 
-    pub(super) fn persistent_collective(comm: CommId, collective: Box<Collective>, roster: Rc<Roster>) -> Self {
+    pub(super) fn persistent_collective(
+        comm: CommId,
+        collective: Box<Collective>,
+        roster: Rc<Roster>,
+    ) -> Self {
         Request {
             comm: Some(comm),
             state: State::Idle(collective),

@@ -39,7 +39,8 @@ impl Mpi {
         if dims.len() != periods.len() {
             return fail(ErrorClass::Arg, format!("{} dimensions, {} periods", dims.len(), periods.len()));
         }
-        let cells = dims.iter().try_fold(1i64, |cells, &dim| (dim > 0).then(|| cells.saturating_mul(dim.into())));
+        let cells =
+            dims.iter().try_fold(1i64, |cells, &dim| (dim > 0).then(|| cells.saturating_mul(dim.into())));
         let Some(cells) = cells else { return fail(ErrorClass::Dims, format!("dimensions {dims:?}")) };
         if cells > i64::from(size) {
             return fail(ErrorClass::Dims, format!("a grid of {cells} in a communicator of {size}"));
@@ -66,7 +67,10 @@ impl Mpi {
     pub fn cart_rank(&self, comm: CommId, coords: &[i32]) -> Result<u32> {
         let cart = self.grid(comm)?;
         if coords.len() < cart.dims.len() {
-            return fail(ErrorClass::Arg, format!("{} coordinates in {} dimensions", coords.len(), cart.dims.len()));
+            return fail(
+                ErrorClass::Arg,
+                format!("{} coordinates in {} dimensions", coords.len(), cart.dims.len()),
+            );
         }
         match cart.rank(coords.iter().copied()) {
             Some(rank) => Ok(rank),
@@ -91,7 +95,8 @@ impl Mpi {
             return fail(ErrorClass::Dims, format!("dimension {dimension} of {}", cart.dims.len()));
         };
         let at = |by: i32| {
-            let moved = cart.coords.iter().enumerate().map(|(d, at)| if d == dimension { at + by } else { *at });
+            let moved =
+                cart.coords.iter().enumerate().map(|(d, at)| if d == dimension { at + by } else { *at });
             cart.rank(moved).map_or(Peer::Null, |rank| Peer::Rank(rank as i32))
         };
         Ok((at(-displacement), at(displacement)))

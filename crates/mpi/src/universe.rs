@@ -1,0 +1,132 @@
+//! A process's part in a job, from start to end.
+use crate::communicator::Communicator;
+use crate::core::{Blocking, CommId, Mpi, RequestId, Status as CoreStatus, UserReduce, Waited};
+use crate::error::{ErrorClass, MpiError, Result, fail};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Joins the job that this process was started in; alone, the job has one process.
+///
+/// The process leaves the job when the last handle (universe, communicator) is dropped. A panic ends the job
+/// instead, so that other processes do not wait for this one forever.
+///
+/// ```no_run
+/// let universe = mpi::init()?;
+/// let world = universe.world();
+/// let mut sum = [0];
+/// world.allreduce(&[world.rank()], &mut sum, mpi::Op::Sum)?;
+/// assert_eq!(sum[0], world.size() * (world.size() - 1) / 2);
+/// # Ok::<(), mpi::MpiError>(())
+/// ```
+pub fn init() -> Result<Universe> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return fail(ErrorClass::Other, "init was called before in this process");
+    }
+    Ok(Universe { engine: Rc::new(Engine { mpi: RefCell::new(Mpi::start()?) }) })
+}
+
+/// This process in its job.
+#[derive(Clone)]
+pub struct Universe {
+    engine: Rc<Engine>,
+}
+
+impl Universe {
+    /// All processes of the job.
+    pub fn world(&self) -> Communicator {
+        Communicator::predefined(self.engine.clone(), CommId::WORLD)
+    }
+
+    /// This process alone.
+    pub fn itself(&self) -> Communicator {
+        Communicator::predefined(self.engine.clone(), CommId::SELF)
+    }
+
+    /// The node (host, or emulated node) of a process, by its rank in the world.
+    pub fn node_of(&self, rank: usize) -> usize {
+        self.engine.mpi.borrow().node_of(rank as u32) as usize
+    }
+
+    /// The processes this one is connected to now, by rank in the world.
+    pub fn connected_peers(&self) -> Vec<usize> {
+        self.engine.mpi.borrow().connected_peers().into_iter().map(|rank| rank as usize).collect()
+    }
+
+    /// A counter of this process.
+    pub fn stat(&self, stat: net::Stat) -> u64 {
+        self.engine.mpi.borrow().stat(stat)
+    }
+
+    /// Seconds since some moment.
+    pub fn wtime(&self) -> f64 {
+        self.engine.mpi.borrow().wtime()
+    }
+
+    /// Ends the job with an exit code.
+    pub fn abort(&self, code: i32, why: &str) -> ! {
+        self.engine.mpi.borrow_mut().abort(code, why)
+    }
+}
+
+/// The engine and how handles use it.
+pub(crate) struct Engine {
+    pub(crate) mpi: RefCell<Mpi>,
+}
+
+impl Engine {
+    /// Runs a blocking call to its end. `job` runs the program's reduction function.
+    pub(crate) fn block(
+        &self,
+        call: impl FnOnce(&mut Mpi) -> Result<Blocking>,
+        job: impl FnMut(&UserReduce),
+    ) -> Result<CoreStatus> {
+        let begun = call(&mut self.mpi.borrow_mut())?;
+        let status = match begun {
+            Blocking::Done(status) => status,
+            Blocking::Pending(request) => self.wait(request, job)?,
+        };
+        checked(status)
+    }
+
+    /// Waits for a request.
+    pub(crate) fn wait(&self, request: RequestId, mut job: impl FnMut(&UserReduce)) -> Result<CoreStatus> {
+        loop {
+            // The engine is not borrowed while the function runs: it may use communicators.
+            let waited = self.mpi.borrow_mut().wait(request)?;
+            match waited {
+                Waited::Done(status) => return Ok(status),
+                Waited::Job(due) => {
+                    job(&due);
+                    self.mpi.borrow_mut().job_done(due);
+                }
+            }
+        }
+    }
+}
+
+/// A status that is an error, as one.
+pub(crate) fn checked(status: CoreStatus) -> Result<CoreStatus> {
+    if status.error == ErrorClass::Success {
+        return Ok(status);
+    }
+    Err(MpiError::new(status.error, format!("after {} bytes", status.bytes)))
+}
+
+/// For calls that combine nothing, or by predefined operations.
+pub(crate) fn no_job(_: &UserReduce) {
+    unreachable!("no function of the program is under way");
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let mpi = self.mpi.get_mut();
+        if std::thread::panicking() {
+            mpi.abort(1, "a process panicked");
+        }
+        if let Err(error) = mpi.finish() {
+            mpi.abort(1, &error.to_string());
+        }
+    }
+}
