@@ -42,7 +42,7 @@ fn show() -> Result<(), String> {
     println!("\nWho connected to whom, and in which step first (. never):\n");
     print!("{}", picture::matrix(&tour.ranks));
     let crowd = run(tour::CROWD)?;
-    println!("\nWhat it cost per process (average), beside a job in which everyone talks to everyone:\n");
+    println!("\nWhat it cost per process (average), beside the same with everyone connected to everyone:\n");
     print!("{}", picture::cost(&tour.job, &crowd.job));
     println!("\nHow long it took (of the ranks, the slowest):\n");
     print!("{}", picture::phases(&tour.job));

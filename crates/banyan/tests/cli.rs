@@ -70,3 +70,14 @@ fn under_the_name_mpiexec_it_is_the_launcher() {
         assert_eq!(stdout(&output), "hello\nhello\n");
     }
 }
+
+#[test]
+fn the_demo_checks_its_results_and_shows_who_connected_to_whom() {
+    let output = banyan(&["demo"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains(", rank")).collect();
+    assert_eq!(rows.len(), 8, "{text}");
+    assert!(rows.iter().all(|row| row.ends_with("4 of 7")), "{text}");
+    assert!(text.trim_end().ends_with("All results are right."), "{text}");
+}

@@ -11,15 +11,20 @@ pub fn steps(ranks: &[RankFacts]) -> Vec<String> {
     first.steps.iter().enumerate().map(line).collect()
 }
 
-/// The matrix of ranks; a number is the step after which the pair was first connected.
+/// The matrix of ranks; a number is the step in which the pair was first connected.
 pub fn matrix(ranks: &[RankFacts]) -> String {
     let gap = |rank: usize| if rank > 0 && ranks[rank].node != ranks[rank - 1].node { "  " } else { "" };
     let header: String = (0..ranks.len()).map(|to| format!("{}{to:>3}", gap(to))).collect();
-    let mut text = format!("    {:<16}{header}\n", "");
-    for rank in ranks {
-        let cells: String = (0..ranks.len()).map(|to| format!("{}{:>3}", gap(to), cell(rank, to))).collect();
-        let total = rank.steps.last().map_or(0, |step| step.peers.len());
-        if !gap(rank.rank).is_empty() {
+    let mut text = format!("    {:<15}{header}\n", "");
+    for (from, rank) in ranks.iter().enumerate() {
+        let cell = |to: usize| match (from == to, first_step(ranks, from, to)) {
+            (true, _) => "\\".into(),
+            (_, Some(step)) => (step + 1).to_string(),
+            (_, None) => ".".into(),
+        };
+        let cells: String = (0..ranks.len()).map(|to| format!("{}{:>3}", gap(to), cell(to))).collect();
+        let total = (0..ranks.len()).filter(|&to| first_step(ranks, from, to).is_some()).count();
+        if !gap(from).is_empty() {
             text += "\n";
         }
         text += &format!(
@@ -32,17 +37,16 @@ pub fn matrix(ranks: &[RankFacts]) -> String {
     text
 }
 
-fn cell(rank: &RankFacts, to: usize) -> String {
-    if rank.rank == to {
-        return "\\".into();
-    }
-    let first = rank.steps.iter().position(|step| step.peers.contains(&to));
-    first.map_or(".".into(), |at| (at + 1).to_string())
+/// The step in which a pair was connected. Every step ends with both sides connected, but a rank that is
+/// behind may see the next step's connections early: the later of the two views is the right one.
+fn first_step(ranks: &[RankFacts], a: usize, b: usize) -> Option<usize> {
+    let seen = |from: usize, to: usize| ranks[from].steps.iter().position(|step| step.peers.contains(&to));
+    Some(seen(a, b)?.max(seen(b, a)?))
 }
 
 /// What the tour cost beside a job in which everyone talks to everyone.
 pub fn cost(tour: &JobFacts, crowd: &JobFacts) -> String {
-    let mut text = format!("    {:<28}{:>12}{:>14}\n", "", "this tour", "all to all");
+    let mut text = format!("    {:<28}{:>12}{:>14}\n", "", "the tour", "all to all");
     let rows = [
         ("connections", "connections", 1.0),
         ("handshakes", "handshakes", 1.0),
@@ -66,13 +70,23 @@ pub fn phases(job: &JobFacts) -> String {
     let mut text = String::new();
     for (name, ms) in &phases {
         let bar = "#".repeat((ms / longest * BAR).round() as usize);
-        text += format!("    init: {name:<20}{ms:>9.3} ms  {bar}").trim_end();
+        text += format!("    {:<26}{ms:>9.3} ms  {bar}", phase_label(name)).trim_end();
         text += "\n";
     }
     for (name, ms) in job.milestones() {
         text += &format!("    {name:<26}{ms:>9.3} ms\n");
     }
     text
+}
+
+fn phase_label(key: &str) -> String {
+    match key {
+        "load" => "from fork to init".into(),
+        "pmi" => "init: ask the agent".into(),
+        "device" => "init: open the device".into(),
+        "fence" => "init: publish the card".into(),
+        other => format!("init: {other}"),
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_matrix_shows_the_step_that_connected_a_pair() {
-        let ranks = [rank(0, 0, &[&[1], &[1, 2]]), rank(1, 0, &[&[0], &[0]]), rank(2, 1, &[&[], &[0]])];
+        let ranks = [rank(0, 0, &[&[1, 2], &[1, 2]]), rank(1, 0, &[&[0], &[0]]), rank(2, 1, &[&[], &[0]])];
         let text = matrix(&ranks);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(
