@@ -231,9 +231,7 @@ impl Client {
 
     /// Enters a fence and does not wait for the others. Whatever asks next waits for its end.
     pub fn fence_begin(&mut self) -> Result<(), PmiError> {
-        if self.pace == Pace::LockStep {
-            self.settle()?;
-        }
+        self.make_way()?;
         self.send(Verb::Barrier, &emit(&Request::Barrier))?;
         self.owed.push_back(Verb::Barrier);
         Ok(())
@@ -307,6 +305,7 @@ impl Client {
     /// Sends what only has to succeed. Its answer is read now, or before the next that is waited for.
     fn tell(&mut self, request: &Request<'_>) -> Result<(), PmiError> {
         let verb = request.verb();
+        self.make_way()?;
         self.send(verb, &emit(request))?;
         self.owed.push_back(verb);
         match self.pace {
@@ -322,12 +321,19 @@ impl Client {
         pick: impl FnOnce(Reply<'_>) -> Option<T>,
     ) -> Result<T, PmiError> {
         let verb = request.verb();
-        if self.pace == Pace::LockStep {
-            self.settle()?;
-        }
+        self.make_way()?;
         self.send(verb, &emit(request))?;
         self.settle()?;
         self.answer(verb, pick)
+    }
+
+    /// Reads the answers that have to be read before another question is sent: in lock-step all of them. Nothing
+    /// is asked inside a fence, because an agent answers it at once, before the end of the fence.
+    fn make_way(&mut self) -> Result<(), PmiError> {
+        match self.pace {
+            Pace::Ahead if !self.owed.contains(&Verb::Barrier) => Ok(()),
+            _ => self.settle(),
+        }
     }
 
     /// Reads the answers that are owed.

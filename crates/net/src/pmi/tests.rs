@@ -105,7 +105,7 @@ fn under_our_own_agent_questions_do_not_wait_for_each_other() {
     let (client, there) = UnixStream::pair().unwrap();
     let server = thread::spawn(move || {
         let mut there = BufReader::new(there);
-        for batch in [&[INIT, NAME][..], &[PUT, BARRIER, FINALIZE]] {
+        for batch in [&[INIT, NAME][..], &[PUT, BARRIER]] {
             for (expected, _) in batch {
                 let mut line = String::new();
                 there.read_line(&mut line).unwrap();
@@ -119,8 +119,30 @@ fn under_our_own_agent_questions_do_not_wait_for_each_other() {
     let mut pmi = connect_with(&client, Some("1:2:3")).unwrap();
     pmi.put("card-3", "a=b c").unwrap();
     pmi.fence_begin().unwrap();
-    assert!(!pmi.fence_poll(Duration::ZERO).unwrap());
-    pmi.finalize().unwrap();
+    pmi.fence_end().unwrap();
+    server.join().unwrap();
+}
+
+/// The server answers at once what comes inside the fence, as Banyan's agent does, and ends the fence after.
+#[test]
+fn nothing_is_asked_inside_a_fence() {
+    let (client, there) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        serve(&there, &[INIT, NAME]);
+        let mut reader = BufReader::new(&there);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), BARRIER.0);
+        there.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        line.clear();
+        assert!(reader.read_line(&mut line).is_err(), "'{line}' inside the fence");
+        there.set_read_timeout(None).unwrap();
+        (&there).write_all(format!("{}\n", BARRIER.1).as_bytes()).unwrap();
+        serve(&there, &[APPNUM]);
+    });
+    let mut pmi = connect_with(&client, Some("1:2:3")).unwrap();
+    pmi.fence_begin().unwrap();
+    assert_eq!(pmi.appnum().unwrap(), 2);
     server.join().unwrap();
 }
 
