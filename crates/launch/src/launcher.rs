@@ -33,7 +33,11 @@ pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
 /// Time for the other ranks to end by themselves when one failed after MPI_Finalize.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long the tree may take over an end, beyond the grace for ranks, before it is killed whole.
-const TREE_PATIENCE: Duration = Duration::from_secs(5);
+const TREE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a reader of output may take over the next piece when the job has failed.
+const LAST_WORDS_MS: u32 = 500;
+/// Rounds of killing what is left, a millisecond apart.
+const KILL_ROUNDS_MAX: u32 = 2000;
 /// Signals that end the job, and those passed on to ranks.
 const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
 const PASSED_SIGNALS: [i32; 2] = [signal::SIGUSR1, signal::SIGUSR2];
@@ -408,12 +412,13 @@ impl<'j> Launcher<'j> {
                 let step = self.outcome.settle();
                 self.take(step);
             }
-            // Output that nobody takes is no reason to kill: only then may the tree be late.
-            Stage::Ending(until) if Instant::now() >= until && self.out.is_empty() && self.err.is_empty() => {
-                self.kill_tree()?;
-            }
             Stage::Ending(until) if Instant::now() >= until => {
-                self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
+                // After a good end, output that nobody takes yet is the only reason to be late.
+                if self.outcome.cause().is_none() && !self.is_written() {
+                    self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
+                } else {
+                    self.kill_tree()?;
+                }
             }
             _ => {}
         }
@@ -476,29 +481,27 @@ impl<'j> Launcher<'j> {
         Ok(())
     }
 
-    /// The tree is gone: only what is queued is left to write.
+    fn is_written(&self) -> bool {
+        self.out.is_empty() && self.err.is_empty()
+    }
+
+    /// The tree is gone: only what is queued is left to write. After a failure a reader that does not read is
+    /// not waited for.
     fn write_rest(&mut self) -> io::Result<()> {
+        let timeout = self.outcome.cause().map(|_| LAST_WORDS_MS);
         let mut ready = Vec::new();
-        while !(self.out.is_empty() && self.err.is_empty()) {
+        while !self.is_written() {
             ready.clear();
-            self.poll.wait(None, &mut ready)?;
-            while let Some(number) = self.signals.next_signal() {
-                if ENDING_SIGNALS.contains(&number) {
-                    return Ok(());
-                }
+            self.poll.wait(timeout, &mut ready)?;
+            let asked =
+                std::iter::from_fn(|| self.signals.next_signal()).any(|n| ENDING_SIGNALS.contains(&n));
+            if ready.is_empty() || asked {
+                break;
             }
-            let room = |token| {
-                if ready.iter().any(|event: &Ready| event.token == token) {
-                    Room::Some
-                } else {
-                    Room::Unknown
-                }
-            };
+            let has = |token| ready.iter().any(|event| event.token == token);
+            let room = |token| if has(token) { Room::Some } else { Room::Unknown };
             self.write_output(room(TOKEN_OUT), room(TOKEN_ERR))?;
         }
         Ok(())
     }
 }
-
-/// Rounds of killing what is left, a millisecond apart.
-const KILL_ROUNDS_MAX: u32 = 2000;

@@ -12,6 +12,8 @@ mod mapping;
 mod reply;
 mod request;
 mod spawn;
+#[cfg(test)]
+mod tests;
 
 pub use lines::{Lines, MESSAGE_BYTES_MAX, TooLong};
 pub use mapping::{MAPPING_BLOCKS_MAX, Mapping, MappingBlock, MappingError};
@@ -149,7 +151,7 @@ fn quote(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+mod table_tests {
     use super::*;
 
     #[test]

@@ -8,6 +8,8 @@ mod board;
 mod frame;
 mod node;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 pub use board::{BOARD_BYTES_MAX, BoardFull};
 pub use frame::{

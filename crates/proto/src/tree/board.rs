@@ -77,15 +77,21 @@ mod tests {
         let mut board = Board::default();
         let entry = |value: &[u8]| Entry { key: b"k".to_vec(), value: value.to_vec() };
         for _ in 0..3 {
+            board.put(entry(b"1")).unwrap();
             board.put(entry(b"12345")).unwrap();
-            assert_eq!(board.bytes, 6);
             let fresh = board.take_fresh();
-            assert_eq!(board.bytes, if board.settled.is_empty() { 0 } else { 6 });
             board.settle(fresh).unwrap();
             assert_eq!(board.bytes, 6);
-            board.put(entry(b"1")).unwrap();
-            board.take_fresh();
         }
         assert_eq!(board.get(b"k"), Some(&b"12345"[..]));
+    }
+
+    #[test]
+    fn a_full_board_refuses_and_keeps_what_it_has() {
+        let mut board = Board::default();
+        let entry = |key: u8, bytes: usize| Entry { key: alloc::vec![key], value: alloc::vec![0; bytes] };
+        board.put(entry(1, BOARD_BYTES_MAX - 1)).unwrap();
+        assert_eq!(board.put(entry(2, 0)), Err(BoardFull { used: BOARD_BYTES_MAX, wanted: 1 }));
+        assert!(board.get(&[1]).is_some() && board.get(&[2]).is_none());
     }
 }
