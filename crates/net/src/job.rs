@@ -9,7 +9,7 @@ pub use placement::Placement;
 
 use crate::pmi::{Client, PmiError};
 use proto::ids::{NodeId, Rank};
-use proto::pmi::{KEY_MAPPING, Mapping};
+use proto::pmi::Mapping;
 
 /// The job, as seen by one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl JobFacts {
 
 fn placement(client: &mut Client) -> Result<Placement, PmiError> {
     let (rank, size) = (client.rank(), client.size());
-    match client.get(KEY_MAPPING)? {
+    match client.mapping()? {
         Some(text) => {
             let mapping = Mapping::parse(&text).map_err(|error| error.to_string());
             let placement = mapping.and_then(|mapping| {

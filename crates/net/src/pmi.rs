@@ -6,7 +6,10 @@
 //! Every wait for an answer is a switch to the agent and back, and at the start of a job all ranks of a node want
 //! one. So a fence is split in two ([`Client::fence_begin`], [`Client::fence_end`]), and under Banyan's own
 //! agent (which says so by `BANYAN_NODE`) questions whose answers are not needed at once are not waited for
-//! either. Foreign servers may rely on PMI's lock-step, so they get one question at a time.
+//! either, and what the agent put into the environment is not asked: `PMI_JOBID` is the name of the key-value space
+//! there, and `BANYAN_MAPPING` is the placement of ranks. So a process gets through init without once waiting for
+//! the agent, which at that moment is busy with starting the others. Foreign servers may rely on PMI's lock-step,
+//! so they get one question at a time.
 //!
 //! A closed stream is an error here and the end of the job; [`Client::is_closed`] watches for it.
 mod env;
@@ -15,9 +18,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use env::Contact;
+use env::{AgentFacts, Contact};
 use proto::ids::Rank;
-use proto::pmi::{Maxes, Reply, Request, Verb};
+use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,6 +40,8 @@ pub struct Client {
     rank: Rank,
     size: u32,
     kvs_name: String,
+    /// The placement of ranks, if the environment has it.
+    mapping: Option<String>,
     maxes: Option<Maxes>,
     pace: Pace,
     /// Questions whose answers have not been read, oldest first.
@@ -140,37 +145,43 @@ impl Client {
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, PmiError> {
-        let pace = if get("BANYAN_NODE").is_some() { Pace::Ahead } else { Pace::LockStep };
+        let agent = env::agent(&get);
         match env::contact(get)? {
             None => Ok(None),
             Some(Contact::Descriptor { fd, rank, size }) => {
-                Self::start(open(fd, rank)?, rank, size, pace).map(Some)
+                Self::start(open(fd, rank)?, rank, size, agent).map(Some)
             }
             Some(Contact::Address { stream, rank }) => {
                 let mut stream = open(stream.into(), rank)?;
                 let size = introduce(&mut stream, rank)?;
-                Self::start(stream, rank, size, pace).map(Some)
+                Self::start(stream, rank, size, agent).map(Some)
             }
         }
     }
 
-    /// Init and the name of the key-value space.
-    fn start(stream: Stream, rank: Rank, size: u32, pace: Pace) -> Result<Self, PmiError> {
+    /// Init, and the name of the key-value space.
+    fn start(stream: Stream, rank: Rank, size: u32, agent: Option<AgentFacts>) -> Result<Self, PmiError> {
+        let pace = if agent.is_some() { Pace::Ahead } else { Pace::LockStep };
+        let AgentFacts { kvs_name, mapping } = agent.unwrap_or_default();
         let mut client = Client {
             stream,
             rank,
             size,
             kvs_name: String::new(),
+            mapping,
             maxes: None,
             pace,
             owed: VecDeque::new(),
             phase: Phase::Open,
         };
         client.tell(&Request::Init { version: 1, subversion: 1 })?;
-        client.kvs_name = client.ask(&Request::GetMyKvsname, |reply| match reply {
-            Reply::KvsName(name) => Some(text(name)),
-            _ => None,
-        })?;
+        client.kvs_name = match kvs_name {
+            Some(name) => name,
+            None => client.ask(&Request::GetMyKvsname, |reply| match reply {
+                Reply::KvsName(name) => Some(text(name)),
+                _ => None,
+            })?,
+        };
         Ok(client)
     }
 
@@ -203,6 +214,14 @@ impl Client {
             Reply::UniverseSize(size) => Some(size),
             _ => None,
         })
+    }
+
+    /// Which rank lives where, if the launcher tells.
+    pub fn mapping(&mut self) -> Result<Option<String>, PmiError> {
+        match self.mapping.take() {
+            Some(mapping) => Ok(Some(mapping)),
+            None => self.get(KEY_MAPPING),
+        }
     }
 
     /// Publishes a key; others can read it after the next fence. The value is one line of text.

@@ -14,6 +14,18 @@ pub(super) enum Contact {
     Address { stream: TcpStream, rank: Rank },
 }
 
+/// What Banyan's own agent says in the environment already.
+#[derive(Debug, Default)]
+pub(super) struct AgentFacts {
+    pub(super) kvs_name: Option<String>,
+    pub(super) mapping: Option<String>,
+}
+
+/// What Banyan's own agent left, if this process is one of its ranks.
+pub(super) fn agent(get: impl Fn(&str) -> Option<String>) -> Option<AgentFacts> {
+    get("BANYAN_NODE").map(|_| AgentFacts { kvs_name: get("PMI_JOBID"), mapping: get("BANYAN_MAPPING") })
+}
+
 /// Reads the variables and opens what they name. An inherited stream is preferred to an address.
 pub(super) fn contact(get: impl Fn(&str) -> Option<String>) -> Result<Option<Contact>, PmiError> {
     if get("PMI_FD").is_some() {

@@ -146,6 +146,30 @@ fn nothing_is_asked_inside_a_fence() {
     server.join().unwrap();
 }
 
+/// The server says nothing before it has heard everything that init has to say.
+#[test]
+fn what_the_agent_put_into_the_environment_is_not_asked() {
+    let (client, there) = UnixStream::pair().unwrap();
+    let fd = client.as_raw_fd().to_string();
+    let variables = |name: &str| match name {
+        "PMI_FD" => Some(fd.clone()),
+        "PMI_RANK" => Some("3".into()),
+        "PMI_SIZE" => Some("8".into()),
+        "BANYAN_NODE" => Some("1:2:3".into()),
+        "PMI_JOBID" => Some("job_7".into()),
+        "BANYAN_MAPPING" => Some("(vector,(0,2,4))".into()),
+        _ => None,
+    };
+    let mut pmi = Client::from_variables(variables).unwrap().unwrap();
+    let facts = JobFacts::discover(Some(&mut pmi)).unwrap();
+    assert_eq!((facts.size, facts.local_size), (8, 4));
+    pmi.put("card-3", "a=b c").unwrap();
+    pmi.fence_begin().unwrap();
+    let server = thread::spawn(move || serve(there, &[INIT, PUT, BARRIER]));
+    pmi.fence_end().unwrap();
+    server.join().unwrap();
+}
+
 #[test]
 fn a_late_refusal_names_what_was_refused() {
     let (client, server) = server(&[INIT, NAME, (PUT.0, "cmd=put_result rc=-1 msg=full"), BARRIER]);
