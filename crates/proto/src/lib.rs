@@ -3,6 +3,23 @@
 //! Nothing here opens a socket, reads a clock or starts a thread: inputs and a clock go in, actions
 //! come out, so that the real endpoint, a simulator and exhaustive tests run the same code. The build
 //! proves it: the crate is `no_std` and has no `unsafe`.
+//!
+//! | module | decides | driven by |
+//! |---|---|---|
+//! | [`wireup`] | when two processes connect, and with which datagrams | `net` |
+//! | [`matching`] | which message meets which receive | `net` |
+//! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
+//! | [`tree`] | what launcher and agents tell each other | `launch` |
+//! | [`pmi`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
+//!
+//! # Conventions
+//! - A machine is fed by methods, emptied by `poll_*` methods, and told the time in nanoseconds as an argument;
+//!   each method says when to call it again.
+//! - Chance is a seed. No order can be seen that a hash decides, so equal inputs give equal outputs.
+//! - A wire format has a type that is valid by construction, an `emit` and a `parse`; parsing refuses with an
+//!   error that has the facts, and never panics.
+//! - Queues, tables and retries have named maxima.
 #![no_std]
 #![forbid(unsafe_code)]
 
