@@ -27,6 +27,9 @@ pub mod core;
 mod datum;
 pub mod error;
 mod scope;
+#[cfg(feature = "selftest")]
+#[doc(hidden)]
+pub mod selftest;
 mod universe;
 
 pub use buffer::{RecvBuf, SendBuf};
