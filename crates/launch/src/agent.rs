@@ -98,6 +98,8 @@ struct Agent<'j> {
     warden: Pid,
     launcher: Pid,
     has_children: bool,
+    /// Has the launcher heard that ranks here wait in barriers?
+    told_fence: bool,
 }
 
 /// The life of an agent, in a process of its own. Signals are blocked already. Returns the exit code.
@@ -146,6 +148,7 @@ impl<'j> Agent<'j> {
             warden,
             launcher,
             has_children: true,
+            told_fence: false,
         })
     }
 
@@ -250,6 +253,10 @@ impl<'j> Agent<'j> {
     fn on_pmi(&mut self, slot: u32) -> io::Result<()> {
         if let Some(frame) = self.ranks.serve(slot, &mut self.tree, self.job, &self.poll)? {
             self.report(&frame);
+        }
+        if !self.told_fence && self.tree.in_fence() {
+            self.told_fence = true;
+            self.report(&Frame::FenceBegun { rank: self.ranks.rank(slot) });
         }
         Ok(())
     }

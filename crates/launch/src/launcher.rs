@@ -39,8 +39,9 @@ const LAST_WORDS_MS: u32 = 500;
 /// Rounds of killing what is left, a millisecond apart.
 const KILL_ROUNDS_MAX: u32 = 2000;
 /// Signals that end the job, and those passed on to ranks.
+/// SIGTSTP is passed on too, but stops the launcher as well.
 const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
-const PASSED_SIGNALS: [i32; 2] = [signal::SIGUSR1, signal::SIGUSR2];
+const PASSED_SIGNALS: [i32; 4] = [signal::SIGUSR1, signal::SIGUSR2, signal::SIGTSTP, signal::SIGCONT];
 
 /// When the steps of starting and ending a job were done, since it began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -242,6 +243,10 @@ impl<'j> Launcher<'j> {
                 && let Some(root) = &mut self.root
             {
                 root.send(&Frame::Signal { signal: number });
+                if number == signal::SIGTSTP {
+                    root.flush(&self.poll)?;
+                    process::kill(Target::Process(Pid::own()), signal::SIGSTOP)?;
+                }
             }
         }
         self.reap()
@@ -360,6 +365,7 @@ impl<'j> Launcher<'j> {
                 let who = self.outcome.who(rank, pid);
                 self.outcome.fail(Cause::BadPmi(who, reason))
             }
+            Frame::FenceBegun { rank } => self.outcome.fence_begun(rank),
             Frame::StartFailed { rank, errno } => self.start_failed(rank, errno),
             Frame::AgentLost { node, pid, ended } => self.outcome.fail(Cause::AgentLost(node, pid, ended)),
             Frame::AgentFailed { node, reason } => self.outcome.fail(Cause::AgentFailed(node, reason)),

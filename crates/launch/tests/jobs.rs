@@ -323,6 +323,41 @@ fn leaving_between_init_and_finalize_ends_the_job() {
 }
 
 #[test]
+fn a_rank_that_ends_before_init_does_not_keep_the_others_waiting() {
+    let script = format!("if [ $PMI_RANK = 1 ]; then exit 3; fi; {PMI_CLIENT} barrier");
+    let (code, _, err) = shell(&["-n", "3", "--nodes", "2", "--kill-grace", "10"], &script);
+    assert_eq!(code, Some(3));
+    assert!(err.contains("exited with code 3 before MPI_Init, and rank"), "{err}");
+}
+
+#[test]
+fn ctrl_z_stops_the_job_and_it_goes_on_afterwards() {
+    let job = start(&[
+        "-n",
+        "2",
+        "--nodes",
+        "2",
+        "sh",
+        "-c",
+        "echo up >&2; while [ ! -e \"$0\" ]; do :; done",
+        "/no/such/file",
+    ]);
+    job.wait_for("sh", 2);
+    let launcher = job.child.id() as i32;
+    let state = |pid: i32, wanted: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(wanted))
+    };
+    let ranks =
+        || processes(&job.mark).into_iter().filter(|process| process.name == "sh").map(|process| process.pid);
+    kill(&[launcher], "-TSTP");
+    wait_until("all to stop", || state(launcher, ") T ") && ranks().all(|pid| state(pid, ") T ")));
+    kill(&[launcher], "-CONT");
+    wait_until("all to go on", || !state(launcher, ") T ") && ranks().all(|pid| state(pid, ") R ")));
+    kill(&[launcher], "-INT");
+    assert_eq!(job.end().0, Some(130));
+}
+
+#[test]
 fn codes_after_finalize_are_all_counted() {
     let (code, _, err) = pmi(&["-n", "4", "--nodes", "2"], "finalize; exit $PMI_RANK");
     assert_eq!((code, err.as_str()), (Some(3), ""));

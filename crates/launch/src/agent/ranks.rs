@@ -121,7 +121,7 @@ impl Ranks {
         self.slots.get(&pid).copied().filter(|slot| self.states[*slot as usize].alive)
     }
 
-    fn rank(&self, slot: u32) -> Rank {
+    pub(crate) fn rank(&self, slot: u32) -> Rank {
         Rank(self.first.0 + slot)
     }
 

@@ -31,6 +31,8 @@ pub enum Cause {
     Failed(Who, i32),
     /// A rank exited with code 0 between PMI init and finalize.
     LeftEarly(Who),
+    /// A rank ended without ever beginning PMI, and this one waits for it in a barrier for ever.
+    NeverJoined(Who, Ended, Rank),
     /// A rank asked for the end.
     Aborted(Who, i32, String),
     /// A rank broke the PMI protocol.
@@ -55,6 +57,7 @@ impl Cause {
         match self {
             Cause::Killed(_, signal) | Cause::Signalled(signal) => 128 + signal,
             Cause::Failed(_, code) => (*code).max(1),
+            Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
             Cause::LeftEarly(_) | Cause::BadPmi(..) | Cause::AgentFailed(..) => 1,
             Cause::Aborted(_, code, _) => (code & 255).max(1),
             Cause::StartFailed(_, _, _, code) => *code,
@@ -72,6 +75,9 @@ impl fmt::Display for Cause {
             }
             Cause::Failed(who, code) => write!(f, "{who} exited with code {code}"),
             Cause::LeftEarly(who) => write!(f, "{who} exited with code 0 but without MPI_Finalize"),
+            Cause::NeverJoined(who, ended, waiting) => {
+                write!(f, "{who} {} before MPI_Init, and rank {waiting} waits for it", Words(*ended))
+            }
             Cause::Aborted(who, code, message) => {
                 write!(f, "{who} called MPI_Abort with code {code}")?;
                 if message.is_empty() || message == "abort" { Ok(()) } else { write!(f, ": {message}") }
@@ -131,11 +137,15 @@ pub(crate) struct Outcome {
     worst: i32,
     cause: Option<Cause>,
     settling: Option<Cause>,
+    /// The first rank that ended without ever beginning PMI.
+    outsider: Option<(Who, Ended)>,
+    /// A rank that waits, or has waited, in a barrier of the whole job.
+    waiting: Option<Rank>,
 }
 
 impl Outcome {
     pub(crate) fn new(placement: Placement) -> Self {
-        Outcome { placement, ended: 0, worst: 0, cause: None, settling: None }
+        Outcome { placement, ended: 0, worst: 0, cause: None, settling: None, outsider: None, waiting: None }
     }
 
     pub(crate) fn who(&self, rank: Rank, pid: i32) -> Who {
@@ -178,10 +188,28 @@ impl Outcome {
             (Ended::Exit(0), PmiState::Active) if !all_ended => self.fail(Cause::LeftEarly(who)),
             (Ended::Exit(code), PmiState::Active) if code != 0 => self.fail(Cause::Failed(who, code)),
             _ if all_ended => Step::Finish,
+            (_, PmiState::Unused) => {
+                self.outsider.get_or_insert((who, ended));
+                self.check_joined()
+            }
             (Ended::Exit(code), PmiState::Finalized) if code != 0 => {
                 self.settling.get_or_insert(Cause::Failed(who, code));
                 Step::Settle
             }
+            _ => Step::Wait,
+        }
+    }
+
+    /// A rank waits in a barrier.
+    pub(crate) fn fence_begun(&mut self, rank: Rank) -> Step {
+        self.waiting.get_or_insert(rank);
+        self.check_joined()
+    }
+
+    /// A barrier needs all ranks: with one that is gone and never joined, it cannot end.
+    fn check_joined(&mut self) -> Step {
+        match (self.outsider, self.waiting) {
+            (Some((who, ended)), Some(waiting)) => self.fail(Cause::NeverJoined(who, ended, waiting)),
             _ => Step::Wait,
         }
     }
@@ -262,6 +290,23 @@ mod tests {
             assert_eq!(job.fail(Cause::Aborted(who, code, String::new())), Step::End);
             assert_eq!(job.exit_code(), expected);
         }
+    }
+
+    #[test]
+    fn a_rank_that_ends_before_init_does_not_keep_the_others_waiting() {
+        let mut job = outcome(3);
+        assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Unused), Step::Wait);
+        assert_eq!(job.fence_begun(Rank(2)), Step::End);
+        assert_eq!(job.exit_code(), 1);
+        let text = job.cause().unwrap().to_string();
+        assert_eq!(
+            text,
+            "rank 1 (pid 101, node 0) exited with code 0 before MPI_Init, and rank 2 waits for it"
+        );
+        let mut job = outcome(3);
+        assert_eq!(job.fence_begun(Rank(2)), Step::Wait);
+        assert_eq!(end(&mut job, 1, Ended::Exit(127), PmiState::Unused), Step::End);
+        assert_eq!(job.exit_code(), 127);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 16;
 /// Length word, then version and kind.
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
+/// Kinds are numbered from 1.
+const KIND_MAX: u8 = 19;
 
 /// A key of the board and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +193,11 @@ pub enum Frame {
         /// What is wrong.
         reason: String,
     },
+    /// Up: a rank waits in a barrier; sent once by each node.
+    FenceBegun {
+        /// The rank.
+        rank: Rank,
+    },
     /// Up: a rank could not be started.
     StartFailed {
         /// The rank.
@@ -290,6 +297,7 @@ impl Frame {
             Frame::AgentFailed { node, reason } => w.kind(15).u32(node.0).bytes(reason.as_bytes()),
             Frame::End { grace_ms } => w.kind(16).u32(*grace_ms),
             Frame::Signal { signal } => w.kind(17).i32(*signal),
+            Frame::FenceBegun { rank } => w.kind(19).u32(rank.0),
             Frame::BadPmi { rank, pid, reason } => w.kind(18).u32(rank.0).i32(*pid).bytes(reason.as_bytes()),
         };
     }
@@ -300,7 +308,7 @@ impl Frame {
         if *version != VERSION {
             return Err(FrameError::Version(*version));
         }
-        if !(1..=18).contains(kind) {
+        if !(1..=KIND_MAX).contains(kind) {
             return Err(FrameError::Kind(*kind));
         }
         let mut reader = Reader { rest: body };
@@ -395,6 +403,7 @@ impl<'a> Reader<'a> {
             16 => Frame::End { grace_ms: self.u32()? },
             17 => Frame::Signal { signal: self.i32()? },
             18 => Frame::BadPmi { rank: self.rank()?, pid: self.i32()?, reason: self.text()? },
+            19 => Frame::FenceBegun { rank: self.rank()? },
             _ => return None,
         })
     }

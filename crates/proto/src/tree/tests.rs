@@ -243,6 +243,7 @@ fn process_frame() -> impl Strategy<Value = Frame> {
             message
         }),
         (rank(), any::<i32>(), text()).prop_map(|(rank, pid, reason)| Frame::BadPmi { rank, pid, reason }),
+        rank().prop_map(|rank| Frame::FenceBegun { rank }),
         (rank(), any::<i32>()).prop_map(|(rank, errno)| Frame::StartFailed { rank, errno }),
         (node(), any::<i32>(), ended()).prop_map(|(node, pid, ended)| Frame::AgentLost { node, pid, ended }),
         (node(), text()).prop_map(|(node, reason)| Frame::AgentFailed { node, reason }),
@@ -298,7 +299,7 @@ proptest! {
     #[test]
     fn bytes_that_are_no_frame_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Frame::parse(&bytes);
-        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 20)];
+        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 22)];
         known.extend(&bytes);
         if let Ok(frame) = Frame::parse(&known) {
             prop_assert_eq!(over_the_wire(&frame), frame);
