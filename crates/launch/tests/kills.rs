@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 /// Kills unless `BANYAN_KILLS` says otherwise.
 const KILLS_DEFAULT: u64 = 20;
+/// Most ranks of a job unless `BANYAN_KILL_RANKS` says otherwise.
+const RANKS_DEFAULT: u64 = 8;
 /// Clean-up beyond this counts as a failure.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(10);
 
@@ -54,15 +56,29 @@ fn random_kills_leave_nothing_and_are_named() {
     println!("{kills} kills; clean-up median {:?}, 99 % {:?}, longest {:?}", at(50), at(99), at(100));
 }
 
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A program of the list, or the one in `BANYAN_KILL_PROGRAM`, alone and behind a shell.
+fn some_program(chance: &mut Chance) -> Vec<String> {
+    let given = std::env::var("BANYAN_KILL_PROGRAM").ok().filter(|_| chance.below(2) == 0);
+    match given {
+        Some(program) if chance.below(2) == 0 => vec![program],
+        Some(program) => vec!["sh".into(), "-c".into(), format!("{program}; true")],
+        None => chance.pick(&PROGRAMS).iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// One job, one kill. Returns how long it took until nothing was left.
 fn one_kill(round: u64, chance: &mut Chance) -> Duration {
     let victim = *chance.pick(&VICTIMS);
-    let program = *chance.pick(&PROGRAMS);
-    let ranks = (1 + chance.below(8)).to_string();
-    let nodes = (1 + chance.below(4)).to_string();
+    let program = some_program(chance);
+    let ranks = (1 + chance.below(setting("BANYAN_KILL_RANKS", RANKS_DEFAULT))).to_string();
+    let nodes = (1 + chance.below(12)).to_string();
     let delay = Duration::from_micros(chance.below(delay_max_us(round)));
     let mut args = vec!["-n", &ranks, "--nodes", &nodes, "--kill-grace", "50"];
-    args.extend(program);
+    args.extend(program.iter().map(String::as_str));
     let job = start(&args);
     std::thread::sleep(delay); // the moment of the kill is random on purpose
     wait_until("the launcher", || !processes(&job.mark).is_empty());
