@@ -49,13 +49,15 @@ fn publish(report: &Report, options: &Options) -> i32 {
 }
 
 fn measure(options: &Options) -> Result<Report, String> {
+    let load_before = load_average(); // before our own preparations
     let jobs = Job::plan(&options.groups);
     let bare = library::bare_program(options)?;
     let contenders = prepare(options);
     if contenders.iter().all(|contender| contender.library.is_err()) {
         return Err("no library can be run".into());
     }
-    let mut bench = Bench { options, bare, contenders, cells: Vec::new(), limit: Sample::default() };
+    let mut bench =
+        Bench { options, bare, contenders, cells: Vec::new(), limit: Sample::default(), load_before };
     bench.cells = jobs
         .iter()
         .map(|job| vec![vec![Sample::default(); job.rows.len()]; bench.contenders.len()])
@@ -95,6 +97,7 @@ struct Bench<'a> {
     /// By job, contender, row.
     cells: Vec<Vec<Vec<Sample>>>,
     limit: Sample,
+    load_before: f64,
 }
 
 impl Bench<'_> {
@@ -136,8 +139,15 @@ impl Bench<'_> {
             lines,
             limit_us: self.limit,
             rounds: self.options.runs,
+            load_before: self.load_before,
         }
     }
+}
+
+/// The load average of the last minute; 0 if unknown.
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
 }
 
 fn command(library: &Library, job: &Job, options: &Options) -> Command {

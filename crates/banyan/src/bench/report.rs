@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 const LABEL_WIDTH: usize = 30;
 const CELL_WIDTH: usize = 26;
 const RATIO_WIDTH: usize = 14;
+/// A load average up to which the machine counts as quiet.
+const LOAD_QUIET: f64 = 0.5;
 
 /// A library of the table.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct Report {
     pub limit_us: Sample,
     /// Rounds over all libraries.
     pub rounds: usize,
+    /// What else ran on the machine when it began: the load average of the last minute.
+    pub load_before: f64,
 }
 
 impl Line {
@@ -87,6 +91,11 @@ impl Report {
                     text += &format!("  {:<14}cannot be run: {}\n", column.name.key(), first_line(why))
                 }
             }
+        }
+        if self.load_before > LOAD_QUIET {
+            let load = self.load_before;
+            text +=
+                &format!("\nThe machine was busy (load average {load:.1}): do not trust these figures.\n");
         }
         text += &format!(
             "\nMedian of {} interleaved runs [smallest..largest]; ranks bound to cores\n\n",
@@ -154,6 +163,7 @@ impl Report {
             "rounds": self.rounds,
             "processor": crate::info::processor(),
             "cores": sys::limit::allowed_cores().map_or(0, |cores| cores.len()),
+            "load_before": self.load_before,
             "limit_us": self.limit_us.median(),
             "versions": versions.collect::<Map<_, _>>(),
             "rows": lines,
@@ -244,6 +254,7 @@ mod tests {
             lines: vec![latency, rate],
             limit_us: sample(&[0.25]),
             rounds: 3,
+            load_before: 0.1,
         }
     }
 
