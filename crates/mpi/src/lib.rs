@@ -27,7 +27,7 @@ pub mod core;
 mod datum;
 pub mod error;
 mod scope;
-#[cfg(feature = "selftest")]
+#[cfg(any(test, feature = "selftest"))]
 #[doc(hidden)]
 pub mod selftest;
 mod universe;

@@ -1,4 +1,4 @@
-//! A program that checks the engine in a real job, against what every operation means. Built only with the
+//! A program that checks the engine in a real job, against what every operation means. Built for tests and with the
 //! feature `selftest`; `examples/selftest.rs` runs it under a launcher.
 //!
 //! It stands in the library because it works on the engine itself, whose buffers only the library can make safely.
@@ -167,4 +167,13 @@ fn composed(left: [u8; 8], right: [u8; 8]) -> [u8; 8] {
     result[..4].copy_from_slice(&scale.to_ne_bytes());
     result[4..].copy_from_slice(&offset.to_ne_bytes());
     result
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_process_alone_passes_all_checks() {
+        let checks = super::run().expect("all checks");
+        assert!(checks > 1000, "only {checks} checks ran");
+    }
 }
