@@ -76,7 +76,8 @@ impl<'a> Partner<'a> {
             let mut polls = 0;
             while word.load(Ordering::Acquire) != *turn {
                 polls += 1;
-                if polls % POLLS_PER_CHECK == 0 {
+                if polls == POLLS_PER_CHECK {
+                    polls = 0;
                     self.check()?;
                 }
                 std::hint::spin_loop();
@@ -109,19 +110,23 @@ impl Drop for Partner<'_> {
 fn echo(word: &AtomicU32, core: usize) -> ! {
     // SAFETY: asks the kernel to kill us when our parent dies; no memory involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let status = if bind(core).is_ok() { 0 } else { 1 };
-    while status == 0 {
-        let seen = word.load(Ordering::Acquire);
-        if seen == STOP {
-            break;
-        }
-        if seen % 2 == 1 {
-            word.store(seen + 1, Ordering::Release);
-        }
-        std::hint::spin_loop();
-    }
+    let status = match bind(core) {
+        Ok(()) => answer_until_stop(word),
+        Err(_) => 1,
+    };
     // SAFETY: ends the process without running the parent's exit handlers.
     unsafe { libc::_exit(status) }
+}
+
+/// Returns the exit status.
+fn answer_until_stop(word: &AtomicU32) -> i32 {
+    loop {
+        match word.load(Ordering::Acquire) {
+            STOP => return 0,
+            seen if seen % 2 == 1 => word.store(seen + 1, Ordering::Release),
+            _ => std::hint::spin_loop(),
+        }
+    }
 }
 
 fn bind(core: usize) -> io::Result<()> {
