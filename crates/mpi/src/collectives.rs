@@ -51,7 +51,7 @@ impl Communicator {
     /// # Ok::<(), mpi::MpiError>(())
     /// ```
     pub fn allreduce<T: Datum>(&self, data: &[T], result: &mut [T], op: Op) -> Result<()> {
-        same_length(data, result)?;
+        self.engine().note(same_length(data, result))?;
         let (send, recv) = (source_of(data), target_of(result));
         self.collective(Coll::Allreduce { send, recv, count: data.len() as i64, ty: T::TYPE, op: op.id() })
     }
@@ -72,7 +72,7 @@ impl Communicator {
         order: Order,
         f: impl Fn(T, T) -> T,
     ) -> Result<()> {
-        same_length(data, result)?;
+        self.engine().note(same_length(data, result))?;
         let (send, recv, count) = (source_of(data), target_of(result), data.len() as i64);
         let commutative = order == Order::Any;
         let op = self.engine().mpi.borrow_mut().op_create(UserOp { function: 0, extra: 0, commutative });
@@ -84,12 +84,13 @@ impl Communicator {
         };
         let done = self.engine().block(|mpi| mpi.collective(self.id(), call), run);
         self.engine().mpi.borrow_mut().op_free(op)?;
-        done.map(|_| ())
+        done?;
+        Ok(())
     }
 
     /// Combines the elements of ranks up to and including this one.
     pub fn scan<T: Datum>(&self, data: &[T], result: &mut [T], op: Op) -> Result<()> {
-        same_length(data, result)?;
+        self.engine().note(same_length(data, result))?;
         let (send, recv) = (source_of(data), target_of(result));
         self.collective(Coll::Scan { send, recv, count: data.len() as i64, ty: T::TYPE, op: op.id() })
     }
@@ -107,7 +108,8 @@ impl Communicator {
     /// Gives everyone its part of the root's elements, by rank. Only the root has `all`.
     pub fn scatter<T: Datum>(&self, all: Option<&[T]>, part: &mut [T], root: usize) -> Result<()> {
         if self.rank() == root && all.map(<[T]>::len) != Some(part.len() * self.size()) {
-            return fail(ErrorClass::Count, format!("the root needs {} elements", part.len() * self.size()));
+            let text = format!("the root needs {} elements", part.len() * self.size());
+            return self.engine().note(fail(ErrorClass::Count, text));
         }
         let (send, scount) = (all.map_or(SendBuf::NONE, source_of), part.len() as i64);
         let (recv, rcount) = (target_of(part), part.len() as i64);
@@ -127,7 +129,8 @@ impl Communicator {
     /// The i-th part of everyone's elements goes to process i; parts are equal.
     pub fn alltoall<T: Datum>(&self, data: &[T]) -> Result<Vec<T>> {
         if data.len() % self.size() != 0 {
-            return fail(ErrorClass::Count, format!("{} elements for {} processes", data.len(), self.size()));
+            let text = format!("{} elements for {} processes", data.len(), self.size());
+            return self.engine().note(fail(ErrorClass::Count, text));
         }
         let mut all = vec![T::default(); data.len()];
         let (send, recv, count) = (source_of(data), target_of(&mut all), (data.len() / self.size()) as i64);

@@ -155,18 +155,18 @@ impl Communicator {
         let (from, tag) = (from.into(), tag.into());
         let mut backoff = net::Backoff::default();
         loop {
-            let taken = self.engine().mpi.borrow_mut().improbe(self.id(), from.0, tag.0)?;
+            let taken = self.engine().call(|mpi| mpi.improbe(self.id(), from.0, tag.0))?;
             let Some((message, status)) = taken else {
                 self.engine().mpi.borrow_mut().pause(&mut backoff);
                 continue;
             };
             if status.bytes % size_of::<T>() != 0 {
                 let text = format!("{} bytes are not whole elements of {}", status.bytes, size_of::<T>());
-                return fail(ErrorClass::Type, text);
+                return self.engine().note(fail(ErrorClass::Type, text));
             }
             let mut data = vec![T::default(); status.bytes / size_of::<T>()];
             let (buf, count) = (target_of(&mut data), data.len() as i64);
-            let request = self.engine().mpi.borrow_mut().imrecv(message, buf, count, T::TYPE)?;
+            let request = self.engine().call(|mpi| mpi.imrecv(message, buf, count, T::TYPE))?;
             let status = checked(self.engine().wait(request, no_job)?)?;
             return Ok((data, Status::new(&status)));
         }
@@ -215,23 +215,23 @@ impl Communicator {
         let (from, tag) = (from.into(), tag.into());
         let mut backoff = net::Backoff::default();
         loop {
-            let mut mpi = self.engine().mpi.borrow_mut();
-            if let Some(status) = mpi.iprobe(self.id(), from.0, tag.0)? {
+            if let Some(status) = self.engine().call(|mpi| mpi.iprobe(self.id(), from.0, tag.0))? {
                 return Ok(Status::new(&status));
             }
-            mpi.pause(&mut backoff);
+            self.engine().mpi.borrow_mut().pause(&mut backoff);
         }
     }
 
     /// Is there a message?
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
-        let found = self.engine().mpi.borrow_mut().iprobe(self.id(), from.into().0, tag.into().0)?;
+        let (from, tag) = (from.into(), tag.into());
+        let found = self.engine().call(|mpi| mpi.iprobe(self.id(), from.0, tag.0))?;
         Ok(found.map(|status| Status::new(&status)))
     }
 
     /// Collective: the same processes, apart from this communicator's messages.
     pub fn dup(&self) -> Result<Communicator> {
-        let id = self.engine().mpi.borrow_mut().comm_dup(self.id())?;
+        let id = self.engine().call(|mpi| mpi.comm_dup(self.id()))?;
         Communicator::new(self.inner.engine.clone(), id)
     }
 
@@ -240,15 +240,18 @@ impl Communicator {
         let color = match color.map(i32::try_from) {
             None => None,
             Some(Ok(color)) => Some(color),
-            Some(Err(_)) => return fail(ErrorClass::Arg, format!("color {color:?} is above 2^31 - 1")),
+            Some(Err(_)) => {
+                let error = fail(ErrorClass::Arg, format!("color {color:?} is above 2^31 - 1"));
+                return self.engine().note(error);
+            }
         };
-        let id = self.engine().mpi.borrow_mut().comm_split(self.id(), color, key)?;
+        let id = self.engine().call(|mpi| mpi.comm_split(self.id(), color, key))?;
         id.map(|id| Communicator::new(self.inner.engine.clone(), id)).transpose()
     }
 
     /// Collective: one communicator for each node.
     pub fn split_by_node(&self) -> Result<Communicator> {
-        let id = self.engine().mpi.borrow_mut().comm_split_shared(self.id(), true, self.rank() as i32)?;
+        let id = self.engine().call(|mpi| mpi.comm_split_shared(self.id(), true, self.rank() as i32))?;
         match id {
             Some(id) => Communicator::new(self.inner.engine.clone(), id),
             None => fail(ErrorClass::Intern, "every process has a node"),

@@ -32,9 +32,12 @@ impl Communicator {
         let scope = Scope { comm: self, open: RefCell::new(Vec::new()), marker: PhantomData };
         let guard = EndOnPanic(self);
         let result = body(&scope);
+        if result.is_err() {
+            scope.cancel_receives();
+        }
         let waited = scope.wait_all();
         std::mem::forget(guard);
-        let result = result?;
+        let result = self.engine().note(result)?;
         waited?;
         Ok(result)
     }
@@ -85,8 +88,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         mode: Mode,
     ) -> Result<Pending<'s, 'env>> {
         let (buf, count, comm) = (source_of(data), data.len() as i64, self.comm.id());
-        let mut mpi = self.comm.engine().mpi.borrow_mut();
-        let request = mpi.isend(comm, buf, count, T::TYPE, peer(to), tag, mode)?;
+        let request =
+            self.comm.engine().call(|mpi| mpi.isend(comm, buf, count, T::TYPE, peer(to), tag, mode))?;
         Ok(self.add(request))
     }
 
@@ -98,8 +101,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         tag: impl Into<Tag>,
     ) -> Result<Pending<'s, 'env>> {
         let (buf, count, comm) = (target_of(data), data.len() as i64, self.comm.id());
-        let mut mpi = self.comm.engine().mpi.borrow_mut();
-        let request = mpi.irecv(comm, buf, count, T::TYPE, from.into().0, tag.into().0)?;
+        let (from, tag) = (from.into(), tag.into());
+        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, buf, count, T::TYPE, from.0, tag.0))?;
         Ok(self.add(request))
     }
 
@@ -121,13 +124,13 @@ impl<'s, 'env> Scope<'s, 'env> {
         result: &'env mut [T],
         op: Op,
     ) -> Result<Pending<'s, 'env>> {
-        same_length(data, result)?;
+        self.comm.engine().note(same_length(data, result))?;
         let (send, recv, count) = (source_of(data), target_of(result), data.len() as i64);
         self.collective(Coll::Allreduce { send, recv, count, ty: T::TYPE, op: op.id() })
     }
 
     fn collective(&'s self, call: Coll<'_>) -> Result<Pending<'s, 'env>> {
-        let request = self.comm.engine().mpi.borrow_mut().icollective(self.comm.id(), call)?;
+        let request = self.comm.engine().call(|mpi| mpi.icollective(self.comm.id(), call))?;
         Ok(self.add(request))
     }
 
@@ -135,6 +138,15 @@ impl<'s, 'env> Scope<'s, 'env> {
         let mut open = self.open.borrow_mut();
         open.push(Some(request));
         Pending { scope: self, index: open.len() - 1 }
+    }
+
+    /// After an error in the body, nobody may be about to send what it waits for.
+    fn cancel_receives(&self) {
+        let mut mpi = self.comm.engine().mpi.borrow_mut();
+        for request in self.open.borrow().iter().flatten() {
+            let cancelled = mpi.cancel(*request);
+            debug_assert!(cancelled.is_ok());
+        }
     }
 
     /// Waits for everything, also after an error; gives the first one.
@@ -145,7 +157,7 @@ impl<'s, 'env> Scope<'s, 'env> {
             let done = self.comm.engine().wait(request, no_job).and_then(checked);
             first = first.and(done.map(|_| ()));
         }
-        first
+        self.comm.engine().note(first)
     }
 }
 
@@ -161,9 +173,11 @@ impl Pending<'_, '_> {
     /// Is it complete? Gives its status once.
     pub fn test(&mut self) -> Result<Option<Status>> {
         let Some(request) = self.scope.open.borrow()[self.index] else { return Ok(None) };
-        let mut mpi = self.scope.comm.engine().mpi.borrow_mut();
-        mpi.progress();
-        let done = mpi.test(request);
+        let engine = self.scope.comm.engine();
+        let done = engine.call(|mpi| {
+            mpi.progress();
+            mpi.test(request)
+        });
         if !matches!(done, Ok(None)) {
             self.scope.open.borrow_mut()[self.index] = None;
         }

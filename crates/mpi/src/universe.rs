@@ -2,14 +2,15 @@
 use crate::communicator::Communicator;
 use crate::core::{Blocking, CommId, Mpi, RequestId, Status as CoreStatus, UserReduce, Waited};
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Joins the job that this process was started in; alone, the job has one process.
 ///
-/// The process leaves the job when the last handle (universe, communicator) is dropped. A panic ends the job
-/// instead, so that other processes do not wait for this one forever.
+/// The process leaves the job when the last handle (universe, communicator) is dropped, and waits there for the
+/// others. A panic ends the job instead, and so does a process whose last operation failed (it has most likely
+/// returned the error from `main`): others may wait for it forever.
 ///
 /// ```no_run
 /// let universe = mpi::init()?;
@@ -24,7 +25,8 @@ pub fn init() -> Result<Universe> {
     if STARTED.swap(true, Ordering::Relaxed) {
         return fail(ErrorClass::Other, "init was called before in this process");
     }
-    Ok(Universe { engine: Rc::new(Engine { mpi: RefCell::new(Mpi::start()?) }) })
+    let mpi = RefCell::new(Mpi::start()?);
+    Ok(Universe { engine: Rc::new(Engine { mpi, failed: Cell::new(None) }) })
 }
 
 /// This process in its job.
@@ -73,29 +75,41 @@ impl Universe {
 /// The engine and how handles use it.
 pub(crate) struct Engine {
     pub(crate) mpi: RefCell<Mpi>,
+    /// The error of the last operation.
+    failed: Cell<Option<ErrorClass>>,
 }
 
 impl Engine {
+    /// One call of the engine.
+    pub(crate) fn call<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
+        let result = call(&mut self.mpi.borrow_mut());
+        self.note(result)
+    }
+
+    /// Remembers whether the last operation failed.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        self.failed.set(result.as_ref().err().map(|error| error.class));
+        result
+    }
+
     /// Runs a blocking call to its end. `job` runs the program's reduction function.
     pub(crate) fn block(
         &self,
         call: impl FnOnce(&mut Mpi) -> Result<Blocking>,
         job: impl FnMut(&UserReduce),
     ) -> Result<CoreStatus> {
-        let begun = call(&mut self.mpi.borrow_mut())?;
-        let status = match begun {
+        let status = match self.call(call)? {
             Blocking::Done(status) => status,
             Blocking::Pending(request) => self.wait(request, job)?,
         };
-        checked(status)
+        self.note(checked(status))
     }
 
     /// Waits for a request.
     pub(crate) fn wait(&self, request: RequestId, mut job: impl FnMut(&UserReduce)) -> Result<CoreStatus> {
         loop {
             // The engine is not borrowed while the function runs: it may use communicators.
-            let waited = self.mpi.borrow_mut().wait(request)?;
-            match waited {
+            match self.call(|mpi| mpi.wait(request))? {
                 Waited::Done(status) => return Ok(status),
                 Waited::Job(due) => {
                     job(&due);
@@ -124,6 +138,9 @@ impl Drop for Engine {
         let mpi = self.mpi.get_mut();
         if std::thread::panicking() {
             mpi.abort(1, "a process panicked");
+        }
+        if let Some(class) = self.failed.get() {
+            mpi.abort(1, &format!("a process left after an error ({})", class.text()));
         }
         if let Err(error) = mpi.finish() {
             mpi.abort(1, &error.to_string());
