@@ -59,6 +59,12 @@ impl<T> Ptr<T> {
     }
 }
 
+impl<T> From<Ptr<T>> for In<T> {
+    fn from(place: Ptr<T>) -> In<T> {
+        In(place.0)
+    }
+}
+
 impl<T: Copy> In<T> {
     /// The address.
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::{CommId, Comparison, Object};
+use mpi::core::{CommId, Comparison, InfoId, Object};
 use std::ffi::c_int;
 
 /// `MPI_IDENT` and its family.
@@ -106,21 +106,25 @@ pub fn comm_split_type<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Comm_split_type", On::Comm(comm), |call| {
         let id = handles::comm::<A>(comm)?;
-        handles::info_or_null::<A>(info)?;
-        let new = match i64::from(split_type) {
-            t if t == A::C.comm_type_shared => call.comm_split_shared(id, true, key)?,
-            t if t == A::C.undefined => call.comm_split_shared(id, false, key)?,
-            // No finer hardware than the node is known: everyone gets MPI_COMM_NULL (MPI-5 7.4.2).
-            t if t == A::C.comm_type_hw_guided
-                || t == A::C.comm_type_hw_unguided
-                || t == A::C.comm_type_resource_guided =>
-            {
-                call.comm_split(id, None, key)?
+        let info = handles::info_or_null::<A>(info)?;
+        let member = match i64::from(split_type) {
+            t if t == A::C.comm_type_shared => true,
+            t if t == A::C.comm_type_hw_guided || t == A::C.comm_type_resource_guided => {
+                wants_shared_memory(call, info)?
             }
+            // No finer hardware than the node is known: everyone gets MPI_COMM_NULL (MPI-5 7.4.2).
+            t if t == A::C.undefined || t == A::C.comm_type_hw_unguided => false,
             other => return fail(ErrorClass::Arg, format!("{other} is not a split type")),
         };
+        let new = call.comm_split_shared(id, member, key)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
+}
+
+/// Is the resource that a guided split names the memory of a node?
+fn wants_shared_memory<A: Abi>(call: &Call<A>, info: Option<InfoId>) -> Outcome<bool> {
+    let Some(info) = info else { return Ok(false) };
+    Ok(call.info_get(info, "mpi_hw_resource_type")? == Some("mpi_shared_memory"))
 }
 
 /// `MPI_Comm_create`

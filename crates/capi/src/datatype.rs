@@ -493,6 +493,7 @@ pub fn type_match_size<A: Abi>(typeclass: c_int, size: c_int, datatype: Ptr<A::H
     run::<A>("MPI_Type_match_size", On::WORLD, |_| {
         let class = i64::from(typeclass);
         let ty = match (class, size) {
+            (c, 2) if c == A::C.typeclass_real => TypeId::REAL2,
             (c, 4) if c == A::C.typeclass_real => TypeId::REAL4,
             (c, 8) if c == A::C.typeclass_real => TypeId::REAL8,
             (c, 16) if c == A::C.typeclass_real => TypeId::REAL16,
@@ -500,6 +501,8 @@ pub fn type_match_size<A: Abi>(typeclass: c_int, size: c_int, datatype: Ptr<A::H
             (c, 2) if c == A::C.typeclass_integer => TypeId::INTEGER2,
             (c, 4) if c == A::C.typeclass_integer => TypeId::INTEGER4,
             (c, 8) if c == A::C.typeclass_integer => TypeId::INTEGER8,
+            (c, 16) if c == A::C.typeclass_integer => TypeId::INTEGER16,
+            (c, 4) if c == A::C.typeclass_complex => TypeId::COMPLEX4,
             (c, 8) if c == A::C.typeclass_complex => TypeId::COMPLEX8,
             (c, 16) if c == A::C.typeclass_complex => TypeId::COMPLEX16,
             (c, 32) if c == A::C.typeclass_complex => TypeId::COMPLEX32,

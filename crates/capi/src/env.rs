@@ -126,12 +126,9 @@ pub fn is_thread_main<A: Abi>(flag: Ptr<c_int>) -> c_int {
 /// `MPI_Abort`
 pub fn abort<A: Abi>(comm: A::Handle, errorcode: c_int) -> c_int {
     let mut call = Call::<A>::enter("MPI_Abort");
-    let rank = call.comm_rank(CommId::WORLD).unwrap_or(0);
     let on = handles::comm::<A>(comm).ok().and_then(|id| call.comm_name(id).ok().map(String::from));
     let on = on.filter(|name| !name.is_empty()).unwrap_or_else(|| "a communicator".to_string());
-    let why = format!("MPI_Abort({on}, {errorcode})");
-    eprintln!("banyan: rank {rank} called {why}");
-    call.abort(errorcode, &why)
+    call.abort(errorcode, &format!("MPI_Abort({on}, {errorcode})"))
 }
 
 /// `MPI_Get_version`
@@ -158,6 +155,14 @@ pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
             call.info_set(id, key, "8")?;
         }
         Ok(info.set(handles::of_info::<A>(id))?)
+    })
+}
+
+/// `MPI_Get_hw_resource_info`: nothing is known beside what `MPI_Comm_split_type` offers.
+pub fn get_hw_resource_info<A: Abi>(hw_info: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Get_hw_resource_info", On::WORLD, |call| {
+        let id = call.info_create();
+        Ok(hw_info.set(handles::of_info::<A>(id))?)
     })
 }
 

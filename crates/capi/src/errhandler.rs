@@ -6,17 +6,8 @@ use crate::engine::{Call, Phase, phase};
 use crate::errors::{On, Outcome, class_of, code, deliver, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::ErrhandlerId;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Handlers given out by `MPI_Comm_get_errhandler`: each such handle must be freed too (MPI-5 9.3), so the
-/// handler itself is freed with the last one.
-fn given_out() -> MutexGuard<'static, Vec<ErrhandlerId>> {
-    static LIST: Mutex<Vec<ErrhandlerId>> = Mutex::new(Vec::new());
-    LIST.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn create<A: Abi>(call: &mut Call<A>, function: Opaque, out: Ptr<A::Handle>) -> Outcome<()> {
     if function.0 == 0 {
@@ -37,6 +28,9 @@ macro_rules! creators {
 
 creators! {
     comm_create_errhandler "MPI_Comm_create_errhandler",
+    win_create_errhandler "MPI_Win_create_errhandler",
+    file_create_errhandler "MPI_File_create_errhandler",
+    session_create_errhandler "MPI_Session_create_errhandler",
     errhandler_create "MPI_Errhandler_create"
 }
 
@@ -54,16 +48,11 @@ pub fn errhandler_set<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
     run::<A>("MPI_Errhandler_set", On::Comm(comm), |call| set(call, comm, errhandler))
 }
 
-fn get<A: Abi>(call: &Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
+/// The handle given out counts as one more: it must be freed too (MPI-5 9.3).
+fn get<A: Abi>(call: &mut Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
     let id = call.comm_errhandler(handles::comm::<A>(comm)?)?;
-    if !is_predefined(id) {
-        given_out().push(id);
-    }
+    call.errhandler_retain(id)?;
     Ok(out.set(handles::of_errhandler::<A>(id))?)
-}
-
-fn is_predefined(id: ErrhandlerId) -> bool {
-    [ErrhandlerId::FATAL, ErrhandlerId::RETURN, ErrhandlerId::ABORT].contains(&id)
 }
 
 /// `MPI_Comm_get_errhandler`
@@ -80,14 +69,7 @@ pub fn errhandler_get<A: Abi>(comm: A::Handle, errhandler: Ptr<A::Handle>) -> c_
 pub fn errhandler_free<A: Abi>(errhandler: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Errhandler_free", On::WORLD, |call| {
         let id = handles::errhandler::<A>(errhandler.get()?)?;
-        let mut list = given_out();
-        match list.iter().position(|other| *other == id) {
-            Some(place) => {
-                list.swap_remove(place);
-            }
-            None if is_predefined(id) => {}
-            None => call.errhandler_free(id)?,
-        }
+        call.errhandler_free(id)?;
         Ok(errhandler.set(A::handle(A::C.errhandler_null))?)
     })
 }

@@ -115,18 +115,12 @@ pub fn deliver<A: Abi>(mut call: Call<A>, comm: CommId, code: c_int, text: impl 
             code
         }
         Errhandler::Fatal | Errhandler::Abort => {
-            let rank = call.comm_rank(CommId::WORLD).unwrap_or(0);
             let on = call.comm_name(comm).unwrap_or("").to_string();
             let on = if on.is_empty() { "a communicator".to_string() } else { on };
             let why = format!("{} on {on} failed: {}", call.name, text());
-            die(&mut call, rank, code, &why)
+            call.abort(code, &why)
         }
     }
-}
-
-fn die(mpi: &mut Mpi, rank: u32, code: c_int, why: &str) -> ! {
-    eprintln!("banyan: rank {rank}: {why}");
-    mpi.abort(code, why)
 }
 
 /// A function that is not there yet: raised through the handler of its communicator, if it has one.

@@ -418,3 +418,8 @@ pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_i
         }
     })
 }
+
+/// `MPI_Buffer_flush`
+pub fn buffer_flush<A: Abi>() -> c_int {
+    run::<A>("MPI_Buffer_flush", On::WORLD, |call| Ok(call.buffer_flush()?))
+}

@@ -1,6 +1,6 @@
 //! Completion: waiting, testing, starting, cancelling and freeing requests.
 use crate::abi::Abi;
-use crate::args::{Opaque, Ptr};
+use crate::args::{In, Opaque, Ptr};
 use crate::engine::Call;
 use crate::errors::{Failure, On, Outcome, code, fail, run, run_on};
 use crate::handles::{self, Flavor};
@@ -78,6 +78,10 @@ pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
         let Some(named) = handles::request::<A>(request.get()?)? else {
             return status::store::<A>(status, &Status::EMPTY);
         };
+        if named.0 == RequestId::SENT {
+            request.set(A::handle(A::C.request_null))?;
+            return status::store::<A>(status, &Status::EMPTY);
+        }
         blame(call, on, named.0);
         let result = call.complete(named.0)?;
         let done = retire(call, request, 0, named, result)?;
@@ -115,7 +119,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
 }
 
 /// The requests of an array; null ones are `None`.
-fn read_all<A: Abi>(count: c_int, requests: Ptr<A::Handle>) -> Outcome<Vec<Option<(RequestId, Flavor)>>> {
+fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<(RequestId, Flavor)>>> {
     let count = p2p::not_negative(count.into())? as usize;
     (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
 }
@@ -176,7 +180,7 @@ pub fn testall<A: Abi>(
     statuses: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Testall", |call, on| {
-        let all = read_all::<A>(count, requests)?;
+        let all = read_all::<A>(count, requests.into())?;
         call.advance();
         for (id, _) in all.iter().flatten() {
             // Nothing may change unless all are complete (MPI-5 3.7.5).
@@ -256,7 +260,7 @@ pub fn waitany<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Waitany", |call, on| {
-        let list = active(call, &read_all::<A>(count, requests)?)?;
+        let list = active(call, &read_all::<A>(count, requests.into())?)?;
         if list.is_empty() {
             index.set(A::C.undefined as c_int)?;
             return status::store::<A>(status, &Status::EMPTY);
@@ -275,7 +279,7 @@ pub fn testany<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Testany", |call, on| {
-        let list = active(call, &read_all::<A>(count, requests)?)?;
+        let list = active(call, &read_all::<A>(count, requests.into())?)?;
         if list.is_empty() {
             flag.set(1)?;
             index.set(A::C.undefined as c_int)?;
@@ -339,7 +343,7 @@ pub fn waitsome<A: Abi>(
     statuses: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Waitsome", |call, on| {
-        let list = active(call, &read_all::<A>(incount, requests)?)?;
+        let list = active(call, &read_all::<A>(incount, requests.into())?)?;
         if list.is_empty() {
             return Ok(outcount.set(A::C.undefined as c_int)?);
         }
@@ -360,7 +364,7 @@ pub fn testsome<A: Abi>(
     statuses: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Testsome", |call, on| {
-        let list = active(call, &read_all::<A>(incount, requests)?)?;
+        let list = active(call, &read_all::<A>(incount, requests.into())?)?;
         if list.is_empty() {
             return Ok(outcount.set(A::C.undefined as c_int)?);
         }
@@ -379,13 +383,97 @@ pub fn request_get_status<A: Abi>(request: A::Handle, flag: Ptr<c_int>, status: 
         };
         blame(call, on, id);
         call.advance();
-        let result = call.peek(id)?;
-        flag.set(result.is_some().into())?;
-        let Some(result) = result else { return Ok(()) };
-        let grequest = if flavor == Flavor::Generalized { call.grequest(id)? } else { None };
-        let Some(grequest) = grequest else { return status::store::<A>(status, &result) };
-        let filled = call.outside(|| callbacks::query_grequest::<A>(grequest)).map_err(Failure::Callback)?;
-        Completed::<A> { status: result, filled: Some(filled) }.store(status)
+        let seen = look(call, (id, flavor))?;
+        flag.set(seen.is_some().into())?;
+        seen.map_or(Ok(()), |seen| seen.store(status))
+    })
+}
+
+/// What a request would say if it were tested; changes nothing.
+fn look<A: Abi>(call: &mut Call<A>, named: (RequestId, Flavor)) -> Outcome<Option<Completed<A>>> {
+    let Some(status) = call.peek(named.0)? else { return Ok(None) };
+    let grequest = if named.1 == Flavor::Generalized { call.grequest(named.0)? } else { None };
+    let Some(grequest) = grequest else { return Ok(Some(Completed { status, filled: None })) };
+    let filled = call.outside(|| callbacks::query_grequest::<A>(grequest)).map_err(Failure::Callback)?;
+    Ok(Some(Completed { status, filled: Some(filled) }))
+}
+
+/// `MPI_Request_get_status_all`
+pub fn request_get_status_all<A: Abi>(
+    count: c_int,
+    requests: In<A::Handle>,
+    flag: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> c_int {
+    run::<A>("MPI_Request_get_status_all", On::WORLD, |call| {
+        let all = read_all::<A>(count, requests)?;
+        call.advance();
+        let mut done = Vec::with_capacity(all.len());
+        for named in all {
+            let seen = match named {
+                Some(named) => look(call, named)?,
+                None => Some(Completed { status: Status::EMPTY, filled: None }),
+            };
+            let Some(seen) = seen else { return Ok(flag.set(0)?) };
+            done.push(seen);
+        }
+        flag.set(1)?;
+        done.iter()
+            .enumerate()
+            .try_for_each(|(i, seen)| seen.store_at(statuses, i, code::<A>(seen.status.error)))
+    })
+}
+
+/// `MPI_Request_get_status_any`
+pub fn request_get_status_any<A: Abi>(
+    count: c_int,
+    requests: In<A::Handle>,
+    index: Ptr<c_int>,
+    flag: Ptr<c_int>,
+    status: Ptr<A::Status>,
+) -> c_int {
+    run::<A>("MPI_Request_get_status_any", On::WORLD, |call| {
+        let list = active(call, &read_all::<A>(count, requests)?)?;
+        index.set(A::C.undefined as c_int)?;
+        if list.is_empty() {
+            flag.set(1)?;
+            return status::store::<A>(status, &Status::EMPTY);
+        }
+        call.advance();
+        for (i, named) in list {
+            if let Some(seen) = look(call, named)? {
+                index.set(i as c_int)?;
+                flag.set(1)?;
+                return seen.store(status);
+            }
+        }
+        Ok(flag.set(0)?)
+    })
+}
+
+/// `MPI_Request_get_status_some`
+pub fn request_get_status_some<A: Abi>(
+    incount: c_int,
+    requests: In<A::Handle>,
+    outcount: Ptr<c_int>,
+    indices: Ptr<c_int>,
+    statuses: Ptr<A::Status>,
+) -> c_int {
+    run::<A>("MPI_Request_get_status_some", On::WORLD, |call| {
+        let list = active(call, &read_all::<A>(incount, requests)?)?;
+        if list.is_empty() {
+            return Ok(outcount.set(A::C.undefined as c_int)?);
+        }
+        call.advance();
+        let mut found = 0;
+        for (i, named) in list {
+            if let Some(seen) = look(call, named)? {
+                indices.set_at(found, i as c_int)?;
+                seen.store_at(statuses, found, code::<A>(seen.status.error))?;
+                found += 1;
+            }
+        }
+        Ok(outcount.set(found as c_int)?)
     })
 }
 

@@ -158,14 +158,14 @@ pub fn rust_exports(side: Side) -> String {
             f.params.iter().map(|p| rust_param(p, side)).unzip();
         let ret = rust_type(&f.ret, side);
         let body = if f.module == "-" { stub(f, &names, abi) } else { call(f, &names, abi, &large) };
-        for prefix in ["", "P"] {
-            writeln!(
-                out,
-                "#[unsafe(no_mangle)]\npub extern \"C\" fn {prefix}{}({}) -> {ret} {{\n    {body}\n}}",
-                f.name,
-                params.join(", ")
-            )
+        // One body, which the compiler then specialises fully, and two names for it: each export is a jump.
+        let (params, args, inner) = (params.join(", "), names.join(", "), format!("inner_{}", f.name));
+        writeln!(out, "#[inline(never)]\nextern \"C\" fn {inner}({params}) -> {ret} {{\n    {body}\n}}")
             .unwrap();
+        for prefix in ["", "P"] {
+            writeln!(out, "#[unsafe(no_mangle)]").unwrap();
+            writeln!(out, "pub extern \"C\" fn {prefix}{}({params}) -> {ret} {{", f.name).unwrap();
+            writeln!(out, "    {inner}({args})\n}}").unwrap();
         }
     }
     out

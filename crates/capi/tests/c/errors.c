@@ -1,0 +1,96 @@
+/* Errors: what is wrong is found, goes to the right handler, and can be asked about. With an argument the
+ * program makes that mistake under the default handler, and so must end with an error:
+ *   rank, abort, unimplemented, early, late */
+#include "check.h"
+
+static int heard, heard_code;
+static MPI_Comm heard_comm;
+
+static void listen(MPI_Comm *comm, int *code, ...)
+{
+    heard++;
+    heard_comm = *comm;
+    heard_code = *code;
+}
+
+static void returned(void)
+{
+    int x = 0, flag;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm gone;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Send(&x, 1, MPI_INT, size, 0, MPI_COMM_WORLD)) == MPI_ERR_RANK);
+    CHECK(class_of(MPI_Send(&x, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD)) == MPI_ERR_RANK);
+    CHECK(class_of(MPI_Send(&x, -1, MPI_INT, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Send(&x, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_TYPE);
+    CHECK(class_of(MPI_Send(&x, 1, MPI_INT, 0, -5, MPI_COMM_WORLD)) == MPI_ERR_TAG);
+    CHECK(class_of(MPI_Send(NULL, 1, MPI_INT, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_NULL)) == MPI_ERR_COMM);
+    CHECK(class_of(MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD)) == MPI_ERR_ROOT);
+    CHECK(class_of(MPI_Allreduce(&x, &flag, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD)) == MPI_ERR_OP);
+    CHECK(class_of(MPI_Start(&request)) == MPI_ERR_REQUEST);
+    CHECK(class_of(MPI_Comm_size(MPI_COMM_WORLD, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &x)) == MPI_ERR_GROUP);
+    CHECK(class_of(MPI_Comm_delete_attr(MPI_COMM_WORLD, MPI_KEYVAL_INVALID)) == MPI_ERR_KEYVAL);
+    CHECK(class_of(MPI_Info_set(MPI_INFO_NULL, "a", "b")) == MPI_ERR_INFO);
+    MPI_Comm_dup(MPI_COMM_SELF, &gone);
+    MPI_Comm stale = gone;
+    MPI_Comm_free(&gone);
+    CHECK(class_of(MPI_Barrier(stale)) == MPI_ERR_COMM);
+}
+
+static void handlers(void)
+{
+    int x = 0, code, class, added, len;
+    char text[MPI_MAX_ERROR_STRING];
+    MPI_Errhandler mine, same;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(listen, &mine);
+    MPI_Comm_set_errhandler(comm, mine);
+    MPI_Comm_get_errhandler(comm, &same);
+    CHECK(same == mine);
+    MPI_Errhandler_free(&same);
+    MPI_Errhandler_free(&mine); /* still in use by comm */
+    code = MPI_Send(&x, 1, MPI_INT, size, 0, comm);
+    CHECK(heard == 1 && heard_comm == comm && heard_code == code && class_of(code) == MPI_ERR_RANK);
+    code = MPI_Send(&x, 1, MPI_INT, size, 0, MPI_COMM_WORLD); /* still returns */
+    CHECK(heard == 1 && class_of(code) == MPI_ERR_RANK);
+    MPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    CHECK(heard == 2 && heard_code == MPI_ERR_OTHER);
+    MPI_Comm_free(&comm);
+
+    MPI_Add_error_class(&class);
+    MPI_Add_error_code(class, &added);
+    MPI_Add_error_string(added, "too many roots");
+    MPI_Error_string(added, text, &len);
+    CHECK(strcmp(text, "too many roots") == 0 && len == 14 && class_of(added) == class);
+    CHECK(class > MPI_ERR_LASTCODE && added > class);
+    MPI_Error_string(MPI_ERR_TRUNCATE, text, &len);
+    CHECK(strstr(text, "MPI_ERR_TRUNCATE") != NULL && len == (int)strlen(text));
+}
+
+int main(int argc, char **argv)
+{
+    int x = 0;
+    const char *mistake = argc > 1 ? argv[1] : "";
+    if (strcmp(mistake, "early") == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+    begin(&argc, &argv);
+    if (strcmp(mistake, "rank") == 0 && rank == 0)
+        MPI_Send(&x, 1, MPI_INT, size + 3, 0, MPI_COMM_WORLD);
+    if (strcmp(mistake, "abort") == 0 && rank == size - 1)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    if (strcmp(mistake, "unimplemented") == 0 && rank == 0)
+        MPI_Open_port(MPI_INFO_NULL, (char *)&x);
+    if (strcmp(mistake, "late") == 0) {
+        MPI_Finalize();
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    if (*mistake) /* the others wait for what will not come */
+        MPI_Barrier(MPI_COMM_WORLD);
+    returned();
+    handlers();
+    return finish("errors");
+}
