@@ -3,8 +3,10 @@
 //! A slot is one cache line whose first word holds the lap and the length, with header and payload behind
 //! it in the same line: a small message moves with one line transfer, and the reader polls exactly that
 //! line. Longer messages go on in the following lines (and wrap around). Only the first line of a message
-//! carries a lap, so the reader clears the first word of each continuation line before it gives the
-//! lines back: what stands there may never be taken for a lap.
+//! carries a lap, and what stands in a continuation line may never be taken for one. The writer remembers
+//! which lines it used so; when the line behind a message is one of them, it clears that line's first word
+//! before it publishes the message. (A reader that cleared the lines it has read would take every line away
+//! from the writer, who then has to fetch it back: that halved the bandwidth.)
 //!
 //! The first line of the ring is written by the reader only: lines consumed (credits, returned lazily),
 //! flags, and the place of a larger ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
@@ -65,7 +67,7 @@ pub enum Next {
 
 /// The largest payload for a ring of that many bytes.
 pub const fn payload_max(ring_bytes: usize) -> usize {
-    // One line stays free for the last word (Grow, Switch), an eighth may be unreturned credit.
+    // Two lines stay free (see `send`), an eighth may be unreturned credit.
     let lines = ring_bytes / LINE - 1;
     (lines - lines / CREDIT_PART - 2) * LINE - PREFIX
 }
@@ -84,13 +86,16 @@ pub struct RingTx {
     /// `written` may not pass this.
     limit: u64,
     grow_asked: bool,
+    /// Lines that hold the middle of an earlier message, a bit each.
+    stale: Box<[u64]>,
 }
 
 impl RingTx {
     /// Takes the writing end of a ring in `map` (all of the mapping, fresh or zeroed).
     pub fn new(map: SharedMap) -> Self {
         let lines = lines_of(&map);
-        RingTx { map, lines, at: 0, lap: 1, written: 0, limit: lines as u64, grow_asked: false }
+        let stale = vec![0; lines as usize / 64 + 1].into_boxed_slice();
+        RingTx { map, lines, at: 0, lap: 1, written: 0, limit: u64::from(lines), grow_asked: false, stale }
     }
 
     /// The largest payload that can ever fit.
@@ -108,8 +113,8 @@ impl RingTx {
     pub fn send(&mut self, header: [u64; 2], payload: UserBuf) -> Result<(), Full> {
         let bytes = PREFIX + payload.len();
         let lines = bytes.div_ceil(LINE) as u32;
-        // Strictly less: the last free line is kept for Grow and Switch.
-        if self.written + u64::from(lines) >= self.limit && !self.refresh(lines) {
+        // One free line is kept for Grow and Switch, and one behind it that may have to be cleared.
+        if self.written + u64::from(lines) + 1 >= self.limit && !self.refresh(lines + 1) {
             return Err(Full);
         }
         let line = self.line(self.at);
@@ -132,7 +137,7 @@ impl RingTx {
 
     /// Asks for a ring that can hold messages of `payload_bytes`; only once per ring.
     pub fn ask_growth(&mut self, payload_bytes: usize) {
-        if self.grow_asked || (self.written >= self.limit && !self.refresh(0)) {
+        if self.grow_asked || (self.written + 1 >= self.limit && !self.refresh(1)) {
             return;
         }
         self.grow_asked = true;
@@ -147,7 +152,7 @@ impl RingTx {
 
     /// Says the last word in this ring. `Err` when even that has no room now.
     pub fn switch(&mut self) -> Result<(), Full> {
-        if self.written >= self.limit && !self.refresh(0) {
+        if self.written + 1 >= self.limit && !self.refresh(1) {
             return Err(Full);
         }
         self.publish(1, Kind::Switch, 0);
@@ -212,13 +217,29 @@ impl RingTx {
     #[inline]
     fn publish(&mut self, lines: u32, kind: Kind, len: usize) {
         debug_assert!(len <= LEN_MAX);
-        let word = u64::from(self.lap) | (len as u64 | (kind as u64) << LEN_BITS) << 32;
-        self.map.u64_at((self.at as usize + 1) * LINE).store(word, Ordering::Release);
+        let (start, lap) = (self.at, self.lap);
+        self.stale[start as usize / 64] &= !(1 << (start % 64));
+        if lines > 1 {
+            self.mark_stale(start + 1, lines - 1);
+        }
         self.written += u64::from(lines);
         self.at += lines;
         if self.at >= self.lines {
             self.at -= self.lines;
             self.lap = next_lap(self.lap);
+        }
+        // The next line is the writer's: one is always kept free.
+        if self.stale[self.at as usize / 64] & 1 << (self.at % 64) != 0 {
+            self.map.u64_at((self.at as usize + 1) * LINE).store(0, Ordering::Relaxed);
+        }
+        let word = u64::from(lap) | (len as u64 | (kind as u64) << LEN_BITS) << 32;
+        self.map.u64_at((start as usize + 1) * LINE).store(word, Ordering::Release);
+    }
+
+    fn mark_stale(&mut self, from: u32, count: u32) {
+        for index in from..from + count {
+            let index = if index >= self.lines { index - self.lines } else { index };
+            self.stale[index as usize / 64] |= 1 << (index % 64);
         }
     }
 }
@@ -311,13 +332,6 @@ impl RingRx {
 
     #[inline]
     fn consume(&mut self, lines: u32) {
-        for i in 1..lines {
-            let mut index = self.at + i;
-            if index >= self.lines {
-                index -= self.lines;
-            }
-            self.map.u64_at((index as usize + 1) * LINE).store(0, Ordering::Relaxed);
-        }
         self.at += lines;
         if self.at >= self.lines {
             self.at -= self.lines;
