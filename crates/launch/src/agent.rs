@@ -120,6 +120,8 @@ impl<'j> Agent<'j> {
         let Seed { job, node, uplink, stdin, warden, launcher, limit } = seed;
         process::set_name("banyan-agent");
         process::set_subreaper(process::Subreaper::On)?;
+        // Kernels that share processor time out between sessions would otherwise let all agents have one share.
+        process::lead_session()?;
         let mut keep = vec![uplink.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
         socket::close_all_but(&keep);
@@ -175,14 +177,14 @@ impl<'j> Agent<'j> {
             return Ok(());
         }
         for _ in 0..STARTS_PER_TURN {
-            if self.ranks.all_started() {
-                self.report(&Frame::Started { node: self.node });
-                break;
-            }
             if let Err((rank, error)) = self.ranks.start_next(self.job, &self.poll)? {
                 let errno = error.raw_os_error().unwrap_or(0);
                 self.report(&Frame::StartFailed { rank, errno });
                 self.ranks.give_up_starting();
+                break;
+            }
+            if self.ranks.all_started() {
+                self.report(&Frame::Started { node: self.node });
                 break;
             }
         }

@@ -35,11 +35,12 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// How long the tree may take over an end, beyond the grace for ranks, before it is killed whole.
 const TREE_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a reader of output may take over the next piece when the job has failed.
-const LAST_WORDS_MS: u32 = 500;
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Rounds of killing what is left, a millisecond apart.
 const KILL_ROUNDS_MAX: u32 = 2000;
 /// Signals that end the job, and those passed on to ranks.
-/// SIGTSTP is passed on too, but stops the launcher as well.
+/// SIGTSTP stops the launcher as well; ranks get SIGSTOP, because SIGTSTP does nothing in a session without a
+/// terminal.
 const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
 const PASSED_SIGNALS: [i32; 4] = [signal::SIGUSR1, signal::SIGUSR2, signal::SIGTSTP, signal::SIGCONT];
 
@@ -242,8 +243,9 @@ impl<'j> Launcher<'j> {
             } else if PASSED_SIGNALS.contains(&number)
                 && let Some(root) = &mut self.root
             {
-                root.send(&Frame::Signal { signal: number });
-                if number == signal::SIGTSTP {
+                let stops = number == signal::SIGTSTP;
+                root.send(&Frame::Signal { signal: if stops { signal::SIGSTOP } else { number } });
+                if stops {
                     root.flush(&self.poll)?;
                     process::kill(Target::Process(Pid::own()), signal::SIGSTOP)?;
                 }
@@ -494,17 +496,25 @@ impl<'j> Launcher<'j> {
     /// The tree is gone: only what is queued is left to write. After a failure a reader that does not read is
     /// not waited for.
     fn write_rest(&mut self) -> io::Result<()> {
-        let timeout = self.outcome.cause().map(|_| LAST_WORDS_MS);
+        let _ = self.poll.remove(self.warden_link.as_fd()); // closed, and so for ever ready
+        if let Some(mut relay) = self.stdin.take() {
+            relay.end(&self.poll)?;
+        }
+        let mut last_progress = Instant::now();
         let mut ready = Vec::new();
         while !self.is_written() {
             ready.clear();
+            let timeout = self.outcome.cause().map(|_| LAST_WORDS.as_millis() as u32);
             self.poll.wait(timeout, &mut ready)?;
             let asked =
                 std::iter::from_fn(|| self.signals.next_signal()).any(|n| ENDING_SIGNALS.contains(&n));
-            if ready.is_empty() || asked {
+            let has = |token| ready.iter().any(|event| event.token == token);
+            if has(TOKEN_OUT) || has(TOKEN_ERR) {
+                last_progress = Instant::now();
+            }
+            if asked || (self.outcome.cause().is_some() && last_progress.elapsed() >= LAST_WORDS) {
                 break;
             }
-            let has = |token| ready.iter().any(|event| event.token == token);
             let room = |token| if has(token) { Room::Some } else { Room::Unknown };
             self.write_output(room(TOKEN_OUT), room(TOKEN_ERR))?;
         }

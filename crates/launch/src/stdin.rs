@@ -80,7 +80,8 @@ impl StdinRelay {
         Ok(Relayed::GoesOn)
     }
 
-    fn end(&mut self, poll: &Poll) -> io::Result<Relayed> {
+    /// Waits for nothing any more.
+    pub(crate) fn end(&mut self, poll: &Poll) -> io::Result<Relayed> {
         self.wait_for(Waits::Nothing, poll)?;
         Ok(Relayed::Over)
     }

@@ -88,8 +88,8 @@ impl Warden {
         socket::close_all_but(&keep);
         process::set_name("banyan-warden");
         process::set_subreaper(Subreaper::On)?;
-        // Out of the terminal's foreground group: ctrl-C and ctrl-Z are for the launcher alone.
-        process::lead_group()?;
+        // Away from the terminal: ctrl-C, ctrl-Z and its closing are for the launcher alone.
+        process::lead_session()?;
         socket::set_nonblocking(link.as_fd())?;
         socket::detach_stdio()?;
         let warden = Pid::own();

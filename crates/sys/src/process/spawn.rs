@@ -109,8 +109,8 @@ impl Program {
         text[digits] = 0;
     }
 
-    /// Starts the program in a new process that leads its own process group, is killed when this process
-    /// dies, has no signal blocked and SIGPIPE at its default. Returns when the program runs, or
+    /// Starts the program in a new process that leads its own session (kernels that share processor time out
+    /// between sessions then treat it like any other job) and process group, is killed when this process dies, has no signal blocked and SIGPIPE at its default. Returns when the program runs, or
     /// with the reason why it does not.
     pub fn start(&mut self, start: &Start<'_>, stack: &mut ChildStack) -> io::Result<Pid> {
         assert!(start.descriptors.len() <= DESCRIPTORS_MAX);
@@ -188,8 +188,8 @@ extern "C" fn child_main(argument: *mut c_void) -> c_int {
 
 /// Prepares and executes; returns only with an error number.
 fn run(task: &mut Task<'_>) -> i32 {
-    // SAFETY: plain numbers.
-    unsafe { libc::setpgid(0, 0) };
+    // SAFETY: no arguments; a fresh child leads no group, so it cannot fail.
+    unsafe { libc::setsid() };
     // SAFETY: plain numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     // SAFETY: no arguments.
