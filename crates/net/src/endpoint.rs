@@ -108,6 +108,11 @@ impl Endpoint {
         self.job.facts.node_of(rank)
     }
 
+    /// Do more processes than cores live on this host?
+    pub fn shares_cores(&self) -> bool {
+        self.job.oversubscribed
+    }
+
     /// Sends a message. `None`: complete already, the buffer is free.
     #[inline]
     pub fn isend(

@@ -25,6 +25,7 @@ mod reduce_scatter;
 mod scan;
 #[cfg(test)]
 mod simulation;
+mod tree;
 pub mod tuning;
 
 pub use allgather::{allgather, allgatherv};
@@ -44,6 +45,17 @@ pub struct Place {
     pub rank: u32,
     /// Size of the group, at least 1.
     pub size: u32,
+    /// What its processes run on; the same for all.
+    pub cores: Cores,
+}
+
+/// What waiting costs the processes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// Every process has its core: a waiting one disturbs nobody.
+    Own,
+    /// Processes take turns: every wait for a message may cost a switch to another process.
+    Shared,
 }
 
 impl Place {
@@ -183,6 +195,18 @@ impl Schedule {
     fn await_signal(&mut self, from: u32, into: Slice) {
         self.touch(into);
         self.steps.push(Step::Recv { from, into });
+    }
+
+    /// Sends and receives. Small messages leave at once, so the partner gets them sooner if the send comes first;
+    /// of large ones the receive should be known before they arrive.
+    fn exchange(&mut self, partner: u32, from: Slice, into: Slice) {
+        if from.len <= tuning::SEND_FIRST_BYTES {
+            self.send(partner, from);
+            self.recv(partner, into);
+        } else {
+            self.recv(partner, into);
+            self.send(partner, from);
+        }
     }
 
     fn copy(&mut self, from: Slice, into: Slice) {

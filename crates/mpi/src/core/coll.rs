@@ -182,7 +182,7 @@ impl Mpi {
         tag: i32,
         mine: u32,
     ) -> Result<u32> {
-        let place = roster.place();
+        let place = roster.place(self.cores);
         let mut c = self.fresh(roster);
         (c.context, c.tag) = (context, tag);
         c.combine = kernel(OpId::MAX, Meaning::Integer, Scalar::U64).map(Combine::Kernel);
@@ -204,7 +204,7 @@ impl Mpi {
     ) -> Result<Vec<[u64; N]>> {
         let tag = self.next_sequence(comm)?;
         let roster = self.comm(comm)?.roster.clone();
-        let (place, context) = (roster.place(), roster.collective_context());
+        let (place, context) = (roster.place(self.cores), roster.collective_context());
         let mut c = self.fresh(roster);
         (c.context, c.tag) = (context, tag);
         allgather(&mut c.schedule, place, N * WORD);

@@ -9,7 +9,7 @@ use super::members::Members;
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
 use net::Rank;
-use proto::coll::Place;
+use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
 /// How two communicators or groups relate.
@@ -51,8 +51,8 @@ impl Roster {
         2 * self.number + 1
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place { rank: self.rank, size: self.size }
+    pub(super) fn place(&self, cores: Cores) -> Place {
+        Place { rank: self.rank, size: self.size, cores }
     }
 
     /// The process of a rank, checked.

@@ -5,6 +5,7 @@ use super::slots::Slots;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Config, Endpoint};
+use proto::coll::Cores;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -38,14 +39,19 @@ pub(super) struct UserError {
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        let endpoint = Config::from_env().and_then(|config| Endpoint::start(&config));
-        Ok(Mpi::on(endpoint.map_err(|error| MpiError::new(ErrorClass::Other, error.to_string()))?))
+        let failed = |error: net::StartError| MpiError::new(ErrorClass::Other, error.to_string());
+        let config = Config::from_env().map_err(failed)?;
+        let endpoint = Endpoint::start(&config).map_err(failed)?;
+        // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
+        let shared = config.node.is_some() && endpoint.shares_cores();
+        Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))
     }
 
-    fn on(endpoint: Endpoint) -> Mpi {
+    fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
+            cores,
             comms: Slots::new(),
             groups: Slots::new(),
             types: datatype::predefined_types(),

@@ -57,6 +57,8 @@ pub const TAG_UB: i32 = (1 << 30) - 1;
 /// One process's MPI.
 pub struct Mpi {
     endpoint: net::Endpoint,
+    /// What the processes of the job run on: decides algorithms.
+    cores: proto::coll::Cores,
     comms: Slots<comm::Comm>,
     groups: Slots<members::Members>,
     types: Slots<datatype::TypeEntry>,

@@ -148,7 +148,7 @@ impl Mpi {
     /// Builds the operation of a call; its tag is still to be set.
     pub(super) fn prepare(&mut self, comm: CommId, call: Coll<'_>) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
-        let (place, context) = (roster.place(), roster.collective_context());
+        let (place, context) = (roster.place(self.cores), roster.collective_context());
         check_roster(&roster, &call)?;
         let mut c = self.fresh(roster);
         c.context = context;
@@ -254,7 +254,7 @@ impl Mpi {
         rcount: i64,
         rty: TypeId,
     ) -> Result<usize> {
-        let Place { rank, size } = plan.place;
+        let Place { rank, size, .. } = plan.place;
         let per_rank = element_count(rcount)?;
         let all = Data { buf: recv, count: per_rank * size as usize, ty: self.committed(rty)?.clone() };
         let own = all.of_rank(rank, per_rank);
@@ -285,7 +285,7 @@ impl Mpi {
         rcount: i64,
         rty: TypeId,
     ) -> Result<usize> {
-        let Place { rank, size } = plan.place;
+        let Place { rank, size, .. } = plan.place;
         let per_rank = element_count(scount)?;
         let ty = self.committed(sty)?.clone();
         let block = ty.bytes(per_rank)?;

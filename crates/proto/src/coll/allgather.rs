@@ -1,10 +1,12 @@
 //! Gather to all processes.
+use super::bcast::bcast;
+use super::gather::gatherv;
 use super::tuning::{self, Allgather};
 use super::{Blocks, Place, Schedule, Slice, input, output, scratch};
 
 /// Collects everyone's `Input` of `block` bytes in everyone's `Output`, by rank.
 pub fn allgather(s: &mut Schedule, at: Place, block: usize) {
-    run(s, at, Blocks::Equal(block), tuning::allgather(at.size, block * at.size as usize));
+    run(s, at, Blocks::Equal(block), tuning::allgather(at, block * at.size as usize));
 }
 
 /// As [`allgather`], for unequal blocks.
@@ -16,6 +18,10 @@ pub fn allgatherv(s: &mut Schedule, at: Place, blocks: Blocks<'_>) {
 fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
     match (how, blocks) {
         (Allgather::Doubling, Blocks::Equal(block)) => doubling(s, at, block),
+        (Allgather::GatherBcast, Blocks::Equal(block)) => {
+            gatherv(s, at, 0, block, blocks);
+            bcast(s, at, 0, block * at.size as usize);
+        }
         (Allgather::Ring, _) => {
             own_block(s, at, blocks);
             ring_of(s, at, |rank| blocks.output(rank));
@@ -34,8 +40,7 @@ fn doubling(s: &mut Schedule, at: Place, block: usize) {
     let mut mask = 1;
     while mask < at.size {
         let span = |rank: u32| output((rank & !(mask - 1)) as usize * block, mask as usize * block);
-        s.recv(at.rank ^ mask, span(at.rank ^ mask));
-        s.send(at.rank ^ mask, span(at.rank));
+        s.exchange(at.rank ^ mask, span(at.rank), span(at.rank ^ mask));
         s.wait();
         mask <<= 1;
     }
@@ -44,7 +49,8 @@ fn doubling(s: &mut Schedule, at: Place, block: usize) {
 /// Blocks are kept in scratch in the order of their distance to the right of this process.
 fn bruck(s: &mut Schedule, at: Place, blocks: Blocks<'_>) {
     // The sums run once over the ranks: `first` is where the next block starts, by distance.
-    let bytes = |from: u32, count: u32| -> usize { (from..from + count).map(|d| blocks.of(at.right(d)).len).sum() };
+    let bytes =
+        |from: u32, count: u32| -> usize { (from..from + count).map(|d| blocks.of(at.right(d)).len).sum() };
     s.copy(input(0, bytes(0, 1)), scratch(0, bytes(0, 1)));
     let mut known = 1;
     let mut known_bytes = bytes(0, 1);

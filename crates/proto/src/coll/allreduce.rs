@@ -1,17 +1,56 @@
 //! Reduction to all processes.
-use super::tuning::{self, Allreduce};
+use super::tree::Tree;
+use super::tuning::{self, Allreduce, Exchange};
 use super::{Elements, Place, Schedule, Slice, input, output, power_of_two_below, scratch};
 
 /// Combines everyone's `Input` into everyone's `Output`.
 pub fn allreduce(s: &mut Schedule, at: Place, data: Elements) {
     let bytes = data.bytes();
-    match tuning::allreduce(at.size, data) {
-        Allreduce::Doubling => {
-            let result = doubling(s, at, data, input(0, bytes), output(0, bytes), scratch(0, bytes));
+    match tuning::allreduce(at, data) {
+        Allreduce::Whole(how) => {
+            let result = whole(s, at, data, how, output(0, bytes), 0);
             s.copy_unless_same(result, output(0, bytes));
         }
         Allreduce::Halving => halving(s, at, data),
     }
+}
+
+/// Combines without cutting the data. Works in `room` and in scratch from `spare_at` on; gives where the result is.
+pub(super) fn whole(
+    s: &mut Schedule,
+    at: Place,
+    data: Elements,
+    how: Exchange,
+    room: Slice,
+    spare_at: usize,
+) -> Slice {
+    match how {
+        Exchange::Doubling => doubling(s, at, data, room, scratch(spare_at, data.bytes())),
+        Exchange::Tree { radix } => up_and_down(s, at, data, radix, room, spare_at),
+    }
+}
+
+fn up_and_down(
+    s: &mut Schedule,
+    at: Place,
+    data: Elements,
+    radix: u32,
+    room: Slice,
+    spare_at: usize,
+) -> Slice {
+    let tree = Tree::new(at, 0, radix);
+    let partial = tree.combine_up(s, data, input(0, data.bytes()), room, spare_at);
+    match tree.parent() {
+        Some(parent) => {
+            s.send(parent, partial);
+            s.wait();
+            s.recv(parent, room);
+            s.wait();
+        }
+        None => s.copy_unless_same(partial, room),
+    }
+    tree.send_down(s, room);
+    room
 }
 
 /// A process's part in the power-of-two core of a group.
@@ -41,8 +80,8 @@ fn rank_of(at: Place, number: u32) -> u32 {
 
 /// Exchanges everything with the partner at each distance. `a` and `b` are two areas to work in; gives the
 /// one that holds the result.
-pub(super) fn doubling(s: &mut Schedule, at: Place, data: Elements, from: Slice, a: Slice, b: Slice) -> Slice {
-    s.copy(from, a);
+fn doubling(s: &mut Schedule, at: Place, data: Elements, a: Slice, b: Slice) -> Slice {
+    s.copy(input(0, data.bytes()), a);
     let (number, guest) = match role(at) {
         Role::Guest => {
             s.send(at.rank + 1, a);
@@ -62,8 +101,7 @@ pub(super) fn doubling(s: &mut Schedule, at: Place, data: Elements, from: Slice,
     let mut mask = 1;
     while mask < power_of_two_below(at.size) {
         let partner = rank_of(at, number ^ mask);
-        s.recv(partner, spare);
-        s.send(partner, acc);
+        s.exchange(partner, acc, spare);
         s.wait();
         if data.commutes || partner < at.rank {
             s.reduce(spare, acc);

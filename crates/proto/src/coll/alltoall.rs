@@ -4,7 +4,7 @@ use super::{Blocks, Place, Schedule, input, output, scratch};
 
 /// Block `i` of everyone's `Input` goes to process `i`, into the block of the sender.
 pub fn alltoall(s: &mut Schedule, at: Place, block: usize) {
-    match tuning::alltoall(at.size, block) {
+    match tuning::alltoall(at, block) {
         Alltoall::Pairwise => alltoallv(s, at, Blocks::Equal(block), Blocks::Equal(block)),
         Alltoall::Bruck => bruck(s, at, block),
     }

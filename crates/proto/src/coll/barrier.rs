@@ -1,11 +1,35 @@
 //! Barrier.
-use super::{Place, Schedule, power_of_two_below, scratch};
+use super::tree::Tree;
+use super::tuning::{self, Exchange};
+use super::{Place, Schedule, Slice, power_of_two_below, scratch};
 
 /// Nobody leaves before everybody has come.
-///
+pub fn barrier(s: &mut Schedule, at: Place) {
+    match tuning::barrier(at) {
+        Exchange::Doubling => doubling(s, at),
+        Exchange::Tree { radix } => tree(s, at, radix),
+    }
+}
+
+fn tree(s: &mut Schedule, at: Place, radix: u32) {
+    let tree = Tree::new(at, 0, radix);
+    for level in tree.levels() {
+        tree.children(level).for_each(|child| s.await_signal(child, nothing()));
+    }
+    s.wait();
+    if let Some(parent) = tree.parent() {
+        tell(s, parent);
+        hear(s, parent);
+    }
+    for level in tree.levels().rev() {
+        tree.children(level).for_each(|child| s.signal(child, nothing()));
+    }
+    s.wait();
+}
+
 /// Exchanges with the partner at `rank ^ 2^k`, not dissemination: it needs half as many connections. Processes
 /// beyond the largest power of two report to one below and are told at the end.
-pub fn barrier(s: &mut Schedule, at: Place) {
+fn doubling(s: &mut Schedule, at: Place) {
     let core = power_of_two_below(at.size);
     let extra = at.size - core;
     if at.rank >= core {
@@ -18,7 +42,7 @@ pub fn barrier(s: &mut Schedule, at: Place) {
     }
     let mut mask = 1;
     while mask < core {
-        s.signal(at.rank ^ mask, scratch(0, 0));
+        s.signal(at.rank ^ mask, nothing());
         hear(s, at.rank ^ mask);
         mask <<= 1;
     }
@@ -27,12 +51,16 @@ pub fn barrier(s: &mut Schedule, at: Place) {
     }
 }
 
+fn nothing() -> Slice {
+    scratch(0, 0)
+}
+
 fn tell(s: &mut Schedule, to: u32) {
-    s.signal(to, scratch(0, 0));
+    s.signal(to, nothing());
     s.wait();
 }
 
 fn hear(s: &mut Schedule, from: u32) {
-    s.await_signal(from, scratch(0, 0));
+    s.await_signal(from, nothing());
     s.wait();
 }

@@ -1,32 +1,24 @@
 //! Broadcast. The data is in `Output` on every process, the root included.
 use super::allgather::ring_of;
+use super::tree::Tree;
 use super::tuning::{self, Bcast};
 use super::{Place, Schedule, output};
 
 /// Gives the root's `bytes` to all.
 pub fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
-    match tuning::bcast(at.size, bytes) {
-        Bcast::Tree => tree(s, at, root, bytes),
+    match tuning::bcast(at, bytes) {
+        Bcast::Tree { radix } => tree(s, at, root, bytes, radix),
         Bcast::ScatterAllgather => scatter_allgather(s, at, root, bytes),
     }
 }
 
-/// A binomial tree: a process hears from the one without its lowest bit, then tells those with a lower bit.
-fn tree(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
-    let me = relative(at, root);
-    let mut mask = lowest_bit(me, at.size);
-    if me != 0 {
-        s.recv(absolute(at, root, me - mask), output(0, bytes));
+fn tree(s: &mut Schedule, at: Place, root: u32, bytes: usize, radix: u32) {
+    let tree = Tree::new(at, root, radix);
+    if let Some(parent) = tree.parent() {
+        s.recv(parent, output(0, bytes));
         s.wait();
     }
-    mask >>= 1;
-    while mask > 0 {
-        if me + mask < at.size {
-            s.send(absolute(at, root, me + mask), output(0, bytes));
-        }
-        mask >>= 1;
-    }
-    s.wait();
+    tree.send_down(s, output(0, bytes));
 }
 
 /// Scatters pieces down the tree (each process gets the pieces of its subtree), then gathers all pieces.

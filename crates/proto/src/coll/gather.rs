@@ -5,7 +5,7 @@ use super::{Block, Blocks, Place, Schedule, Slice, input, output, scratch};
 
 /// Collects everyone's `Input` of `block` bytes in the root's `Output`, by rank.
 pub fn gather(s: &mut Schedule, at: Place, root: u32, block: usize) {
-    match tuning::gather(block) {
+    match tuning::gather(at, block) {
         Gather::Tree => gather_tree(s, at, root, block),
         Gather::Direct => gatherv(s, at, root, block, Blocks::Equal(block)),
     }
@@ -29,7 +29,7 @@ pub fn gatherv(s: &mut Schedule, at: Place, root: u32, mine: usize, blocks: Bloc
 
 /// Gives everyone its block of the root's `Input`.
 pub fn scatter(s: &mut Schedule, at: Place, root: u32, block: usize) {
-    match tuning::gather(block) {
+    match tuning::gather(at, block) {
         Gather::Tree => scatter_tree(s, at, root, block),
         Gather::Direct => scatterv(s, at, root, block, Blocks::Equal(block)),
     }
@@ -56,7 +56,8 @@ fn gather_tree(s: &mut Schedule, at: Place, root: u32, block: usize) {
     let me = relative(at, root);
     let end = lowest_bit(me, at.size);
     let is_leaf = end == 1 || me + 1 >= at.size;
-    let mine = if is_leaf && me != 0 { input(0, block) } else { scratch(0, subtree(me, end, at.size) * block) };
+    let mine =
+        if is_leaf && me != 0 { input(0, block) } else { scratch(0, subtree(me, end, at.size) * block) };
     if me == 0 {
         return gather_at_root(s, at, block);
     }

@@ -1,16 +1,15 @@
 //! Reduction whose result is cut into blocks, one for each process.
-use super::allreduce::doubling;
+use super::allreduce::whole;
 use super::tuning::{self, ReduceScatter};
 use super::{Blocks, Elements, Place, Schedule, input, output, scratch};
 
 /// Combines everyone's `Input`; process `i` gets block `i` of the result at the start of its `Output`.
 pub fn reduce_scatter(s: &mut Schedule, at: Place, data: Elements, blocks: Blocks<'_>) {
-    match tuning::reduce_scatter(data) {
-        ReduceScatter::Doubling => {
+    match tuning::reduce_scatter(at, data) {
+        ReduceScatter::Whole(how) => {
             let bytes = data.bytes();
             let own = blocks.of(at.rank);
-            let (a, b) = (scratch(0, bytes), scratch(bytes, bytes));
-            let result = doubling(s, at, data, input(0, bytes), a, b);
+            let result = whole(s, at, data, how, scratch(0, bytes), bytes);
             s.copy(result.part(own.at, own.len), output(0, own.len));
         }
         ReduceScatter::Pairwise => pairwise(s, at, blocks),

@@ -35,8 +35,7 @@ fn prefix(s: &mut Schedule, at: Place, data: Elements, own: Own) {
         if partner >= at.size {
             continue;
         }
-        s.recv(partner, spare);
-        s.send(partner, acc);
+        s.exchange(partner, acc, spare);
         s.wait();
         if partner > at.rank {
             s.reduce(acc, spare);

@@ -8,6 +8,9 @@ use std::vec;
 
 const SIZE_MAX: u32 = 33;
 
+/// One for each kind of cores.
+const SEEDS: [u64; 2] = [40, 41];
+
 struct Process {
     schedule: Schedule,
     next: usize,
@@ -27,10 +30,17 @@ struct Group {
 type Operator = fn(&[u8], &mut [u8]);
 
 impl Group {
-    fn new(size: u32, seed: u64, build: impl Fn(&mut Schedule, Place), memory: impl Fn(u32) -> (Vec<u8>, usize)) -> Self {
+    /// An odd seed means shared cores.
+    fn new(
+        size: u32,
+        seed: u64,
+        build: impl Fn(&mut Schedule, Place),
+        memory: impl Fn(u32) -> (Vec<u8>, usize),
+    ) -> Self {
+        let cores = if seed % 2 == 0 { Cores::Own } else { Cores::Shared };
         let processes = (0..size).map(|rank| {
             let mut schedule = Schedule::new();
-            build(&mut schedule, Place { rank, size });
+            build(&mut schedule, Place { rank, size, cores });
             let (input, output_bytes) = memory(rank);
             let scratch_bytes = schedule.scratch_bytes();
             Process {
@@ -228,34 +238,42 @@ fn roots(size: u32) -> Vec<u32> {
 
 #[test]
 fn nobody_leaves_a_barrier_before_everybody_has_come() {
-    for size in 1..=SIZE_MAX {
-        for late in [0, size / 2, size - 1] {
-            let mut group = Group::new(size, 7, barrier, |_| (Vec::new(), 0));
-            for _ in 0..4 * size {
-                for rank in (0..size).filter(|rank| *rank != late) {
-                    group.advance(rank, nothing);
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for late in [0, size / 2, size - 1] {
+                let mut group = Group::new(size, seed, barrier, |_| (Vec::new(), 0));
+                for _ in 0..4 * size {
+                    for rank in (0..size).filter(|rank| *rank != late) {
+                        group.advance(rank, nothing);
+                    }
                 }
+                for rank in (0..size).filter(|rank| *rank != late) {
+                    let p = &group.processes[rank as usize];
+                    assert!(p.next < p.schedule.steps().len(), "rank {rank} of {size} left without {late}");
+                }
+                group.run(nothing);
             }
-            for rank in (0..size).filter(|rank| *rank != late) {
-                let p = &group.processes[rank as usize];
-                assert!(p.next < p.schedule.steps().len(), "rank {rank} of {size} left without {late}");
-            }
-            group.run(nothing);
         }
     }
 }
 
 #[test]
 fn a_broadcast_gives_everyone_the_bytes_of_the_root() {
-    for size in 1..=SIZE_MAX {
-        for root in roots(size) {
-            for bytes in [0, 5, tuning::BCAST_LARGE_BYTES + 13] {
-                let build = |s: &mut Schedule, at| bcast(s, at, root, bytes);
-                let mut group = Group::new(size, size as u64, build, |_| (Vec::new(), bytes));
-                group.processes[root as usize].memory[1] = data(root, bytes);
-                group.run(nothing);
-                for rank in 0..size {
-                    assert_eq!(group.output(rank), data(root, bytes), "size {size} root {root} rank {rank}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for root in roots(size) {
+                for bytes in [0, 5, tuning::BCAST_LARGE_BYTES + 13] {
+                    let build = |s: &mut Schedule, at| bcast(s, at, root, bytes);
+                    let mut group = Group::new(size, seed, build, |_| (Vec::new(), bytes));
+                    group.processes[root as usize].memory[1] = data(root, bytes);
+                    group.run(nothing);
+                    for rank in 0..size {
+                        assert_eq!(
+                            group.output(rank),
+                            data(root, bytes),
+                            "size {size} root {root} rank {rank}"
+                        );
+                    }
                 }
             }
         }
@@ -274,16 +292,18 @@ fn cases() -> Vec<Elements> {
 
 #[test]
 fn a_reduction_combines_in_the_order_of_ranks() {
-    for size in 1..=SIZE_MAX {
-        for root in roots(size) {
-            for e in cases().into_iter().filter(|e| e.count < 1000) {
-                let bytes = e.bytes();
-                let build = |s: &mut Schedule, at| reduce(s, at, root, e);
-                let memory = |rank| (data(rank, bytes), if rank == root { bytes } else { 0 });
-                let mut group = Group::new(size, root as u64, build, memory);
-                group.run(operator(e.commutes));
-                let expected = fold(0..size, bytes, operator(e.commutes));
-                assert_eq!(group.output(root), expected, "size {size} root {root} {e:?}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for root in roots(size) {
+                for e in cases().into_iter().filter(|e| e.count < 1000) {
+                    let bytes = e.bytes();
+                    let build = |s: &mut Schedule, at| reduce(s, at, root, e);
+                    let memory = |rank| (data(rank, bytes), if rank == root { bytes } else { 0 });
+                    let mut group = Group::new(size, seed, build, memory);
+                    group.run(operator(e.commutes));
+                    let expected = fold(0..size, bytes, operator(e.commutes));
+                    assert_eq!(group.output(root), expected, "size {size} root {root} {e:?}");
+                }
             }
         }
     }
@@ -291,15 +311,17 @@ fn a_reduction_combines_in_the_order_of_ranks() {
 
 #[test]
 fn an_allreduce_gives_everyone_the_same_combination() {
-    for size in 1..=SIZE_MAX {
-        for e in cases() {
-            let bytes = e.bytes();
-            let build = |s: &mut Schedule, at| allreduce(s, at, e);
-            let mut group = Group::new(size, 3 + size as u64, build, |rank| (data(rank, bytes), bytes));
-            group.run(operator(e.commutes));
-            let expected = fold(0..size, bytes, operator(e.commutes));
-            for rank in 0..size {
-                assert!(group.output(rank) == expected, "size {size} rank {rank} {e:?}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for e in cases() {
+                let bytes = e.bytes();
+                let build = |s: &mut Schedule, at| allreduce(s, at, e);
+                let mut group = Group::new(size, seed, build, |rank| (data(rank, bytes), bytes));
+                group.run(operator(e.commutes));
+                let expected = fold(0..size, bytes, operator(e.commutes));
+                for rank in 0..size {
+                    assert!(group.output(rank) == expected, "size {size} rank {rank} {e:?}");
+                }
             }
         }
     }
@@ -307,22 +329,29 @@ fn an_allreduce_gives_everyone_the_same_combination() {
 
 #[test]
 fn a_reduce_scatter_gives_each_its_block_of_the_combination() {
-    for size in 1..=SIZE_MAX {
-        for commutes in [true, false] {
-            for scale in [1, 60] {
-                let lens: Vec<usize> = (0..size as usize).map(|r| (r * 5 % 4) * 8 * scale).collect();
-                let blocks: Vec<Block> =
-                    (0..lens.len()).map(|r| Block { at: lens[..r].iter().sum(), len: lens[r] }).collect();
-                let total: usize = lens.iter().sum();
-                let e = Elements { count: total / 8, unit: 8, commutes };
-                let build = |s: &mut Schedule, at| reduce_scatter(s, at, e, Blocks::Listed(&blocks));
-                let memory = |rank: u32| (data(rank, total), lens[rank as usize]);
-                let mut group = Group::new(size, 5, build, memory);
-                group.run(operator(commutes));
-                let expected = if total == 0 { Vec::new() } else { fold(0..size, total, operator(commutes)) };
-                for rank in 0..size {
-                    let b = blocks[rank as usize];
-                    assert_eq!(group.output(rank), &expected[b.at..b.at + b.len], "size {size} rank {rank}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for commutes in [true, false] {
+                for scale in [1, 60] {
+                    let lens: Vec<usize> = (0..size as usize).map(|r| (r * 5 % 4) * 8 * scale).collect();
+                    let blocks: Vec<Block> =
+                        (0..lens.len()).map(|r| Block { at: lens[..r].iter().sum(), len: lens[r] }).collect();
+                    let total: usize = lens.iter().sum();
+                    let e = Elements { count: total / 8, unit: 8, commutes };
+                    let build = |s: &mut Schedule, at| reduce_scatter(s, at, e, Blocks::Listed(&blocks));
+                    let memory = |rank: u32| (data(rank, total), lens[rank as usize]);
+                    let mut group = Group::new(size, seed, build, memory);
+                    group.run(operator(commutes));
+                    let expected =
+                        if total == 0 { Vec::new() } else { fold(0..size, total, operator(commutes)) };
+                    for rank in 0..size {
+                        let b = blocks[rank as usize];
+                        assert_eq!(
+                            group.output(rank),
+                            &expected[b.at..b.at + b.len],
+                            "size {size} rank {rank}"
+                        );
+                    }
                 }
             }
         }
@@ -331,18 +360,30 @@ fn a_reduce_scatter_gives_each_its_block_of_the_combination() {
 
 #[test]
 fn a_scan_combines_the_ranks_up_to_this_one() {
-    for size in 1..=SIZE_MAX {
-        for e in cases().into_iter().filter(|e| e.count < 100) {
-            let bytes = e.bytes();
-            let mut group = Group::new(size, 11, |s, at| scan(s, at, e), |rank| (data(rank, bytes), bytes));
-            group.run(operator(e.commutes));
-            let mut before = Group::new(size, 12, |s, at| exscan(s, at, e), |rank| (data(rank, bytes), bytes));
-            before.run(operator(e.commutes));
-            assert_eq!(before.output(0), vec![0xAA; bytes], "exscan leaves rank 0 alone");
-            for rank in 0..size {
-                assert_eq!(group.output(rank), fold(0..rank + 1, bytes, operator(e.commutes)), "{size} {rank}");
-                if rank > 0 {
-                    assert_eq!(before.output(rank), fold(0..rank, bytes, operator(e.commutes)), "{size} {rank}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for e in cases().into_iter().filter(|e| e.count < 100) {
+                let bytes = e.bytes();
+                let mut group =
+                    Group::new(size, seed, |s, at| scan(s, at, e), |rank| (data(rank, bytes), bytes));
+                group.run(operator(e.commutes));
+                let mut before =
+                    Group::new(size, seed, |s, at| exscan(s, at, e), |rank| (data(rank, bytes), bytes));
+                before.run(operator(e.commutes));
+                assert_eq!(before.output(0), vec![0xAA; bytes], "exscan leaves rank 0 alone");
+                for rank in 0..size {
+                    assert_eq!(
+                        group.output(rank),
+                        fold(0..rank + 1, bytes, operator(e.commutes)),
+                        "{size} {rank}"
+                    );
+                    if rank > 0 {
+                        assert_eq!(
+                            before.output(rank),
+                            fold(0..rank, bytes, operator(e.commutes)),
+                            "{size} {rank}"
+                        );
+                    }
                 }
             }
         }
@@ -355,20 +396,22 @@ fn joined(size: u32, block: usize) -> Vec<u8> {
 
 #[test]
 fn a_gather_collects_blocks_by_rank_and_a_scatter_undoes_it() {
-    for size in 1..=SIZE_MAX {
-        for root in roots(size) {
-            for block in [0, 3, tuning::GATHER_LARGE_BYTES] {
-                let all = joined(size, block);
-                let at_root = |rank, bytes| if rank == root { bytes } else { 0 };
-                let memory = |rank| (data(rank, block), at_root(rank, all.len()));
-                let mut group = Group::new(size, 21, |s, at| gather(s, at, root, block), memory);
-                group.run(nothing);
-                assert!(group.output(root) == all, "gather, size {size} root {root} block {block}");
-                let memory = |rank| (if rank == root { all.clone() } else { Vec::new() }, block);
-                let mut group = Group::new(size, 22, |s, at| scatter(s, at, root, block), memory);
-                group.run(nothing);
-                for rank in 0..size {
-                    assert!(group.output(rank) == data(rank, block), "scatter, size {size} root {root}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for root in roots(size) {
+                for block in [0, 3, tuning::GATHER_LARGE_BYTES] {
+                    let all = joined(size, block);
+                    let at_root = |rank, bytes| if rank == root { bytes } else { 0 };
+                    let memory = |rank| (data(rank, block), at_root(rank, all.len()));
+                    let mut group = Group::new(size, seed, |s, at| gather(s, at, root, block), memory);
+                    group.run(nothing);
+                    assert!(group.output(root) == all, "gather, size {size} root {root} block {block}");
+                    let memory = |rank| (if rank == root { all.clone() } else { Vec::new() }, block);
+                    let mut group = Group::new(size, seed, |s, at| scatter(s, at, root, block), memory);
+                    group.run(nothing);
+                    for rank in 0..size {
+                        assert!(group.output(rank) == data(rank, block), "scatter, size {size} root {root}");
+                    }
                 }
             }
         }
@@ -389,31 +432,40 @@ fn uneven(size: u32) -> (Vec<Block>, usize) {
 
 #[test]
 fn unequal_blocks_land_where_they_belong_and_gaps_stay() {
-    for size in 1..=SIZE_MAX {
-        let (blocks, total) = uneven(size);
-        let mut expected = vec![0xAA; total];
-        for (rank, b) in blocks.iter().enumerate() {
-            expected[b.at..b.at + b.len].copy_from_slice(&data(rank as u32, b.len));
-        }
-        let len = |rank: u32| blocks[rank as usize].len;
-        let memory = |rank| (data(rank, len(rank)), total);
-        let build = |s: &mut Schedule, at| allgatherv(s, at, Blocks::Listed(&blocks));
-        let mut group = Group::new(size, 31, build, memory);
-        group.run(nothing);
-        for rank in 0..size {
-            assert_eq!(group.output(rank), expected, "allgatherv, size {size} rank {rank}");
-        }
-        for root in roots(size) {
-            let build = |s: &mut Schedule, at: Place| gatherv(s, at, root, len(at.rank), Blocks::Listed(&blocks));
-            let mut group = Group::new(size, 32, build, memory);
-            group.run(nothing);
-            assert_eq!(group.output(root), expected, "gatherv, size {size} root {root}");
-            let build = |s: &mut Schedule, at: Place| scatterv(s, at, root, len(at.rank), Blocks::Listed(&blocks));
-            let memory = |rank| (expected.clone(), len(rank));
-            let mut group = Group::new(size, 33, build, memory);
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            let (blocks, total) = uneven(size);
+            let mut expected = vec![0xAA; total];
+            for (rank, b) in blocks.iter().enumerate() {
+                expected[b.at..b.at + b.len].copy_from_slice(&data(rank as u32, b.len));
+            }
+            let len = |rank: u32| blocks[rank as usize].len;
+            let memory = |rank| (data(rank, len(rank)), total);
+            let build = |s: &mut Schedule, at| allgatherv(s, at, Blocks::Listed(&blocks));
+            let mut group = Group::new(size, seed, build, memory);
             group.run(nothing);
             for rank in 0..size {
-                assert_eq!(group.output(rank), data(rank, len(rank)), "scatterv, size {size} root {root}");
+                assert_eq!(group.output(rank), expected, "allgatherv, size {size} rank {rank}");
+            }
+            for root in roots(size) {
+                let build =
+                    |s: &mut Schedule, at: Place| gatherv(s, at, root, len(at.rank), Blocks::Listed(&blocks));
+                let mut group = Group::new(size, seed, build, memory);
+                group.run(nothing);
+                assert_eq!(group.output(root), expected, "gatherv, size {size} root {root}");
+                let build = |s: &mut Schedule, at: Place| {
+                    scatterv(s, at, root, len(at.rank), Blocks::Listed(&blocks))
+                };
+                let memory = |rank| (expected.clone(), len(rank));
+                let mut group = Group::new(size, seed, build, memory);
+                group.run(nothing);
+                for rank in 0..size {
+                    assert_eq!(
+                        group.output(rank),
+                        data(rank, len(rank)),
+                        "scatterv, size {size} root {root}"
+                    );
+                }
             }
         }
     }
@@ -421,14 +473,16 @@ fn unequal_blocks_land_where_they_belong_and_gaps_stay() {
 
 #[test]
 fn an_allgather_collects_blocks_by_rank_everywhere() {
-    for size in 1..=SIZE_MAX {
-        for block in [0, 3, tuning::ALLGATHER_LARGE_BYTES / size as usize + 1] {
-            let all = joined(size, block);
-            let memory = |rank| (data(rank, block), all.len());
-            let mut group = Group::new(size, 41, |s, at| allgather(s, at, block), memory);
-            group.run(nothing);
-            for rank in 0..size {
-                assert!(group.output(rank) == all, "size {size} rank {rank} block {block}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for block in [0, 3, tuning::ALLGATHER_LARGE_BYTES / size as usize + 1] {
+                let all = joined(size, block);
+                let memory = |rank| (data(rank, block), all.len());
+                let mut group = Group::new(size, seed, |s, at| allgather(s, at, block), memory);
+                group.run(nothing);
+                for rank in 0..size {
+                    assert!(group.output(rank) == all, "size {size} rank {rank} block {block}");
+                }
             }
         }
     }
@@ -436,18 +490,24 @@ fn an_allgather_collects_blocks_by_rank_everywhere() {
 
 #[test]
 fn an_alltoall_transposes_blocks() {
-    for size in 1..=SIZE_MAX {
-        for block in [0, 3, tuning::ALLTOALL_SMALL_BYTES + 1] {
-            let n = size as usize;
-            let mut group = Group::new(size, 51, |s, at| alltoall(s, at, block), |rank| {
-                (data(rank, n * block), n * block)
-            });
-            group.run(nothing);
-            for rank in 0..size {
-                let me = rank as usize;
-                let expected: Vec<u8> =
-                    (0..size).flat_map(|from| data(from, n * block)[me * block..][..block].to_vec()).collect();
-                assert_eq!(group.output(rank), expected, "size {size} rank {rank} block {block}");
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            for block in [0, 3, tuning::ALLTOALL_SMALL_BYTES + 1] {
+                let n = size as usize;
+                let mut group = Group::new(
+                    size,
+                    seed,
+                    |s, at| alltoall(s, at, block),
+                    |rank| (data(rank, n * block), n * block),
+                );
+                group.run(nothing);
+                for rank in 0..size {
+                    let me = rank as usize;
+                    let expected: Vec<u8> = (0..size)
+                        .flat_map(|from| data(from, n * block)[me * block..][..block].to_vec())
+                        .collect();
+                    assert_eq!(group.output(rank), expected, "size {size} rank {rank} block {block}");
+                }
             }
         }
     }
@@ -455,30 +515,33 @@ fn an_alltoall_transposes_blocks() {
 
 #[test]
 fn unequal_blocks_are_exchanged_and_empty_ones_need_no_message() {
-    for size in 1..=SIZE_MAX {
-        // Rank i sends (i + j) % 3 bytes to rank j, blocks packed.
-        let lens = |rank: u32| (0..size).map(move |other| ((rank + other) % 3) as usize);
-        let list = |rank: u32| {
-            let lens: Vec<usize> = lens(rank).collect();
-            let block = |i: usize| Block { at: lens[..i].iter().sum(), len: lens[i] };
-            (0..lens.len()).map(block).collect::<Vec<Block>>()
-        };
-        let build = |s: &mut Schedule, at: Place| {
-            alltoallv(s, at, Blocks::Listed(&list(at.rank)), Blocks::Listed(&list(at.rank)))
-        };
-        let total = |rank: u32| lens(rank).sum::<usize>();
-        let mut group = Group::new(size, 61, build, |rank| (data(rank, total(rank)), total(rank)));
-        group.run(nothing);
-        for rank in 0..size {
-            let expected: Vec<u8> = (0..size)
-                .flat_map(|from| {
-                    let block = list(from)[rank as usize];
-                    data(from, total(from))[block.at..block.at + block.len].to_vec()
-                })
-                .collect();
-            assert_eq!(group.output(rank), expected, "size {size} rank {rank}");
-            let silent = lens(rank).enumerate().filter(|(r, len)| *len == 0 && *r != rank as usize).count();
-            assert_eq!(group.peers(rank), size as usize - 1 - silent);
+    for seed in SEEDS {
+        for size in 1..=SIZE_MAX {
+            // Rank i sends (i + j) % 3 bytes to rank j, blocks packed.
+            let lens = |rank: u32| (0..size).map(move |other| ((rank + other) % 3) as usize);
+            let list = |rank: u32| {
+                let lens: Vec<usize> = lens(rank).collect();
+                let block = |i: usize| Block { at: lens[..i].iter().sum(), len: lens[i] };
+                (0..lens.len()).map(block).collect::<Vec<Block>>()
+            };
+            let build = |s: &mut Schedule, at: Place| {
+                alltoallv(s, at, Blocks::Listed(&list(at.rank)), Blocks::Listed(&list(at.rank)))
+            };
+            let total = |rank: u32| lens(rank).sum::<usize>();
+            let mut group = Group::new(size, seed, build, |rank| (data(rank, total(rank)), total(rank)));
+            group.run(nothing);
+            for rank in 0..size {
+                let expected: Vec<u8> = (0..size)
+                    .flat_map(|from| {
+                        let block = list(from)[rank as usize];
+                        data(from, total(from))[block.at..block.at + block.len].to_vec()
+                    })
+                    .collect();
+                assert_eq!(group.output(rank), expected, "size {size} rank {rank}");
+                let silent =
+                    lens(rank).enumerate().filter(|(r, len)| *len == 0 && *r != rank as usize).count();
+                assert_eq!(group.peers(rank), size as usize - 1 - silent);
+            }
         }
     }
 }
@@ -488,9 +551,12 @@ fn unequal_blocks_are_exchanged_and_empty_ones_need_no_message() {
 fn no_collective_needs_more_connections_than_its_algorithm_implies() {
     let average = |size: u32, build: &dyn Fn(&mut Schedule, Place), bytes: usize| {
         let n = size as usize;
-        let mut group = Group::new(size, 71, build, |_| (vec![1; n * bytes], n * bytes));
-        group.run(add);
-        (0..size).map(|rank| group.peers(rank)).sum::<usize>() as f64 / n as f64
+        let one = |seed| {
+            let mut group = Group::new(size, seed, build, |_| (vec![1; n * bytes], n * bytes));
+            group.run(add);
+            (0..size).map(|rank| group.peers(rank)).sum::<usize>() as f64 / n as f64
+        };
+        SEEDS.map(one).into_iter().fold(0.0, f64::max)
     };
     for (size, small, gathered, all) in [(16, 4.0, 5.0, 15.0), (32, 5.0, 6.0, 31.0)] {
         for bytes in [8, 64 << 10, 1 << 20] {

@@ -1,11 +1,14 @@
 //! Which algorithm for which size: every choice is made here, from figures that all processes of the group
 //! agree on.
 //!
-//! Two things decide: the number of messages on the critical path (small data), and the bytes that the
-//! busiest process moves (large data). Connections count too: exchanges with the partner at `rank ^ 2^k`
-//! need only the logarithm of the size in peers, so they come first.
-use super::Elements;
+//! What decides: the number of messages in a row (small data), the bytes that the busiest process moves (large
+//! data), and, where processes share cores, how often each has to wait: a wait there is a switch to another
+//! process, so a wide tree (everyone waits once) beats exchanges in rounds by far, though its root is busier.
+//! Connections count too: exchanges with the partner at `rank ^ 2^k` need only the logarithm of the size in peers.
+use super::{Cores, Elements, Place};
 
+/// Messages up to this size leave the process when they are sent.
+pub const SEND_FIRST_BYTES: usize = 2 << 10;
 /// From here on a broadcast scatters and gathers instead of sending everything down a tree.
 pub const BCAST_LARGE_BYTES: usize = 128 << 10;
 /// From here on an allreduce splits the data.
@@ -22,34 +25,84 @@ pub const ALLTOALL_SMALL_BYTES: usize = 128;
 pub const ALLTOALL_COMBINE_SIZE_MIN: u32 = 8;
 /// Messages that an all-to-all keeps under way at a time, in each direction.
 pub const ALLTOALL_WINDOW: u32 = 64;
+/// Children per level, plus one, of trees for processes that share cores.
+pub const WIDE_RADIX: u32 = 32;
+/// Up to this message size such trees are used.
+pub const WIDE_BYTES_MAX: usize = 4 << 10;
+
+/// May a wide tree carry messages of this size?
+fn wide(at: Place, bytes: usize) -> bool {
+    at.cores == Cores::Shared && at.size > 2 && bytes <= WIDE_BYTES_MAX
+}
+
+fn radix(at: Place, bytes: usize) -> u32 {
+    if wide(at, bytes) { WIDE_RADIX } else { 2 }
+}
+
+/// How everyone comes to know what everyone knew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// Exchange with the partner at each distance.
+    Doubling,
+    /// Up a tree and down again.
+    Tree {
+        /// Children per level, plus one.
+        radix: u32,
+    },
+}
+
+fn exchange(at: Place, bytes: usize) -> Exchange {
+    if wide(at, bytes) { Exchange::Tree { radix: WIDE_RADIX } } else { Exchange::Doubling }
+}
+
+/// Chooses a barrier.
+pub fn barrier(at: Place) -> Exchange {
+    exchange(at, 0)
+}
 
 /// How to broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bcast {
-    /// Everything down a binomial tree.
-    Tree,
-    /// Scatter down the tree, then gather among all.
+    /// Everything down a tree.
+    Tree {
+        /// Children per level, plus one.
+        radix: u32,
+    },
+    /// Scatter down a binomial tree, then gather among all.
     ScatterAllgather,
 }
 
 /// Chooses a broadcast.
-pub fn bcast(size: u32, bytes: usize) -> Bcast {
-    if bytes < BCAST_LARGE_BYTES || size < 4 { Bcast::Tree } else { Bcast::ScatterAllgather }
+pub fn bcast(at: Place, bytes: usize) -> Bcast {
+    if bytes < BCAST_LARGE_BYTES || at.size < 4 {
+        Bcast::Tree { radix: radix(at, bytes) }
+    } else {
+        Bcast::ScatterAllgather
+    }
+}
+
+/// The radix of the tree of a reduction.
+pub fn reduce(at: Place, data: Elements) -> u32 {
+    radix(at, data.bytes())
 }
 
 /// How to reduce to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allreduce {
-    /// Exchange everything with the partner at each distance.
-    Doubling,
+    /// Messages carry everything.
+    Whole(Exchange),
     /// Reduce-scatter by halving, then gather by doubling.
     Halving,
 }
 
 /// Chooses an allreduce.
-pub fn allreduce(size: u32, data: Elements) -> Allreduce {
-    let splits = data.commutes && data.count >= size as usize && size > 2;
-    if splits && data.bytes() >= ALLREDUCE_LARGE_BYTES { Allreduce::Halving } else { Allreduce::Doubling }
+pub fn allreduce(at: Place, data: Elements) -> Allreduce {
+    let splits = data.commutes && data.count >= at.size as usize && at.size > 2;
+    if splits && data.bytes() >= ALLREDUCE_LARGE_BYTES {
+        Allreduce::Halving
+    } else {
+        Allreduce::Whole(exchange(at, data.bytes()))
+    }
 }
 
 /// How to gather to all.
@@ -61,13 +114,16 @@ pub enum Allgather {
     Bruck,
     /// Pass blocks on to the right neighbour.
     Ring,
+    /// Everything to rank 0 and back.
+    GatherBcast,
 }
 
 /// Chooses an allgather by the bytes of all blocks together.
-pub fn allgather(size: u32, total_bytes: usize) -> Allgather {
+pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
     match total_bytes {
         total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
-        _ if size.is_power_of_two() => Allgather::Doubling,
+        total if wide(at, total) && at.size <= WIDE_RADIX => Allgather::GatherBcast,
+        _ if at.size.is_power_of_two() => Allgather::Doubling,
         _ => Allgather::Bruck,
     }
 }
@@ -87,8 +143,9 @@ pub enum Gather {
 }
 
 /// Chooses a gather or scatter.
-pub fn gather(block_bytes: usize) -> Gather {
-    if block_bytes < GATHER_LARGE_BYTES { Gather::Tree } else { Gather::Direct }
+pub fn gather(at: Place, block_bytes: usize) -> Gather {
+    let direct = wide(at, block_bytes) && at.size <= WIDE_RADIX;
+    if block_bytes >= GATHER_LARGE_BYTES || direct { Gather::Direct } else { Gather::Tree }
 }
 
 /// How to exchange all with all.
@@ -101,22 +158,26 @@ pub enum Alltoall {
 }
 
 /// Chooses an all-to-all.
-pub fn alltoall(size: u32, block_bytes: usize) -> Alltoall {
-    let combine = block_bytes <= ALLTOALL_SMALL_BYTES && size >= ALLTOALL_COMBINE_SIZE_MIN;
-    if combine { Alltoall::Bruck } else { Alltoall::Pairwise }
+pub fn alltoall(at: Place, block_bytes: usize) -> Alltoall {
+    let small = block_bytes <= ALLTOALL_SMALL_BYTES && at.size >= ALLTOALL_COMBINE_SIZE_MIN;
+    if small && at.cores == Cores::Own { Alltoall::Bruck } else { Alltoall::Pairwise }
 }
 
 /// How to reduce and scatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceScatter {
     /// Reduce everything everywhere, keep the own block.
-    Doubling,
+    Whole(Exchange),
     /// Every process collects its own block from all.
     Pairwise,
 }
 
 /// Chooses a reduce-scatter.
-pub fn reduce_scatter(data: Elements) -> ReduceScatter {
+pub fn reduce_scatter(at: Place, data: Elements) -> ReduceScatter {
     let large = data.bytes() >= REDUCE_SCATTER_LARGE_BYTES;
-    if large && data.commutes { ReduceScatter::Pairwise } else { ReduceScatter::Doubling }
+    if large && data.commutes {
+        ReduceScatter::Pairwise
+    } else {
+        ReduceScatter::Whole(exchange(at, data.bytes()))
+    }
 }
