@@ -217,6 +217,29 @@ impl TextOut {
     }
 }
 
+/// Memory of our own for one operation. Whoever makes it keeps it until that operation is complete.
+#[derive(Debug)]
+pub struct Scratch(Vec<u8>);
+
+impl Scratch {
+    /// `bytes` zeros.
+    pub fn with(bytes: usize) -> Self {
+        Scratch(vec![0; bytes])
+    }
+
+    /// As a source of data.
+    pub fn source(&self) -> SendBuf {
+        // SAFETY: the owner keeps the memory until the operation is complete, and does not change it.
+        unsafe { SendBuf::new(self.0.as_ptr()) }
+    }
+
+    /// As a place for data.
+    pub fn target(&mut self) -> RecvBuf {
+        // SAFETY: the owner keeps the memory until the operation is complete, and does not read it before.
+        unsafe { RecvBuf::new(self.0.as_mut_ptr()) }
+    }
+}
+
 /// Memory of the program, for `MPI_Alloc_mem`.
 pub fn allocate(bytes: i64) -> Result<usize> {
     let bytes = usize::try_from(bytes)

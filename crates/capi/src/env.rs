@@ -158,6 +158,11 @@ pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
     })
 }
 
+/// `MPI_Abi_get_fortran_info`: there is no Fortran interface.
+pub fn abi_get_fortran_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Abi_get_fortran_info", On::WORLD, |_| Ok(info.set(A::handle(A::C.info_null))?))
+}
+
 /// `MPI_Get_hw_resource_info`: nothing is known beside what `MPI_Comm_split_type` offers.
 pub fn get_hw_resource_info<A: Abi>(hw_info: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Get_hw_resource_info", On::WORLD, |call| {

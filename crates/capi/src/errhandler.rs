@@ -176,11 +176,20 @@ pub fn add_error_string<A: Abi>(errorcode: c_int, string: Text) -> c_int {
     })
 }
 
+/// Removes a class or code, whose text must have been removed before (MPI-5 9.5).
+fn remove<A: Abi>(call: &mut Call<A>, errorcode: c_int) -> Outcome<()> {
+    let number = added::<A>(errorcode)?;
+    if call.user_error(number).is_some_and(|(_, text)| !text.is_empty()) {
+        return fail(ErrorClass::Other, format!("error code {errorcode} still has a text"));
+    }
+    Ok(call.remove_user_error(number)?)
+}
+
 macro_rules! removals {
     ($($name:ident $mpi:literal),*) => {$(
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(errorcode: c_int) -> c_int {
-            run::<A>($mpi, On::WORLD, |call| Ok(call.remove_user_error(added::<A>(errorcode)?)?))
+            run::<A>($mpi, On::WORLD, |call| remove(call, errorcode))
         }
     )*};
 }

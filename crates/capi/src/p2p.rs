@@ -1,6 +1,6 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{Buf, BufMut, Ptr};
+use crate::args::{Buf, BufMut, Ptr, Scratch};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
@@ -282,10 +282,27 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
     run::<A>("MPI_Sendrecv_replace", On::Comm(comm), |call| {
         let m = incoming::<A>(buf, count.wide(), datatype, source, recvtag, comm)?;
         let dest = destination::<A>(dest);
-        let both = call.sendrecv_replace(m.comm, m.buf, m.count, m.ty, dest, sendtag, m.source, m.tag)?;
-        let result = call.end(both)?;
+        let result = if call.is_threaded() {
+            replace_unlocked(call, &m, dest, sendtag)?
+        } else {
+            let both = call.sendrecv_replace(m.comm, m.buf, m.count, m.ty, dest, sendtag, m.source, m.tag)?;
+            call.end(both)?
+        };
         status::complete::<A>(status, &result)
     })
+}
+
+/// Sends a copy and receives over the original, giving the lock up while it waits.
+fn replace_unlocked<A: Abi>(call: &mut Call<A>, m: &Incoming, dest: Peer, sendtag: c_int) -> Outcome<Status> {
+    let bytes = call.pack_size(m.count, m.ty)?;
+    let (mut copy, mut end) = (Scratch::with(bytes), 0);
+    call.pack(m.buf.as_source(), m.count, m.ty, copy.target(), bytes as i64, &mut end)?;
+    let send = call.isend(m.comm, copy.source(), end, TypeId::PACKED, dest, sendtag, Mode::Standard)?;
+    let received =
+        call.irecv(m.comm, m.buf, m.count, m.ty, m.source, m.tag).and_then(|receive| call.complete(receive));
+    // The copy must live until it is sent, whatever became of the receive.
+    call.complete(send)?;
+    Ok(received?)
 }
 
 /// `MPI_Probe`

@@ -76,11 +76,11 @@ fn retire_generalized<A: Abi>(call: &mut Call<A>, id: RequestId, status: Status)
 pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
     run_on::<A>("MPI_Wait", |call, on| {
         let Some(named) = handles::request::<A>(request.get()?)? else {
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         };
         if named.0 == RequestId::SENT {
             request.set(A::handle(A::C.request_null))?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         }
         blame(call, on, named.0);
         let result = call.complete(named.0)?;
@@ -106,7 +106,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
     run_on::<A>("MPI_Test", |call, on| {
         let Some(named) = handles::request::<A>(request.get()?)? else {
             flag.set(1)?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         };
         blame(call, on, named.0);
         let result = poke(call, named.0)?;
@@ -263,7 +263,7 @@ pub fn waitany<A: Abi>(
         let list = active(call, &read_all::<A>(count, requests.into())?)?;
         if list.is_empty() {
             index.set(A::C.undefined as c_int)?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         }
         let found = call.poll(|call| first_complete(call, on, &list))?;
         one_done(call, requests, found, index, status)
@@ -283,7 +283,7 @@ pub fn testany<A: Abi>(
         if list.is_empty() {
             flag.set(1)?;
             index.set(A::C.undefined as c_int)?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         }
         call.advance();
         let Some(found) = first_complete(call, on, &list)? else {
@@ -379,7 +379,7 @@ pub fn request_get_status<A: Abi>(request: A::Handle, flag: Ptr<c_int>, status: 
     run_on::<A>("MPI_Request_get_status", |call, on| {
         let Some((id, flavor)) = handles::request::<A>(request)? else {
             flag.set(1)?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         };
         blame(call, on, id);
         call.advance();
@@ -437,7 +437,7 @@ pub fn request_get_status_any<A: Abi>(
         index.set(A::C.undefined as c_int)?;
         if list.is_empty() {
             flag.set(1)?;
-            return status::store::<A>(status, &Status::EMPTY);
+            return status::store_empty::<A>(status);
         }
         call.advance();
         for (i, named) in list {

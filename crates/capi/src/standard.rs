@@ -101,13 +101,14 @@ static BY_HANDLE: [Option<TypeId>; 512] = {
     table
 };
 
-/// Handles of the predefined datatypes.
+/// Handles of the predefined datatypes; of several names for one, the first of the table counts.
 static HANDLES: [usize; TypeId::PREDEFINED as usize] = {
     let mut table = [0; TypeId::PREDEFINED as usize];
     let mut i = 0;
     while i < DATATYPES.len() {
         if let (name, _, Some(handle)) = DATATYPES[i]
             && let Some(ty) = crate::types::by_name(name)
+            && table[ty.index()] == 0
         {
             table[ty.index()] = handle;
         }

@@ -48,6 +48,11 @@ pub fn store<A: Abi>(out: Ptr<A::Status>, status: &Status) -> Outcome<()> {
     Ok(())
 }
 
+/// Stores the empty status, whose error field is success (MPI-5 3.7.3).
+pub fn store_empty<A: Abi>(out: Ptr<A::Status>) -> Outcome<()> {
+    store_at::<A>(out, 0, &Status::EMPTY, 0)
+}
+
 /// Stores a status with its error field at `index` of an array.
 pub fn store_at<A: Abi>(out: Ptr<A::Status>, index: usize, status: &Status, error: c_int) -> Outcome<()> {
     if wanted::<A>(out) {

@@ -1,0 +1,62 @@
+/* MPI_THREAD_MULTIPLE: several threads of each process talk at the same time, each pair on its own tag, while
+ * the main thread runs collectives on a communicator of its own. */
+#include "check.h"
+#include <pthread.h>
+
+enum { THREADS = 4, ROUNDS = 50, LENGTH = 3000 };
+
+static int wrong[THREADS];
+
+static void *talk(void *arg)
+{
+    int me = (int)(long)arg, i, right = (rank + 1) % size, left = (rank + size - 1) % size;
+    static int out[THREADS][LENGTH], in[THREADS][LENGTH];
+    for (i = 0; i < ROUNDS; i++) {
+        MPI_Status status;
+        MPI_Request request;
+        int count, n = i % 2 ? LENGTH : 1;
+        out[me][0] = rank * 1000 + i;
+        out[me][n - 1] = rank * 1000 + i;
+        if (i % 3 == 0) {
+            MPI_Irecv(in[me], LENGTH, MPI_INT, left, me, MPI_COMM_WORLD, &request);
+            MPI_Send(out[me], n, MPI_INT, right, me, MPI_COMM_WORLD);
+            MPI_Wait(&request, &status);
+        } else if (i % 3 == 1) {
+            MPI_Sendrecv(out[me], n, MPI_INT, right, me, in[me], LENGTH, MPI_INT, left, me, MPI_COMM_WORLD, &status);
+        } else {
+            memcpy(in[me], out[me], sizeof in[me]);
+            MPI_Sendrecv_replace(in[me], n, MPI_INT, right, me, left, me, MPI_COMM_WORLD, &status);
+        }
+        MPI_Get_count(&status, MPI_INT, &count);
+        wrong[me] += count != n || in[me][0] != left * 1000 + i || in[me][n - 1] != left * 1000 + i;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int provided, main_thread, i, sum;
+    pthread_t threads[THREADS];
+    MPI_Comm mine;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK(provided == MPI_THREAD_MULTIPLE);
+    MPI_Query_thread(&provided);
+    CHECK(provided == MPI_THREAD_MULTIPLE);
+    MPI_Is_thread_main(&main_thread);
+    CHECK(main_thread);
+    MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+    for (i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, talk, (void *)(long)i) == 0);
+    for (i = 0; i < ROUNDS; i++) {
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, mine);
+        CHECK(sum == size * (size - 1) / 2);
+    }
+    for (i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(wrong[i] == 0);
+    }
+    MPI_Comm_free(&mine);
+    return finish("threads");
+}
