@@ -47,6 +47,7 @@ pub(crate) enum Token {
     Pmi(u32),
     Out(u32),
     Err(u32),
+    Failures,
 }
 
 impl Token {
@@ -58,6 +59,7 @@ impl Token {
             Token::Pmi(index) => (3, index),
             Token::Out(index) => (4, index),
             Token::Err(index) => (5, index),
+            Token::Failures => (6, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -71,6 +73,7 @@ impl Token {
             3 => Token::Pmi(index),
             4 => Token::Out(index),
             5 => Token::Err(index),
+            6 => Token::Failures,
             _ => return None,
         })
     }
@@ -135,6 +138,7 @@ impl<'j> Agent<'j> {
             below.push(start_below(job, child, index as u32, &poll, (warden, launcher, limit))?);
         }
         let ranks = Ranks::new(job, node, stdin, limit)?;
+        ranks.register(Token::Failures.pack(), &poll)?;
         let tree = Node::new(node, job.shape, ranks.count());
         Ok(Agent {
             job,
@@ -177,8 +181,8 @@ impl<'j> Agent<'j> {
             return Ok(());
         }
         for _ in 0..STARTS_PER_TURN {
-            if let Err((rank, error)) = self.ranks.start_next(self.job, &self.poll)? {
-                let errno = error.raw_os_error().unwrap_or(0);
+            if let Err(error) = self.ranks.start_next(self.job, &self.poll) {
+                let (rank, errno) = (self.ranks.next_rank(), error.raw_os_error().unwrap_or(0));
                 self.report(&Frame::StartFailed { rank, errno });
                 self.ranks.give_up_starting();
                 break;
@@ -187,6 +191,14 @@ impl<'j> Agent<'j> {
                 self.report(&Frame::Started { node: self.node });
                 break;
             }
+        }
+        Ok(())
+    }
+
+    fn on_failures(&mut self) -> io::Result<()> {
+        while let Some(frame) = self.ranks.next_failure()? {
+            self.report(&frame);
+            self.ranks.give_up_starting();
         }
         Ok(())
     }
@@ -245,6 +257,7 @@ impl<'j> Agent<'j> {
             Some(Token::Uplink) if event.readable => self.on_uplink(),
             Some(Token::Child(index)) if event.readable => self.on_below(index),
             Some(Token::Pmi(slot)) => self.on_pmi(slot),
+            Some(Token::Failures) => self.on_failures(),
             Some(Token::Out(slot) | Token::Err(slot)) => {
                 self.ranks.read_output(slot, &mut self.output, &self.poll)
             }
@@ -304,6 +317,7 @@ impl<'j> Agent<'j> {
     }
 
     fn on_rank_end(&mut self, slot: u32, pid: Pid, ended: Ended) -> io::Result<()> {
+        self.on_failures()?;
         self.on_pmi(slot)?; // what it said last, such as an abort
         let (rank, pmi) = self.ranks.finish(slot, &mut self.output, &self.poll)?;
         let values = self.ranks.take_stats(slot);

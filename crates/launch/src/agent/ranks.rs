@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
-use sys::process::spawn::{ChildStack, Program, Slot, Start};
+use sys::process::spawn::{Failures, Program, Slot, Start};
 use sys::process::{self, DescriptorLimit, Pid, Target};
 use sys::socket;
 
@@ -46,7 +46,7 @@ pub(crate) struct Ranks {
     states: Vec<State>,
     next: u32,
     templates: Vec<Option<Template>>,
-    stack: ChildStack,
+    failures: Failures,
     null: File,
     stdin: Option<OwnedFd>,
     segment: NodeSegment,
@@ -90,7 +90,7 @@ impl Ranks {
             states: (0..count).map(state).collect(),
             next: 0,
             templates,
-            stack: ChildStack::default(),
+            failures: Failures::new()?,
             null: OpenOptions::new().read(true).write(true).open("/dev/null")?,
             stdin,
             segment,
@@ -125,31 +125,41 @@ impl Ranks {
         Rank(self.first.0 + slot)
     }
 
-    /// Starts the next rank. The inner error says which one the system refused to start, and why.
-    pub(crate) fn start_next(&mut self, job: &Job, poll: &Poll) -> io::Result<Result<(), (Rank, io::Error)>> {
+    /// Starts the next rank.
+    pub(crate) fn start_next(&mut self, job: &Job, poll: &Poll) -> io::Result<()> {
         let slot = self.next;
         let rank = self.rank(slot);
-        self.next += 1;
         let (pmi_here, pmi_there) = socket::socket_pair()?;
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
-        let stdin = if rank == Rank(0) { self.stdin.as_ref() } else { None };
-        let stdin = stdin.map_or(self.null.as_fd(), |fd| fd.as_fd());
+        let stdin = if rank == Rank(0) { self.stdin.take() } else { None };
+        let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];
         let start = Start { descriptors: &descriptors, core: job.core_of(rank.0), limit: Some(self.limit) };
         let template = self.templates[job.section_of(rank.0)].as_mut().expect("made for every local section");
         template.program.set(template.rank, rank.0);
         template.program.set(template.local_rank, slot);
-        let pid = match template.program.start(&start, &mut self.stack) {
-            Ok(pid) => pid,
-            Err(error) => return Ok(Err((rank, error))),
-        };
-        if rank == Rank(0) {
-            self.stdin = None;
-        }
-        self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)?;
-        Ok(Ok(()))
+        let pid = template.program.start(&start, &self.failures)?;
+        self.next += 1;
+        self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)
+    }
+
+    /// What a rank, whose start failed, has to say about it.
+    pub(crate) fn next_failure(&self) -> io::Result<Option<Frame>> {
+        let Some((pid, error)) = self.failures.next_failure()? else { return Ok(None) };
+        let rank = self.slots.get(&pid).map(|slot| self.rank(*slot));
+        Ok(rank.map(|rank| Frame::StartFailed { rank, errno: error.raw_os_error().unwrap_or(0) }))
+    }
+
+    /// The rank that is started next.
+    pub(crate) fn next_rank(&self) -> Rank {
+        self.rank(self.next)
+    }
+
+    /// Waits for failures of starts.
+    pub(crate) fn register(&self, token: u64, poll: &Poll) -> io::Result<()> {
+        poll.add(self.failures.as_fd(), token, Interest::Read)
     }
 
     fn adopt(

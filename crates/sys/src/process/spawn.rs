@@ -1,9 +1,12 @@
-//! Starting a program: a child that shares this process's memory until it executes the program, so that the
-//! cost does not grow with the parent's size, and nothing is allocated per child.
+//! Starting a program many times over: everything is prepared once, a start is one fork and a few system calls.
+//!
+//! The child is a plain fork and not one that suspends its parent until it has executed: on a busy machine
+//! each start would then wait for the child's turn on a processor, and 64 starts took eight times as long.
 use super::{DescriptorLimit, Pid};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use crate::socket::{self, Transfer};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A program with arguments and environment, ready to be started many times.
 #[derive(Debug)]
@@ -110,78 +113,83 @@ impl Program {
     }
 
     /// Starts the program in a new process that leads its own session (kernels that share processor time out
-    /// between sessions then treat it like any other job) and process group, is killed when this process dies, has no signal blocked and SIGPIPE at its default. Returns when the program runs, or
-    /// with the reason why it does not.
-    pub fn start(&mut self, start: &Start<'_>, stack: &mut ChildStack) -> io::Result<Pid> {
+    /// between sessions then treat it like any other job) and process group, is killed when this process dies,
+    /// has no signal blocked and SIGPIPE at its default. A program that turns out not to be executable is
+    /// reported by `failures`, and its process exits with code 127.
+    pub fn start(&self, start: &Start<'_>, failures: &Failures) -> io::Result<Pid> {
         assert!(start.descriptors.len() <= DESCRIPTORS_MAX);
         let mut descriptors = [-1; DESCRIPTORS_MAX];
         for (to, from) in descriptors.iter_mut().zip(start.descriptors) {
             *to = from.as_raw_fd();
         }
-        let mut task = Task {
-            program: self,
-            descriptors,
-            count: start.descriptors.len(),
-            core: start.core,
-            limit: start.limit,
-            parent: Pid::own(),
-            error: 0,
-        };
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let argument = std::ptr::from_mut(&mut task).cast::<c_void>();
-        // SAFETY: with CLONE_VFORK this thread is suspended until the child has executed or exited, so the
-        // child alone uses `task` and the stack meanwhile; `stack.top()` is the end of a live allocation;
-        // `child_main` calls nothing that takes a lock or allocates.
-        let pid = unsafe { libc::clone(child_main, stack.top().cast(), flags, argument) };
-        if pid < 0 {
-            return Err(io::Error::last_os_error());
+        let mut task = Task { program: self, descriptors, start, parent: Pid::own() };
+        // SAFETY: the child makes only system calls on memory prepared before (`child_main`), which is allowed
+        // even if other threads held locks at the time of the fork.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => child_main(&mut task, failures),
+            pid => Ok(Pid(pid)),
         }
-        if task.error != 0 {
-            let error = io::Error::from_raw_os_error(task.error);
-            let mut status = 0;
-            // SAFETY: the child has exited; `status` is writable.
-            unsafe { libc::waitpid(pid, &mut status, 0) };
-            return Err(error);
-        }
-        Ok(Pid(pid))
     }
 }
 
-/// The stack on which a child runs before it executes its program; reused by all starts.
+/// Where children say why their program could not be executed.
 #[derive(Debug)]
-pub struct ChildStack {
-    memory: Vec<u128>,
+pub struct Failures {
+    read: OwnedFd,
+    write: OwnedFd,
 }
 
-const CHILD_STACK_BYTES: usize = 64 * 1024;
+/// Process id and error number.
+const FAILURE_BYTES: usize = 8;
 
-impl Default for ChildStack {
-    fn default() -> Self {
-        ChildStack { memory: vec![0; CHILD_STACK_BYTES / size_of::<u128>()] }
+impl Failures {
+    /// Neither side ever waits.
+    pub fn new() -> io::Result<Self> {
+        let (read, write) = socket::pipe()?;
+        socket::set_nonblocking(read.as_fd())?;
+        socket::set_nonblocking(write.as_fd())?;
+        Ok(Failures { read, write })
+    }
+
+    /// The next failure: whose, and why. A child reports it before it ends.
+    pub fn next_failure(&self) -> io::Result<Option<(Pid, io::Error)>> {
+        let mut bytes = [0; FAILURE_BYTES];
+        if socket::read(self.read.as_fd(), &mut bytes)? != Transfer::Bytes(FAILURE_BYTES) {
+            return Ok(None);
+        }
+        let word = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Ok(Some((Pid(word(0)), io::Error::from_raw_os_error(word(4)))))
+    }
+
+    fn report(&self, number: i32) {
+        // SAFETY: no arguments, cannot fail.
+        let pid = unsafe { libc::getpid() };
+        let mut bytes = [0; FAILURE_BYTES];
+        bytes[..4].copy_from_slice(&pid.to_ne_bytes());
+        bytes[4..].copy_from_slice(&number.to_ne_bytes());
+        // SAFETY: the buffer is readable; so short a write to a pipe is never split.
+        unsafe { libc::write(self.write.as_raw_fd(), bytes.as_ptr().cast(), FAILURE_BYTES) };
     }
 }
 
-impl ChildStack {
-    fn top(&mut self) -> *mut u128 {
-        self.memory.as_mut_ptr_range().end
+impl AsFd for Failures {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
     }
 }
 
 struct Task<'a> {
     program: &'a Program,
     descriptors: [RawFd; DESCRIPTORS_MAX],
-    count: usize,
-    core: Option<usize>,
-    limit: Option<DescriptorLimit>,
+    start: &'a Start<'a>,
     parent: Pid,
-    error: i32,
 }
 
-/// The child. Shares memory with the suspended parent: only system calls from here on.
-extern "C" fn child_main(argument: *mut c_void) -> c_int {
-    // SAFETY: `start` passed a `Task` that outlives the child's use of it and that nobody else touches.
-    let task = unsafe { &mut *argument.cast::<Task<'_>>() };
-    task.error = run(task);
+/// The child: only system calls from here on.
+fn child_main(task: &mut Task<'_>, failures: &Failures) -> ! {
+    let number = run(task);
+    failures.report(number);
     // SAFETY: ends the child without destructors.
     unsafe { libc::_exit(127) }
 }
@@ -196,10 +204,10 @@ fn run(task: &mut Task<'_>) -> i32 {
     if unsafe { libc::getppid() } != task.parent.0 {
         return libc::ESRCH; // the parent died before the death signal was set
     }
-    if let Some(core) = task.core {
+    if let Some(core) = task.start.core {
         pin(core);
     }
-    if let Err(number) = place_descriptors(&mut task.descriptors[..task.count]) {
+    if let Err(number) = place_descriptors(&mut task.descriptors[..task.start.descriptors.len()]) {
         return number;
     }
     if let Some(folder) = &task.program.folder {
@@ -208,7 +216,7 @@ fn run(task: &mut Task<'_>) -> i32 {
             return errno();
         }
     }
-    if let Some(limit) = task.limit {
+    if let Some(limit) = task.start.limit {
         let _ = limit.set();
     }
     reset_signals();
@@ -287,7 +295,6 @@ mod tests {
     use crate::process::{Ended, Wait, wait_for};
     use std::fs::File;
     use std::io::Read;
-    use std::os::fd::AsFd;
 
     fn outcome(pid: Pid) -> Ended {
         loop {
@@ -313,7 +320,7 @@ mod tests {
             let (read, write) = crate::socket::pipe().unwrap();
             let descriptors = [null.as_fd(), write.as_fd(), write.as_fd()];
             let start = Start { descriptors: &descriptors, core: None, limit: None };
-            let pid = program.start(&start, &mut ChildStack::default()).unwrap();
+            let pid = program.start(&start, &Failures::new().unwrap()).unwrap();
             drop(write);
             let mut text = String::new();
             File::from(read).read_to_string(&mut text).unwrap();
@@ -324,18 +331,22 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_an_error_of_the_start() {
-        let mut program = Program::new(c"/no/such/program", vec![b"x".to_vec()], vec![], None).unwrap();
+    fn a_missing_program_is_reported() {
+        let program = Program::new(c"/no/such/program", vec![b"x".to_vec()], vec![], None).unwrap();
         let start = Start { descriptors: &[], core: None, limit: None };
-        let error = program.start(&start, &mut ChildStack::default()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let failures = Failures::new().unwrap();
+        let pid = program.start(&start, &failures).unwrap();
+        assert_eq!(outcome(pid), Ended::Exit(127));
+        let (whose, error) = failures.next_failure().unwrap().unwrap();
+        assert_eq!((whose, error.kind()), (pid, io::ErrorKind::NotFound));
+        assert!(failures.next_failure().unwrap().is_none());
     }
 
     #[test]
     fn exit_codes_and_signals_are_told_apart() {
         for (script, expected) in [("exit 3", Ended::Exit(3)), ("kill -9 $$", Ended::Signal(9))] {
             let start = Start { descriptors: &[], core: Some(0), limit: None };
-            let pid = shell(script).start(&start, &mut ChildStack::default()).unwrap();
+            let pid = shell(script).start(&start, &Failures::new().unwrap()).unwrap();
             assert_eq!(outcome(pid), expected);
         }
     }
