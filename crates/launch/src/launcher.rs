@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::link::{Link, LinkState};
 use crate::spec::{JobSpec, Output};
 use crate::stdin::{StdinRelay, stdin_for_rank_0};
-use crate::warden::{KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
+use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
 use proto::ids::{NodeId, Rank};
 use proto::tree::{Ended, Frame, Stream};
@@ -291,6 +291,7 @@ impl<'j> Launcher<'j> {
 
     /// The root agent has ended. If nobody told it to, that is the cause, unless it named one itself.
     fn on_root_end(&mut self, pid: Pid, ended: Ended) -> io::Result<()> {
+        let _ = socket::write(self.warden_link.as_fd(), &[HEARD]);
         self.on_root()?;
         if !matches!(self.stage, Stage::Ending(_)) {
             self.fail(Cause::AgentLost(NodeId(0), pid.0, ended));

@@ -15,6 +15,10 @@ use sys::socket::{self, Transfer};
 
 /// What the launcher may write to the warden: kill everything now.
 pub(crate) const KILL_ALL: u8 = b'K';
+/// And: I have heard of the root agent's end, and shall say so.
+pub(crate) const HEARD: u8 = b'H';
+/// How long the launcher may take over hearing it. If it is dying too, its link closes within that time.
+const HEARING_PATIENCE: Duration = Duration::from_secs(1);
 /// How long agents may take over their own clean-up once the launcher is gone.
 const AGENTS_PATIENCE: Duration = Duration::from_millis(1500);
 /// Between two looks at what is left.
@@ -67,6 +71,8 @@ struct Warden {
     launcher: Pid,
     /// When agents are not spared any more, once an end is under way.
     force_at: Option<Instant>,
+    /// Until when the launcher may confirm that it knows of the root agent's bad end.
+    unheard_until: Option<Instant>,
 }
 
 /// The life of the warden, in a process of its own. Signals are blocked already.
@@ -99,16 +105,26 @@ impl Warden {
         let signals = SignalQueue::new(&[signal::SIGCHLD])?;
         poll.add(signals.as_fd(), 0, Interest::Read)?;
         poll.add(link.as_fd(), 1, Interest::Read)?;
-        Ok(Warden { poll, signals, link: Some(link), root, root_gone: false, launcher, force_at: None })
+        Ok(Warden {
+            poll,
+            signals,
+            link: Some(link),
+            root,
+            root_gone: false,
+            launcher,
+            force_at: None,
+            unheard_until: None,
+        })
     }
 
     fn run(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
             if self.reap()? == Wait::NoChildren {
-                return Ok(());
-            }
-            if self.force_at.is_some() {
+                if !self.must_be_heard() {
+                    return Ok(());
+                }
+            } else if self.force_at.is_some() {
                 self.kill_round()?;
             }
             ready.clear();
@@ -126,12 +142,21 @@ impl Warden {
                 Wait::Ended(pid, ended) if pid == self.root => {
                     self.root_gone = true;
                     self.tell_launcher(pid, ended);
+                    if ended != Ended::Exit(0) {
+                        self.unheard_until = Some(Instant::now() + HEARING_PATIENCE);
+                    }
                     self.force_at = Some(Instant::now()); // nobody is left to do it politely
                 }
                 Wait::Ended(..) => {}
                 other => return Ok(other),
             }
         }
+    }
+
+    /// When launcher and root agent were killed together, this process is the only one left to say so. The
+    /// launcher's death may show later than the agent's, so a bad end is only left to a launcher that answers.
+    fn must_be_heard(&self) -> bool {
+        self.link.is_some() && self.unheard_until.is_some_and(|until| Instant::now() < until)
     }
 
     fn tell_launcher(&self, pid: Pid, ended: Ended) {
@@ -144,8 +169,15 @@ impl Warden {
         let Some(link) = &self.link else { return Ok(()) };
         let mut bytes = [0; 16];
         match socket::read(link.as_fd(), &mut bytes)? {
-            Transfer::Bytes(n) if bytes[..n].contains(&KILL_ALL) => self.force_at = Some(Instant::now()),
-            Transfer::Bytes(_) | Transfer::WouldBlock => {}
+            Transfer::Bytes(n) => {
+                if bytes[..n].contains(&KILL_ALL) {
+                    self.force_at = Some(Instant::now());
+                }
+                if bytes[..n].contains(&HEARD) {
+                    self.unheard_until = None;
+                }
+            }
+            Transfer::WouldBlock => {}
             Transfer::Closed => {
                 eprintln!("banyan: the launcher (pid {}) died; ending the job", self.launcher);
                 let _ = self.poll.remove(link.as_fd());
