@@ -291,8 +291,10 @@ impl<'j> Agent<'j> {
         loop {
             match process::wait_any()? {
                 Wait::Ended(pid, ended) => self.on_end(pid, from_sys(ended))?,
-                Wait::Running => return Ok(self.has_children = true),
-                Wait::NoChildren => return Ok(self.has_children = false),
+                state => {
+                    self.has_children = state == Wait::Running;
+                    return Ok(());
+                }
             }
         }
     }

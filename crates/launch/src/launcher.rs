@@ -91,6 +91,7 @@ enum Stage {
 struct Launcher<'j> {
     job: &'j Job,
     grace: Duration,
+    timeout: Option<Duration>,
     poll: Poll,
     signals: SignalQueue,
     root: Option<Link>,
@@ -154,6 +155,7 @@ impl<'j> Launcher<'j> {
         Ok(Launcher {
             job,
             grace: spec.kill_grace,
+            timeout: spec.timeout,
             root: Some(Link::new(root_here, TOKEN_ROOT, &poll)?),
             poll,
             signals,
@@ -204,9 +206,11 @@ impl<'j> Launcher<'j> {
     }
 
     fn timeout_ms(&self) -> Option<u32> {
+        let job_end = self.timeout.map(|limit| self.begun + limit);
         let until = match self.stage {
-            Stage::Running => return None,
-            Stage::Settling(until) | Stage::Ending(until) => until,
+            Stage::Running => job_end?,
+            Stage::Settling(until) => job_end.map_or(until, |end| end.min(until)),
+            Stage::Ending(until) => until,
         };
         Some(until.saturating_duration_since(Instant::now()).as_millis() as u32 + 1)
     }
@@ -416,6 +420,11 @@ impl<'j> Launcher<'j> {
     }
 
     fn check_time(&mut self) -> io::Result<()> {
+        if let Some(limit) = self.timeout.filter(|limit| self.begun.elapsed() >= *limit)
+            && !matches!(self.stage, Stage::Ending(_))
+        {
+            self.fail(Cause::TimedOut(limit));
+        }
         match self.stage {
             Stage::Settling(until) if Instant::now() >= until => {
                 let step = self.outcome.settle();

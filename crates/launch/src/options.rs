@@ -19,6 +19,7 @@ Starts a parallel program: any MPI program of the MPICH family, or any other com
   -genv NAME VALUE     set a variable for all processes
   -env NAME VALUE      set a variable for the processes of this program
   -l, --prepend-rank   begin every line of output with '[rank] '
+  --timeout SECONDS    end the job if it takes longer
   --kill-grace MS      milliseconds between asking processes to end and killing them (default 200)
   --stats[=json]       print at the end what connecting has cost, as a table or as one JSON object
   --stats-file FILE    print it to FILE instead of standard error
@@ -28,8 +29,11 @@ Starts a parallel program: any MPI program of the MPICH family, or any other com
 Long options may be written with one dash or two, and as '--name value' or '--name=value'.
 
 Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
-given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 127 if the program was not found, 126 if it
-cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends the job.
+given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was
+not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
+the job.
+
+BANYAN_QP_MAX in the environment limits the queue pairs of a node's device (default 131072).
 ";
 
 /// What the user wants.
@@ -167,6 +171,7 @@ impl Parser {
             "wdir" => self.spec.folder = Some(self.value(written)?.into()),
             "l" | "prepend-rank" => self.spec.label = Label::Rank,
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
+            "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),
             "stats" => self.form = Some(stats_form(written)?),
             "stats-file" => self.file = Some(self.value(written)?.into()),
             _ => return Err(UsageError::Unknown(written.text.clone())),

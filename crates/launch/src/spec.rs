@@ -74,6 +74,8 @@ pub struct JobSpec {
     pub output: Output,
     /// Time between a polite request to end and SIGKILL.
     pub kill_grace: Duration,
+    /// How long the job may take.
+    pub timeout: Option<Duration>,
 }
 
 impl JobSpec {
@@ -88,6 +90,7 @@ impl JobSpec {
             label: Label::None,
             output: Output::Inherit,
             kill_grace: KILL_GRACE_DEFAULT,
+            timeout: None,
         }
     }
 

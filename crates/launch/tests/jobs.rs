@@ -177,6 +177,12 @@ fn ctrl_c_ends_everything() {
 }
 
 #[test]
+fn a_job_that_takes_too_long_is_ended() {
+    let (code, _, err) = texts(&run(&["-n", "2", "--timeout", "1", "--kill-grace", "10", "sleep", "600"]));
+    assert_eq!((code, err.as_str()), (Some(124), "banyan: the job took longer than 1 s; ending the job\n"));
+}
+
+#[test]
 fn ctrl_c_works_although_nobody_reads_the_output() {
     let mut job = start(&["-n", "2", "--kill-grace", "10", "yes"]);
     let mut first = [0; 2];

@@ -100,7 +100,7 @@ fn one_kill(round: u64, chance: &mut Chance) -> Duration {
 
 /// Half of the kills come in the first 50 ms.
 fn delay_max_us(round: u64) -> u64 {
-    if round % 2 == 0 { 50_000 } else { 300_000 }
+    if round.is_multiple_of(2) { 50_000 } else { 300_000 }
 }
 
 /// Kills the victims that exist. If there are none yet, the launcher it is.

@@ -3,7 +3,11 @@ use crate::spec::Placement;
 use proto::ids::{NodeId, Rank};
 use proto::tree::{Ended, PmiState};
 use std::fmt;
+use std::time::Duration;
 use sys::signal::signal_text;
+
+/// The exit code after a time-out, as `timeout` of the GNU tools has it.
+const EXIT_TIMEOUT: i32 = 124;
 
 /// A rank, as messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub enum Cause {
     Signalled(i32),
     /// Nobody reads the output any more.
     OutputClosed,
+    /// The job took longer than it may.
+    TimedOut(Duration),
 }
 
 impl Cause {
@@ -63,6 +69,7 @@ impl Cause {
             Cause::StartFailed(_, _, _, code) => *code,
             Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
             Cause::OutputClosed => 128 + sys::signal::SIGPIPE,
+            Cause::TimedOut(_) => EXIT_TIMEOUT,
         }
     }
 }
@@ -93,6 +100,7 @@ impl fmt::Display for Cause {
             Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
             Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
             Cause::OutputClosed => f.write_str("standard output was closed"),
+            Cause::TimedOut(limit) => write!(f, "the job took longer than {} s", limit.as_secs()),
         }
     }
 }
@@ -160,7 +168,7 @@ impl Outcome {
     /// The job's exit code.
     pub(crate) fn exit_code(&self) -> i32 {
         match &self.cause {
-            Some(cause @ Cause::Signalled(_)) => cause.exit_code(),
+            Some(cause @ (Cause::Signalled(_) | Cause::TimedOut(_))) => cause.exit_code(),
             Some(cause) => self.worst.max(cause.exit_code()),
             None => self.worst,
         }
