@@ -10,7 +10,7 @@
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`tree`] | what launcher and agents tell each other | `launch` |
-//! | [`pmi`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`pmi`], [`pmi2`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
 //!
 //! # Conventions
@@ -31,6 +31,7 @@ pub mod coll;
 pub mod ids;
 pub mod matching;
 pub mod pmi;
+pub mod pmi2;
 pub mod stats;
 pub mod tree;
 pub mod wireup;
