@@ -72,6 +72,8 @@ pub struct Context {
     pub(crate) peers: HashMap<u32, Rc<PeerSegment>>,
     pub(crate) cq: Cq,
     pub(crate) cma: bool,
+    /// Are peers asked for rendezvous instead of eager messages?
+    pub(crate) frugal: bool,
 }
 
 impl Context {
@@ -112,6 +114,7 @@ impl Context {
             peers: HashMap::new(),
             cq: Cq::default(),
             cma: config.cma,
+            frugal: false,
         })
     }
 

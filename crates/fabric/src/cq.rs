@@ -170,6 +170,7 @@ impl Context {
         let Ok((offset, map)) = self.segment.carve(bytes) else { return };
         let ring = RingRx::new(map);
         ring.set_polled(entry.hot);
+        ring.set_frugal(self.frugal);
         inbound.larger = Some((ring, offset));
         inbound.ring.offer(offset, bytes);
     }

@@ -188,6 +188,7 @@ impl Context {
         });
         self.rings[id] = Some(qp.0);
         let inbound = Inbound { ring: RingRx::new(map), offset, id: id as u32, larger: None };
+        inbound.ring.set_frugal(self.frugal);
         let entry = self.entry_mut(qp);
         entry.state = QpState::Init;
         entry.inbound = Some(inbound);
@@ -293,8 +294,12 @@ impl Context {
 
     /// Asks all peers for rendezvous instead of eager messages, or takes that back.
     pub fn set_frugal(&mut self, frugal: bool) {
+        self.frugal = frugal;
         for inbound in self.qps.iter().flatten().filter_map(|entry| entry.inbound.as_ref()) {
             inbound.ring.set_frugal(frugal);
+            if let Some((larger, _)) = &inbound.larger {
+                larger.set_frugal(frugal);
+            }
         }
     }
 
