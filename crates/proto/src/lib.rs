@@ -9,8 +9,10 @@
 //! | [`wireup`] | when two processes connect, and with which datagrams | `net` |
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
+//! | [`board`] | where a key that a process published is found by the others | `launch` |
+//! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other | `launch` |
-//! | [`pmi`], [`pmi2`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`pmi`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
 //!
 //! # Conventions
@@ -27,11 +29,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod board;
 pub mod coll;
 pub mod ids;
+pub mod lane;
 pub mod matching;
 pub mod pmi;
-pub mod pmi2;
 pub mod stats;
 pub mod tree;
 pub mod wireup;
