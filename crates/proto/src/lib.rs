@@ -12,7 +12,7 @@
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other | `launch` |
-//! | [`pmi`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`pmi`], [`pmi2`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
 //!
 //! # Conventions
@@ -35,6 +35,7 @@ pub mod ids;
 pub mod lane;
 pub mod matching;
 pub mod pmi;
+pub mod pmi2;
 pub mod stats;
 pub mod tree;
 pub mod wireup;
