@@ -196,6 +196,80 @@ pub(crate) struct Pair<A, B> {
     pub(crate) index: B,
 }
 
+/// C's `long double` on x86-64: 80 bits in 16 bytes. Rust has no such type, so the old floating-point unit is asked.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Extended([u8; 16]);
+
+impl Plain for Extended {}
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the datatypes of C are laid out for x86-64");
+
+mod extended {
+    use super::Extended;
+    use std::arch::asm;
+    use std::cmp::Ordering;
+
+    macro_rules! operation {
+        ($trait:ident, $method:ident, $instruction:literal) => {
+            impl std::ops::$trait for Extended {
+                type Output = Extended;
+
+                fn $method(self, mut other: Extended) -> Extended {
+                    // SAFETY: reads 10 bytes of each operand and writes 10 bytes of `other`, all inside; pushes and
+                    // pops two values of the register stack, all of which is declared as changed.
+                    unsafe {
+                        asm!(
+                            "fld tbyte ptr [{a}]", "fld tbyte ptr [{b}]", $instruction, "fstp tbyte ptr [{b}]",
+                            a = in(reg) &raw const self.0, b = in(reg) &raw mut other.0,
+                            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                            out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                            options(nostack),
+                        )
+                    };
+                    other
+                }
+            }
+        };
+    }
+
+    operation!(Add, add, "faddp st(1), st");
+    operation!(Sub, sub, "fsubp st(1), st");
+    operation!(Mul, mul, "fmulp st(1), st");
+
+    impl PartialEq for Extended {
+        fn eq(&self, other: &Extended) -> bool {
+            self.partial_cmp(other) == Some(Ordering::Equal)
+        }
+    }
+
+    impl PartialOrd for Extended {
+        fn partial_cmp(&self, other: &Extended) -> Option<Ordering> {
+            let (above, below, unordered): (u8, u8, u8);
+            // SAFETY: reads 10 bytes of each operand, inside; pushes and pops two values of the register stack, all
+            // of which is declared as changed.
+            unsafe {
+                asm!(
+                    "fld tbyte ptr [{b}]", "fld tbyte ptr [{a}]", "fcomip st, st(1)",
+                    "seta {above}", "setb {below}", "setp {unordered}", "fstp st(0)",
+                    a = in(reg) &raw const self.0, b = in(reg) &raw const other.0,
+                    above = out(reg_byte) above, below = out(reg_byte) below, unordered = out(reg_byte) unordered,
+                    out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                    out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                    options(nostack),
+                )
+            };
+            match (unordered, above, below) {
+                (1, ..) => None,
+                (_, 1, _) => Some(Ordering::Greater),
+                (_, _, 1) => Some(Ordering::Less),
+                _ => Some(Ordering::Equal),
+            }
+        }
+    }
+}
+
 /// target[i] = f(source[i], target[i]), for as many whole elements as the target has.
 ///
 /// Addresses need no alignment: a program may hand us any.

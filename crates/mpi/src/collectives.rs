@@ -128,7 +128,7 @@ impl Communicator {
 
     /// The i-th part of everyone's elements goes to process i; parts are equal.
     pub fn alltoall<T: Datum>(&self, data: &[T]) -> Result<Vec<T>> {
-        if data.len() % self.size() != 0 {
+        if !data.len().is_multiple_of(self.size()) {
             let text = format!("{} elements for {} processes", data.len(), self.size());
             return self.engine().note(fail(ErrorClass::Count, text));
         }

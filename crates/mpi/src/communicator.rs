@@ -160,7 +160,7 @@ impl Communicator {
                 self.engine().mpi.borrow_mut().pause(&mut backoff);
                 continue;
             };
-            if status.bytes % size_of::<T>() != 0 {
+            if !status.bytes.is_multiple_of(size_of::<T>()) {
                 let text = format!("{} bytes are not whole elements of {}", status.bytes, size_of::<T>());
                 return self.engine().note(fail(ErrorClass::Type, text));
             }

@@ -1,7 +1,7 @@
 //! The predefined reductions, element by element. Which operation is legal on what is MPI-5 6.9.2.
 use super::OpId;
 use super::predefined::{Meaning, Scalar};
-use crate::buffer::{Pair, Plain, combine};
+use crate::buffer::{Extended, Pair, Plain, combine};
 use net::{UserBuf, UserBufMut};
 
 /// target = source op target, for all elements.
@@ -46,37 +46,48 @@ macro_rules! integers {
 }
 
 macro_rules! floats {
-    ($scalar:expr, $f:expr) => { each!($scalar, $f; F32: f32, F64: f64) };
+    ($scalar:expr, $f:expr) => { each!($scalar, $f; F32: f32, F64: f64, F80: Extended) };
+}
+
+macro_rules! numbers {
+    ($scalar:expr, $f:expr) => {
+        each!($scalar, $f; I8: i8, I16: i16, I32: i32, I64: i64, I128: i128, U8: u8, U16: u16, U32: u32, U64: u64,
+            F32: f32, F64: f64, F80: Extended)
+    };
+}
+
+macro_rules! complexes {
+    ($scalar:expr, $f:expr) => {
+        each!($scalar, $f; C32: [f32; 2], C64: [f64; 2], C80: [Extended; 2])
+    };
 }
 
 fn ordered(op: OpId, scalar: Scalar) -> Option<Kernel> {
     // Written so that a number beats a NaN only if it stands on the right, as the usual comparison does.
-    let whole: Option<Kernel> = match op {
-        OpId::MAX => integers!(scalar, |a, b| if a > b { a } else { b }),
-        _ => integers!(scalar, |a, b| if a < b { a } else { b }),
-    };
-    whole.or_else(|| match op {
-        OpId::MAX => floats!(scalar, |a, b| if a > b { a } else { b }),
-        _ => floats!(scalar, |a, b| if a < b { a } else { b }),
-    })
+    match op {
+        OpId::MAX => numbers!(scalar, |a, b| if a > b { a } else { b }),
+        _ => numbers!(scalar, |a, b| if a < b { a } else { b }),
+    }
 }
 
 fn arithmetic(op: OpId, scalar: Scalar) -> Option<Kernel> {
-    let whole: Option<Kernel> = match op {
-        OpId::SUM => integers!(scalar, |a, b| a.wrapping_add(b)),
-        _ => integers!(scalar, |a, b| a.wrapping_mul(b)),
-    };
-    whole.or_else(|| match op {
-        OpId::SUM => floats!(scalar, |a, b| a + b),
-        _ => floats!(scalar, |a, b| a * b),
-    })
+    match (op, integer(scalar)) {
+        (OpId::SUM, true) => integers!(scalar, |a, b| a.wrapping_add(b)),
+        (OpId::SUM, false) => floats!(scalar, |a, b| a + b),
+        (_, true) => integers!(scalar, |a, b| a.wrapping_mul(b)),
+        (_, false) => floats!(scalar, |a, b| a * b),
+    }
+}
+
+fn integer(scalar: Scalar) -> bool {
+    let kernel: Option<Kernel> = integers!(scalar, |a, _| a);
+    kernel.is_some()
 }
 
 fn complex(op: OpId, scalar: Scalar) -> Option<Kernel> {
     match op {
-        OpId::SUM => each!(scalar, |a, b| [a[0] + b[0], a[1] + b[1]]; C32: [f32; 2], C64: [f64; 2]),
-        _ => each!(scalar, |a, b| [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]];
-            C32: [f32; 2], C64: [f64; 2]),
+        OpId::SUM => complexes!(scalar, |a, b| [a[0] + b[0], a[1] + b[1]]),
+        _ => complexes!(scalar, |a, b| [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]),
     }
 }
 
@@ -105,6 +116,7 @@ fn located(op: OpId, scalar: Scalar) -> Option<Kernel> {
                 Scalar::PairI64I32 => Some(|s, t| combine(s, t, $f::<i64, i32>)),
                 Scalar::PairI32I32 => Some(|s, t| combine(s, t, $f::<i32, i32>)),
                 Scalar::PairI16I32 => Some(|s, t| combine(s, t, $f::<i16, i32>)),
+                Scalar::PairF80I32 => Some(|s, t| combine(s, t, $f::<Extended, i32>)),
                 Scalar::PairF32F32 => Some(|s, t| combine(s, t, $f::<f32, f32>)),
                 Scalar::PairF64F64 => Some(|s, t| combine(s, t, $f::<f64, f64>)),
                 _ => None,
@@ -193,6 +205,23 @@ mod tests {
         assert!(kernel(OpId::MINLOC, Meaning::Integer, Scalar::I32).is_none());
         assert!(kernel(OpId::SUM, Meaning::Character, Scalar::I8).is_none());
         assert!(kernel(OpId::BXOR, Meaning::Byte, Scalar::U8).is_some());
+    }
+
+    #[test]
+    fn extended_numbers_keep_more_bits_than_doubles() {
+        // 2^63 + 1 as an 80-bit number: the significand has 64 bits, the exponent is 63.
+        let bytes = |significand: u64, exponent: u16| {
+            let mut bytes = significand.to_le_bytes().to_vec();
+            bytes.extend((16383 + exponent).to_le_bytes());
+            bytes.extend([0; 6]);
+            bytes
+        };
+        let (large, one) = (bytes(1 << 63, 63), bytes(1 << 63, 0));
+        let go = |op, a: &[u8], b: &[u8]| run(op, Meaning::Floating, Scalar::F80, a, b)[..10].to_vec();
+        assert_eq!(go(OpId::SUM, &large, &one), bytes((1 << 63) + 1, 63)[..10]);
+        assert_eq!(go(OpId::PROD, &large, &bytes(1 << 63, 1)), bytes(1 << 63, 64)[..10]);
+        assert_eq!(go(OpId::MAX, &large, &one), large[..10]);
+        assert_eq!(go(OpId::MIN, &large, &one), one[..10]);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Mpi {
     jobs: Vec<RequestId>,
     lent: Vec<RequestId>,
     /// Finished collectives, for reuse.
+    /// (Boxed as they are in requests: they move between the two often.)
+    #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
     buffered: buffered::Buffered,
     origin: Instant,

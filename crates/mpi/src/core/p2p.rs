@@ -16,6 +16,9 @@ pub(super) enum Outgoing {
     Packed(Scratch, usize),
 }
 
+/// A send under way, and the bytes it needs.
+pub(super) type Sending = (ReqId, Option<Scratch>);
+
 /// Where a receive puts its bytes.
 pub(super) enum Incoming {
     Flat(UserBufMut),
@@ -32,6 +35,7 @@ pub(super) struct Taken {
 
 impl Mpi {
     /// Sends and waits until the buffer may be reused (or as `mode` says).
+    #[allow(clippy::too_many_arguments)]
     pub fn send(
         &mut self,
         comm: CommId,
@@ -52,12 +56,13 @@ impl Mpi {
             }
             outgoing => match self.start_send(to, envelope, outgoing, mode)? {
                 None => Ok(Blocking::Done(Status::EMPTY)),
-                Some((id, packed)) => self.finish_send(comm, id, packed),
+                Some((id, packed)) => self.finish_send(comm, id, packed, Status::EMPTY),
             },
         }
     }
 
     /// Starts a send.
+    #[allow(clippy::too_many_arguments)]
     pub fn isend(
         &mut self,
         comm: CommId,
@@ -72,7 +77,10 @@ impl Mpi {
         let outgoing = self.outgoing(buf, count, ty)?;
         Ok(match self.start_send(to, envelope, outgoing, mode)? {
             None => RequestId::SENT,
-            Some((id, packed)) => self.add_request(Request::new(comm, State::Send { id, packed })),
+            Some((id, packed)) => {
+                let state = State::Send { id, packed, status: Status::EMPTY };
+                self.add_request(Request::new(comm, state))
+            }
         })
     }
 
@@ -122,6 +130,7 @@ impl Mpi {
     }
 
     /// Prepares a send; [`Mpi::start_request`] starts it.
+    #[allow(clippy::too_many_arguments)]
     pub fn send_init(
         &mut self,
         comm: CommId,
@@ -180,23 +189,12 @@ impl Mpi {
     ) -> Result<Blocking> {
         let to = self.address(comm, dest, stag)?;
         let outgoing = self.outgoing(send, scount, sty)?;
-        let mut state = self.start_recv(comm, recv, rcount, rty, source, rtag)?;
+        let state = self.start_recv(comm, recv, rcount, rty, source, rtag)?;
         let sent = match to {
             Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
             None => None,
         };
-        match (&mut state, sent) {
-            (State::Recv(receiving), Some((id, packed))) => receiving.companion = Some((id, packed)),
-            (State::Complete(status), Some((id, packed))) => {
-                let status = *status;
-                return Ok(match self.finish_send(comm, id, packed)? {
-                    Blocking::Done(_) => Blocking::Done(status),
-                    pending => pending,
-                });
-            }
-            _ => {}
-        }
-        self.block_on(Request::new(comm, state))
+        self.finish_both(comm, state, sent)
     }
 
     /// As `sendrecv`, with one buffer.
@@ -225,19 +223,8 @@ impl Mpi {
             Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
             None => None,
         };
-        let mut state = self.start_recv(comm, buf, count, ty, source, rtag)?;
-        match (&mut state, sent) {
-            (State::Recv(receiving), sent) => receiving.companion = sent,
-            // The null process sends nothing: only the send is left to wait for.
-            (_, Some((id, packed))) => {
-                return Ok(match self.finish_send(comm, id, packed)? {
-                    Blocking::Done(_) => Blocking::Done(Status::PROC_NULL),
-                    pending => pending,
-                });
-            }
-            _ => {}
-        }
-        self.block_on(Request::new(comm, state))
+        let state = self.start_recv(comm, buf, count, ty, source, rtag)?;
+        self.finish_both(comm, state, sent)
     }
 
     /// Is there a message? Makes progress once if not.
@@ -330,7 +317,7 @@ impl Mpi {
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
-    ) -> Result<Option<(ReqId, Option<Scratch>)>> {
+    ) -> Result<Option<Sending>> {
         if mode == Mode::Buffered {
             self.start_buffered(to, envelope, outgoing)?;
             return Ok(None);
@@ -375,12 +362,31 @@ impl Mpi {
         Ok(Receiving { id, roster: self.comm(comm)?.roster.clone(), unpack, companion: None })
     }
 
-    fn finish_send(&mut self, comm: CommId, id: ReqId, packed: Option<Scratch>) -> Result<Blocking> {
+    /// Waits for a receive and the send that was started with it.
+    fn finish_both(&mut self, comm: CommId, state: State, sent: Option<Sending>) -> Result<Blocking> {
+        match (state, sent) {
+            (State::Recv(mut receiving), sent) => {
+                receiving.companion = sent;
+                self.block_on(Request::new(comm, State::Recv(receiving)))
+            }
+            // The null process sends nothing: only the send is left to wait for.
+            (State::Complete(status), Some((id, packed))) => self.finish_send(comm, id, packed, status),
+            (state, _) => self.block_on(Request::new(comm, state)),
+        }
+    }
+
+    fn finish_send(
+        &mut self,
+        comm: CommId,
+        id: ReqId,
+        packed: Option<Scratch>,
+        status: Status,
+    ) -> Result<Blocking> {
         if self.running.is_empty() {
             self.endpoint.wait(id)?;
-            return Ok(Blocking::Done(Status::EMPTY));
+            return Ok(Blocking::Done(status));
         }
-        self.block_on(Request::new(comm, State::Send { id, packed }))
+        self.block_on(Request::new(comm, State::Send { id, packed, status }))
     }
 }
 

@@ -2,7 +2,7 @@
 use super::collective::Collective;
 use super::comm::Roster;
 use super::layout::Datatype;
-use super::p2p::{accepted, destination, incoming, outgoing, received};
+use super::p2p::{Sending, accepted, destination, incoming, outgoing, received};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
@@ -43,6 +43,8 @@ pub(super) enum State {
         /// Keeps the bytes alive.
         #[allow(dead_code)]
         packed: Option<Scratch>,
+        /// What its end gives: not always the empty status, if the send is what is left of a larger operation.
+        status: Status,
     },
     Recv(Receiving),
     Collective(Box<Collective>),
@@ -58,7 +60,7 @@ pub(super) struct Receiving {
     pub(super) roster: Rc<Roster>,
     pub(super) unpack: Option<Box<Unpack>>,
     /// A send that must be complete too.
-    pub(super) companion: Option<(ReqId, Option<Scratch>)>,
+    pub(super) companion: Option<Sending>,
 }
 
 /// Received bytes that must be spread over the program's memory.
@@ -235,7 +237,7 @@ impl Mpi {
                 let sent = self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode)?;
                 Ok(match sent {
                     None => State::Complete(Status::EMPTY),
-                    Some((id, packed)) => State::Send { id, packed },
+                    Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
                 })
             }
             Recipe::Recv { buf, count, ty, source, tag } => {
@@ -326,7 +328,7 @@ impl Mpi {
         let size = self.datatype(ty)?.size;
         Ok(match size {
             0 => (status.bytes == 0).then_some(0),
-            size => (status.bytes % size == 0).then_some((status.bytes / size) as u64),
+            size => status.bytes.is_multiple_of(size).then_some((status.bytes / size) as u64),
         })
     }
 
@@ -412,9 +414,9 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Complete(status) => Ok(Some(*status)),
         State::Collective(collective) => collective.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
-        State::Send { id, .. } => match endpoint.take(*id) {
+        State::Send { id, status, .. } => match endpoint.take(*id) {
             None => Ok(None),
-            Some(outcome) => outcome.map(|_| Some(Status::EMPTY)).map_err(Into::into),
+            Some(outcome) => outcome.map(|_| Some(*status)).map_err(Into::into),
         },
         State::Recv(receiving) => {
             if let Some((id, _)) = receiving.companion {

@@ -21,7 +21,7 @@ impl Tree {
     pub(super) fn new(at: Place, top: u32, radix: u32) -> Self {
         let me = (at.rank + at.size - top) % at.size;
         let (mut height, mut span) = (0, 1u32);
-        while span < at.size && me % span.saturating_mul(radix) == 0 {
+        while span < at.size && me.is_multiple_of(span.saturating_mul(radix)) {
             span = span.saturating_mul(radix);
             height += 1;
         }
