@@ -123,8 +123,6 @@ impl<'j> Agent<'j> {
         let Seed { job, node, uplink, stdin, warden, launcher, limit } = seed;
         process::set_name("banyan-agent");
         process::set_subreaper(process::Subreaper::On)?;
-        // Kernels that share processor time out between sessions would otherwise let all agents have one share.
-        process::lead_session()?;
         let mut keep = vec![uplink.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
         socket::close_all_but(&keep);

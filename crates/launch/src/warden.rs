@@ -94,8 +94,8 @@ impl Warden {
         socket::close_all_but(&keep);
         process::set_name("banyan-warden");
         process::set_subreaper(Subreaper::On)?;
-        // Away from the terminal: ctrl-C, ctrl-Z and its closing are for the launcher alone.
-        process::lead_session()?;
+        // Away from the terminal's foreground: ctrl-C, ctrl-Z and its closing are for the launcher alone.
+        process::lead_group()?;
         socket::set_nonblocking(link.as_fd())?;
         socket::detach_stdio()?;
         let warden = Pid::own();

@@ -193,10 +193,10 @@ pub fn set_name(name: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr(), 0, 0, 0) };
 }
 
-/// Makes this process, a fresh child, lead a session and a process group of its own.
-pub fn lead_session() -> io::Result<()> {
-    // SAFETY: no arguments.
-    if unsafe { libc::setsid() } < 0 {
+/// Puts this process into a process group of its own.
+pub fn lead_group() -> io::Result<()> {
+    // SAFETY: plain numbers.
+    if unsafe { libc::setpgid(0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
