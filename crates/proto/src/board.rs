@@ -36,12 +36,11 @@ pub use api::{
 };
 pub use message::{Body, Entries, Entry, Message};
 
-use crate::lane::{Admission, Bytes, LaneError, Links, Neighbour, PART_BYTES_MAX, Place};
+use crate::lane::{Admission, Bytes, LaneError, Links, Muster, Neighbour, PART_BYTES_MAX, Place};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use cache::{Cache, Known};
-use fence::Fence;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {
@@ -76,7 +75,7 @@ pub struct Board {
     complete: bool,
     waiting: BTreeMap<Bytes, Vec<Waiter>>,
     gets_open: Vec<u32>,
-    fence: Fence,
+    fence: Muster,
     actions: VecDeque<Action>,
     counters: BoardCounters,
 }
@@ -104,7 +103,7 @@ impl Board {
             complete: is_root || config.kind.broadcasts(),
             waiting: BTreeMap::new(),
             gets_open: vec![0; clients],
-            fence: Fence::new(clients, place.children().len()),
+            fence: Muster::new(clients, place.children().len()),
             actions: VecDeque::new(),
             counters: BoardCounters::default(),
         }

@@ -10,7 +10,8 @@
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
-//! | [`lane`] | which message of which job between two agents counts | `board` |
+//! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
+//! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
 //! | [`tree`] | what launcher and agents tell each other | `launch` |
 //! | [`pmi`], [`pmi2`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
@@ -31,6 +32,7 @@ extern crate std;
 
 pub mod board;
 pub mod coll;
+pub mod exchange;
 pub mod ids;
 pub mod lane;
 pub mod matching;

@@ -1,58 +1,8 @@
-//! The fence of a board: who is in, and what its end does to what is kept.
+//! The fence of a board, and what its end does to what is kept.
 use super::{Action, Board, Body, Entries, Entry, Fresh, Known, Neighbour, cut};
 use crate::lane::{Bytes, parts};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-
-/// Who is in the current fence.
-#[derive(Debug)]
-pub(super) struct Fence {
-    number: u32,
-    clients: Vec<bool>,
-    children: Vec<bool>,
-    missing: usize,
-}
-
-impl Fence {
-    pub(super) fn new(clients: usize, children: usize) -> Self {
-        let missing = clients + children;
-        Fence { number: 0, clients: vec![false; clients], children: vec![false; children], missing }
-    }
-
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(super) fn all_in(&self) -> bool {
-        self.missing == 0
-    }
-
-    pub(super) fn has_clients(&self) -> bool {
-        self.clients.contains(&true)
-    }
-
-    /// False if it was in already.
-    pub(super) fn client_enters(&mut self, client: usize) -> bool {
-        let is_new = !core::mem::replace(&mut self.clients[client], true);
-        self.missing -= usize::from(is_new);
-        is_new
-    }
-
-    /// False if it was in already.
-    pub(super) fn child_enters(&mut self, child: usize) -> bool {
-        let is_new = !core::mem::replace(&mut self.children[child], true);
-        self.missing -= usize::from(is_new);
-        is_new
-    }
-
-    fn next(&mut self) {
-        self.number = self.number.wrapping_add(1);
-        self.clients.fill(false);
-        self.children.fill(false);
-        self.missing = self.clients.len() + self.children.len();
-    }
-}
 
 impl Board {
     /// When everybody at and below this node is in: tells the parent, or, at the root, everybody.
