@@ -95,7 +95,7 @@ fn operand<A: Abi>(buf: Buf, count: i64, ty: TypeId) -> Outcome<SendBuf> {
     Ok(buf.source())
 }
 
-fn result<A: Abi>(buf: BufMut, count: i64, ty: TypeId) -> Outcome<RecvBuf> {
+fn result(buf: BufMut, count: i64, ty: TypeId) -> Outcome<RecvBuf> {
     some_data(buf.addr(), not_negative(count)?, ty)?;
     Ok(buf.target())
 }
@@ -241,7 +241,7 @@ fn bcast_with<A: Abi, C: Count>(
 ) -> Outcome<()> {
     let comm = handles::comm::<A>(comm)?;
     let ty = handles::datatype::<A>(datatype)?;
-    let buf = result::<A>(buffer, count.wide(), ty)?;
+    let buf = result(buffer, count.wide(), ty)?;
     perform(call, how, comm, Coll::Bcast { buf, count: count.wide(), ty, root: root_of::<A>(root) })
 }
 
@@ -475,7 +475,7 @@ fn reduce_with<A: Abi, C: Count>(
     let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
     let send = operand::<A>(sendbuf, count, ty)?;
     let recv = match at_root(call, comm, root)? {
-        true => result::<A>(recvbuf, count, ty)?,
+        true => result(recvbuf, count, ty)?,
         false => RecvBuf::NONE,
     };
     perform(call, how, comm, Coll::Reduce { send, recv, count, ty, op, root: root_of::<A>(root) })
@@ -494,7 +494,7 @@ fn allreduce_with<A: Abi, C: Count>(
 ) -> Outcome<()> {
     let (comm, count) = (handles::comm::<A>(comm)?, count.wide());
     let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
-    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result::<A>(recvbuf, count, ty)?);
+    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result(recvbuf, count, ty)?);
     perform(call, how, comm, Coll::Allreduce { send, recv, count, ty, op })
 }
 
@@ -529,7 +529,7 @@ fn reduce_scatter_block_with<A: Abi, C: Count>(
 ) -> Outcome<()> {
     let (comm, count) = (handles::comm::<A>(comm)?, recvcount.wide());
     let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
-    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result::<A>(recvbuf, count, ty)?);
+    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result(recvbuf, count, ty)?);
     perform(call, how, comm, Coll::ReduceScatterBlock { send, recv, count, ty, op })
 }
 
@@ -546,7 +546,7 @@ fn scan_with<A: Abi, C: Count>(
 ) -> Outcome<()> {
     let (comm, count) = (handles::comm::<A>(comm)?, count.wide());
     let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
-    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result::<A>(recvbuf, count, ty)?);
+    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result(recvbuf, count, ty)?);
     perform(call, how, comm, Coll::Scan { send, recv, count, ty, op })
 }
 
@@ -563,6 +563,6 @@ fn exscan_with<A: Abi, C: Count>(
 ) -> Outcome<()> {
     let (comm, count) = (handles::comm::<A>(comm)?, count.wide());
     let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
-    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result::<A>(recvbuf, count, ty)?);
+    let (send, recv) = (operand::<A>(sendbuf, count, ty)?, result(recvbuf, count, ty)?);
     perform(call, how, comm, Coll::Exscan { send, recv, count, ty, op })
 }

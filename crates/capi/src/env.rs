@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-fn start<A: Abi>(name: &'static str, level: Level) -> c_int {
+fn start(name: &'static str, level: Level) -> c_int {
     if phase() != Phase::Before {
         let when = if phase() == Phase::After { "after MPI_Finalize" } else { "twice" };
         eprintln!("banyan: {name} was called {when}");
@@ -65,13 +65,13 @@ fn start<A: Abi>(name: &'static str, level: Level) -> c_int {
 
 /// `MPI_Init`
 pub fn init<A: Abi>(_argc: Ptr<c_int>, _argv: Opaque) -> c_int {
-    start::<A>("MPI_Init", Level::Single)
+    start("MPI_Init", Level::Single)
 }
 
 /// `MPI_Init_thread`
 pub fn init_thread<A: Abi>(_argc: Ptr<c_int>, _argv: Opaque, required: c_int, provided: Ptr<c_int>) -> c_int {
     let level = Level::at_least::<A>(required);
-    let result = start::<A>("MPI_Init_thread", level);
+    let result = start("MPI_Init_thread", level);
     if provided.set(level.value::<A>()).is_err() {
         return code::<A>(ErrorClass::Arg);
     }

@@ -268,6 +268,7 @@ impl<A: Abi> Call<A> {
 }
 
 /// `MPI_Sendrecv_replace`
+#[allow(clippy::too_many_arguments)]
 pub fn sendrecv_replace<A: Abi, C: Count>(
     buf: BufMut,
     count: C,

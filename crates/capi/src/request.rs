@@ -17,6 +17,12 @@ fn blame<A: Abi>(call: &Call<A>, on: &mut On<A>, request: RequestId) {
     }
 }
 
+/// A request of the program, by number and flavor.
+type Named = (RequestId, Flavor);
+
+/// A request of an array that has completed: its place there, its name and its status.
+type Finished = (usize, Named, Status);
+
 /// What a completed request leaves: its status, and for a generalized one the words that its program stored.
 struct Completed<A: Abi> {
     status: Status,
@@ -48,7 +54,7 @@ fn retire<A: Abi>(
     call: &mut Call<A>,
     place: Ptr<A::Handle>,
     index: usize,
-    request: (RequestId, Flavor),
+    request: Named,
     status: Status,
 ) -> Outcome<Completed<A>> {
     let null = A::handle(A::C.request_null);
@@ -119,7 +125,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
 }
 
 /// The requests of an array; null ones are `None`.
-fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<(RequestId, Flavor)>>> {
+fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<Named>>> {
     let count = p2p::not_negative(count.into())? as usize;
     (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
 }
@@ -129,7 +135,7 @@ fn retire_into<A: Abi>(
     call: &mut Call<A>,
     requests: Ptr<A::Handle>,
     place: usize,
-    request: (RequestId, Flavor),
+    request: Named,
     result: Status,
     statuses: Ptr<A::Status>,
     slot: usize,
@@ -207,10 +213,7 @@ pub fn testall<A: Abi>(
 }
 
 /// The requests that count for waitany and its family: neither null nor inactive.
-fn active<A: Abi>(
-    call: &Call<A>,
-    all: &[Option<(RequestId, Flavor)>],
-) -> Outcome<Vec<(usize, (RequestId, Flavor))>> {
+fn active<A: Abi>(call: &Call<A>, all: &[Option<Named>]) -> Outcome<Vec<(usize, Named)>> {
     let mut list = Vec::with_capacity(all.len());
     for (i, named) in all.iter().enumerate() {
         if let Some(named) = named
@@ -226,8 +229,8 @@ fn active<A: Abi>(
 fn first_complete<A: Abi>(
     call: &mut Call<A>,
     on: &mut On<A>,
-    list: &[(usize, (RequestId, Flavor))],
-) -> mpi::Result<Option<(usize, (RequestId, Flavor), Status)>> {
+    list: &[(usize, Named)],
+) -> mpi::Result<Option<Finished>> {
     for (i, named) in list {
         blame(call, on, named.0);
         if let Some(status) = call.test(named.0)? {
@@ -241,7 +244,7 @@ fn first_complete<A: Abi>(
 fn one_done<A: Abi>(
     call: &mut Call<A>,
     requests: Ptr<A::Handle>,
-    found: (usize, (RequestId, Flavor), Status),
+    found: Finished,
     index: Ptr<c_int>,
     status: Ptr<A::Status>,
 ) -> Outcome<()> {
@@ -299,8 +302,8 @@ pub fn testany<A: Abi>(
 fn complete_ones<A: Abi>(
     call: &mut Call<A>,
     on: &mut On<A>,
-    list: &[(usize, (RequestId, Flavor))],
-) -> mpi::Result<Vec<(usize, (RequestId, Flavor), Status)>> {
+    list: &[(usize, Named)],
+) -> mpi::Result<Vec<Finished>> {
     let mut found = Vec::new();
     for (i, named) in list {
         if call.peek(named.0)?.is_some() {
@@ -317,7 +320,7 @@ fn complete_ones<A: Abi>(
 fn some_done<A: Abi>(
     call: &mut Call<A>,
     requests: Ptr<A::Handle>,
-    found: Vec<(usize, (RequestId, Flavor), Status)>,
+    found: Vec<Finished>,
     outcount: Ptr<c_int>,
     indices: Ptr<c_int>,
     statuses: Ptr<A::Status>,
@@ -390,7 +393,7 @@ pub fn request_get_status<A: Abi>(request: A::Handle, flag: Ptr<c_int>, status: 
 }
 
 /// What a request would say if it were tested; changes nothing.
-fn look<A: Abi>(call: &mut Call<A>, named: (RequestId, Flavor)) -> Outcome<Option<Completed<A>>> {
+fn look<A: Abi>(call: &mut Call<A>, named: Named) -> Outcome<Option<Completed<A>>> {
     let Some(status) = call.peek(named.0)? else { return Ok(None) };
     let grequest = if named.1 == Flavor::Generalized { call.grequest(named.0)? } else { None };
     let Some(grequest) = grequest else { return Ok(Some(Completed { status, filled: None })) };
@@ -478,7 +481,7 @@ pub fn request_get_status_some<A: Abi>(
 }
 
 /// The request in a variable, which must not be null.
-fn named<A: Abi>(call: &Call<A>, on: &mut On<A>, request: A::Handle) -> Outcome<(RequestId, Flavor)> {
+fn named<A: Abi>(call: &Call<A>, on: &mut On<A>, request: A::Handle) -> Outcome<Named> {
     match handles::request::<A>(request)? {
         Some(named) => {
             blame(call, on, named.0);

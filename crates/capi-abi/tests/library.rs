@@ -1,0 +1,18 @@
+//! The library has the names of its interface, all of them and no others; and programs run on it.
+#[path = "../../capi/tests/shared/library.rs"]
+mod library;
+
+#[test]
+fn every_function_of_the_table_is_exported_and_nothing_else() {
+    library::check(library::Side::Std, "libbanyan_abi.so", &[]);
+}
+
+#[test]
+fn the_library_is_known_as_libmpi_abi_1() {
+    library::check_soname("libbanyan_abi.so", "libmpi_abi.so.1");
+}
+
+#[test]
+fn programs_run_alone_and_mistakes_end_them_with_a_message() {
+    library::check_programs(library::Side::Std, "libbanyan_abi.so", "libmpi_abi.so.1");
+}
