@@ -1,4 +1,4 @@
-//! The client's side of PMI-1: how a process learns its rank, publishes its card and reads others'.
+//! The client's side of PMI: how a process learns its rank, publishes its card and reads others'.
 //!
 //! One stream to the launcher's agent, answered in order. The grammar is `proto::pmi`; here are the
 //! descriptor, the waiting, and errors that name the rank and what it was doing.
@@ -11,9 +11,14 @@
 //! the agent, which at that moment is busy with starting the others. Foreign servers may rely on PMI's lock-step,
 //! so they get one question at a time.
 //!
+//! PMI-1 is asked for first, because every known server speaks it (Slurm's PMI-2 plugin as well). A server that answers
+//! with version 2, or refuses and then takes version 2, is spoken to in PMI-2: the stream translates, so that nothing
+//! else here knows the difference. `BANYAN_PMI_VERSION=2` asks for version 2 at once.
+//!
 //! A closed stream is an error here and the end of the job; [`Client::is_closed`] watches for it.
 mod env;
 mod stream;
+mod two;
 
 #[cfg(test)]
 mod tests;
@@ -56,6 +61,15 @@ enum Pace {
     Ahead,
 }
 
+/// What the environment says about the first words.
+#[derive(Debug)]
+struct Greeting {
+    /// Version to ask for.
+    version: u32,
+    /// The job's name, which PMI-2 repeats to the server.
+    job: Option<String>,
+}
+
 /// Does the launcher still expect a finalize?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -94,7 +108,7 @@ pub enum PmiError {
         /// The system's word.
         source: io::Error,
     },
-    /// The answer is no PMI-1.
+    /// The answer is no PMI.
     #[error("rank {rank}: PMI {during}: {why}")]
     BadAnswer {
         /// This process.
@@ -146,21 +160,28 @@ impl Client {
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, PmiError> {
         let agent = env::agent(&get);
+        let greeting = Greeting { version: env::version(&get)?, job: get("PMI_JOBID") };
         match env::contact(get)? {
             None => Ok(None),
             Some(Contact::Descriptor { fd, rank, size }) => {
-                Self::start(open(fd, rank)?, rank, size, agent).map(Some)
+                Self::start(open(fd, rank)?, rank, size, agent, &greeting).map(Some)
             }
             Some(Contact::Address { stream, rank }) => {
                 let mut stream = open(stream.into(), rank)?;
                 let size = introduce(&mut stream, rank)?;
-                Self::start(stream, rank, size, agent).map(Some)
+                Self::start(stream, rank, size, agent, &greeting).map(Some)
             }
         }
     }
 
     /// Init, and the name of the key-value space.
-    fn start(stream: Stream, rank: Rank, size: u32, agent: Option<AgentFacts>) -> Result<Self, PmiError> {
+    fn start(
+        stream: Stream,
+        rank: Rank,
+        size: u32,
+        agent: Option<AgentFacts>,
+        greeting: &Greeting,
+    ) -> Result<Self, PmiError> {
         let pace = if agent.is_some() { Pace::Ahead } else { Pace::LockStep };
         let AgentFacts { kvs_name, mapping } = agent.unwrap_or_default();
         let mut client = Client {
@@ -174,7 +195,10 @@ impl Client {
             owed: VecDeque::new(),
             phase: Phase::Open,
         };
-        client.tell(&Request::Init { version: 1, subversion: 1 })?;
+        match pace {
+            Pace::Ahead => client.tell(&Request::Init { version: 1, subversion: 1 })?,
+            Pace::LockStep => client.greet(greeting)?,
+        }
         client.kvs_name = match kvs_name {
             Some(name) => name,
             None => client.ask(&Request::GetMyKvsname, |reply| match reply {
@@ -183,6 +207,44 @@ impl Client {
             })?,
         };
         Ok(client)
+    }
+
+    /// Finds the version that the server speaks: the wanted one, or the other.
+    fn greet(&mut self, greeting: &Greeting) -> Result<(), PmiError> {
+        let first = self.ask_version(greeting.version)?;
+        match (first, greeting.version) {
+            (Ok(1), _) => Ok(()),
+            (Ok(_), _) => self.start_two(greeting),
+            (Err(refused), 1) => match self.ask_version(2)? {
+                Ok(2) => self.start_two(greeting),
+                _ => Err(refused),
+            },
+            (Err(refused), _) => Err(refused),
+        }
+    }
+
+    /// The version that the server answers with (1 or 2), or its refusal.
+    fn ask_version(&mut self, version: u32) -> Result<Result<u32, PmiError>, PmiError> {
+        let subversion = if version == 1 { 1 } else { 0 };
+        self.send(Verb::Init, &emit(&Request::Init { version, subversion }))?;
+        let answered = self.answer(Verb::Init, |reply| match reply {
+            Reply::Init { version, .. } => (1..=2).contains(&version).then_some(version),
+            _ => None,
+        });
+        match answered {
+            Ok(version) => Ok(Ok(version)),
+            Err(refused @ PmiError::Refused { .. }) => Ok(Err(refused)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes over to PMI-2, whose first frame says once more who this is.
+    fn start_two(&mut self, greeting: &Greeting) -> Result<(), PmiError> {
+        let job = greeting.job.as_ref().map(|job| job.as_bytes().to_vec());
+        let (interpreter, frame) = two::Interpreter::new(self.rank.0, job);
+        self.stream.interpret(interpreter, &frame).map_err(|error| self.failed(Verb::Init, error))?;
+        let line = self.stream.receive().map_err(|error| self.failed(Verb::Init, error))?;
+        self.read_answer(Verb::Init, &line, |reply| matches!(reply, Reply::Init { version: 2, .. }).then_some(()))
     }
 
     /// This process's number.

@@ -26,6 +26,16 @@ pub(super) fn agent(get: impl Fn(&str) -> Option<String>) -> Option<AgentFacts> 
     get("BANYAN_NODE").map(|_| AgentFacts { kvs_name: get("PMI_JOBID"), mapping: get("BANYAN_MAPPING") })
 }
 
+/// Which version of PMI to ask for (`BANYAN_PMI_VERSION`): 1 unless the user wants 2.
+pub(super) fn version(get: impl Fn(&str) -> Option<String>) -> Result<u32, PmiError> {
+    const NAME: &str = "BANYAN_PMI_VERSION";
+    match get(NAME).as_deref().map(str::trim) {
+        None | Some("1") => Ok(1),
+        Some("2") => Ok(2),
+        Some(_) => Err(wrong(&get, NAME, "it can be 1 or 2".into())),
+    }
+}
+
 /// Reads the variables and opens what they name. An inherited stream is preferred to an address.
 pub(super) fn contact(get: impl Fn(&str) -> Option<String>) -> Result<Option<Contact>, PmiError> {
     if get("PMI_FD").is_some() {

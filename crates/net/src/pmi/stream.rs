@@ -1,4 +1,6 @@
-//! Whole messages over a stream that may or may not wait by itself.
+//! Whole messages over a stream that may or may not wait by itself. They are lines of PMI-1, also where the server
+//! speaks PMI-2.
+use super::two::Interpreter;
 use proto::pmi::Lines;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,9 +17,16 @@ pub(super) struct Stream {
     fd: OwnedFd,
     /// Waits until `fd` can be read.
     readable: Poll,
-    lines: Lines,
+    speech: Speech,
     /// The end of the stream was read.
     ended: bool,
+}
+
+/// What the server speaks.
+#[derive(Debug)]
+enum Speech {
+    One(Lines),
+    Two(Interpreter),
 }
 
 #[derive(Debug)]
@@ -36,15 +45,37 @@ impl From<io::Error> for StreamError {
 impl Stream {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
         let readable = waiter(fd.as_fd(), Interest::Read)?;
-        Ok(Self { fd, readable, lines: Lines::default(), ended: false })
+        Ok(Self { fd, readable, speech: Speech::One(Lines::default()), ended: false })
+    }
+
+    /// From now on the server speaks PMI-2; `first` is the first frame.
+    pub(super) fn interpret(&mut self, interpreter: Interpreter, first: &[u8]) -> Result<(), StreamError> {
+        if let Speech::One(lines) = &self.speech
+            && lines.has_partial()
+        {
+            return Err(io::Error::other("the server speaks before it is asked").into());
+        }
+        self.speech = Speech::Two(interpreter);
+        self.write(first)
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
+    /// Sends a message.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), StreamError> {
+        match &mut self.speech {
+            Speech::One(_) => self.write(line),
+            Speech::Two(interpreter) => {
+                let frame = interpreter.say(line)?;
+                self.write(&frame)
+            }
+        }
+    }
+
     /// Sends all bytes.
-    pub(super) fn send(&mut self, mut bytes: &[u8]) -> Result<(), StreamError> {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), StreamError> {
         while !bytes.is_empty() {
             match socket::write(self.fd.as_fd(), bytes)? {
                 Transfer::Bytes(sent) => bytes = &bytes[sent..],
@@ -61,8 +92,8 @@ impl Stream {
     /// Waits for the next message.
     pub(super) fn receive(&mut self) -> Result<Vec<u8>, StreamError> {
         loop {
-            if let Some(message) = self.lines.next_message() {
-                return Ok(message.to_vec());
+            if let Some(message) = self.next_message()? {
+                return Ok(message);
             }
             match self.fill()? {
                 Transfer::Bytes(_) => {}
@@ -75,8 +106,8 @@ impl Stream {
     /// Waits for the next message until so many milliseconds pass without a byte.
     pub(super) fn receive_within(&mut self, timeout_ms: u32) -> Result<Option<Vec<u8>>, StreamError> {
         loop {
-            if let Some(message) = self.lines.next_message() {
-                return Ok(Some(message.to_vec()));
+            if let Some(message) = self.next_message()? {
+                return Ok(Some(message));
             }
             let mut ready = Vec::new();
             self.readable.wait(Some(timeout_ms), &mut ready)?;
@@ -103,6 +134,13 @@ impl Stream {
         self.ended
     }
 
+    fn next_message(&mut self) -> Result<Option<Vec<u8>>, StreamError> {
+        match &mut self.speech {
+            Speech::One(lines) => Ok(lines.next_message().map(<[u8]>::to_vec)),
+            Speech::Two(interpreter) => Ok(interpreter.next_line()?),
+        }
+    }
+
     fn fill(&mut self) -> Result<Transfer, StreamError> {
         if self.ended {
             return Ok(Transfer::Closed);
@@ -110,7 +148,10 @@ impl Stream {
         let mut chunk = [0; CHUNK_BYTES];
         let transfer = socket::read(self.fd.as_fd(), &mut chunk)?;
         match transfer {
-            Transfer::Bytes(read) => self.lines.push(&chunk[..read]).map_err(io::Error::other)?,
+            Transfer::Bytes(read) => match &mut self.speech {
+                Speech::One(lines) => lines.push(&chunk[..read]).map_err(io::Error::other)?,
+                Speech::Two(interpreter) => interpreter.hear(&chunk[..read])?,
+            },
             Transfer::Closed => self.ended = true,
             Transfer::WouldBlock => {}
         }

@@ -1,4 +1,6 @@
 //! The client against a server that says what the test's script says.
+mod two;
+
 use super::*;
 use crate::job::JobFacts;
 use std::io::{BufRead, BufReader, Write};
@@ -284,8 +286,8 @@ fn wrong_answers_are_quoted() {
         (&[(INIT.0, "hello")], "rank 3: PMI init: PMI message without a command: 'hello'"),
         (&[(INIT.0, "cmd=barrier_out")], "rank 3: PMI init: unexpected answer 'cmd=barrier_out'"),
         (
-            &[(INIT.0, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0")],
-            "rank 3: PMI init: unexpected answer 'cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0'",
+            &[(INIT.0, "cmd=response_to_init rc=0 pmi_version=3 pmi_subversion=0")],
+            "rank 3: PMI init: unexpected answer 'cmd=response_to_init rc=0 pmi_version=3 pmi_subversion=0'",
         ),
         (
             &[INIT, ("cmd=get_my_kvsname", "cmd=my_kvsname rc=-1 msg=no")],
