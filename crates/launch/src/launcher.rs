@@ -1,9 +1,11 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
 mod outcome;
+mod report;
 mod sink;
 
 pub use outcome::{Cause, Who};
+pub use report::{JobReport, Phases};
 
 use crate::job::Job;
 use crate::link::{Link, LinkState};
@@ -38,45 +40,11 @@ const TREE_PATIENCE: Duration = Duration::from_secs(3);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Rounds of killing what is left, a millisecond apart.
 const KILL_ROUNDS_MAX: u32 = 2000;
-/// Signals that end the job, and those passed on to ranks.
-/// SIGTSTP stops the launcher as well; ranks get SIGSTOP, because SIGTSTP does nothing in a session without a
-/// terminal.
+/// Signals that end the job.
 const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
+/// Signals passed on to ranks. SIGTSTP stops the launcher as well; ranks get SIGSTOP for it, because a process
+/// group without a terminal's foreground may ignore SIGTSTP.
 const PASSED_SIGNALS: [i32; 4] = [signal::SIGUSR1, signal::SIGUSR2, signal::SIGTSTP, signal::SIGCONT];
-
-/// When the steps of starting and ending a job were done, since it began.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Phases {
-    /// All agents are there.
-    pub agents: Duration,
-    /// All ranks have been started.
-    pub started: Duration,
-    /// All ranks have ended, or the end was ordered.
-    pub ended: Duration,
-    /// Everything is cleaned up.
-    pub total: Duration,
-}
-
-/// How a job went.
-#[derive(Clone, Debug, Default)]
-pub struct JobReport {
-    /// The exit code of `banyan run`.
-    pub exit_code: i32,
-    /// Why the job was ended, if it did not end by itself.
-    pub cause: Option<Cause>,
-    /// Ranks of the job.
-    pub ranks: u32,
-    /// Nodes of the job.
-    pub nodes: u32,
-    /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that was never reaped.
-    pub stats: Vec<Vec<u64>>,
-    /// Times of start-up and end.
-    pub phases: Phases,
-    /// Captured standard output.
-    pub stdout: Vec<u8>,
-    /// Captured standard error, with the launcher's own words.
-    pub stderr: Vec<u8>,
-}
 
 /// How far the job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

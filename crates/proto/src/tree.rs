@@ -5,6 +5,7 @@
 //! services publish live at the root. Frames about processes (output, ends, statistics) only pass through
 //! on their way to the launcher, which is the parent of node 0: they are the agents' business.
 mod board;
+mod codec;
 mod frame;
 mod node;
 mod shape;

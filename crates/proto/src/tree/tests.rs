@@ -150,7 +150,7 @@ fn a_phase_larger_than_a_frame_is_sent_in_parts() {
 fn names_are_kept_at_the_root_and_answered_where_asked() {
     let mut world = World::new(20, 3, 1, 7);
     let service = || b"a service".to_vec();
-    let mut ask = |world: &mut World, node: usize, request| {
+    let ask = |world: &mut World, node: usize, request| {
         world.nodes[node].ask_name(0, request);
         world.carry_out(NodeId(node as u32));
         world.deliver_all();

@@ -1,0 +1,37 @@
+//! What is known of a job when it is over.
+use super::outcome::Cause;
+use std::time::Duration;
+
+/// When the steps of starting and ending a job were done, since it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Phases {
+    /// All agents are there.
+    pub agents: Duration,
+    /// All ranks have been started.
+    pub started: Duration,
+    /// All ranks have ended, or the end was ordered.
+    pub ended: Duration,
+    /// Everything is cleaned up.
+    pub total: Duration,
+}
+
+/// How a job went.
+#[derive(Clone, Debug, Default)]
+pub struct JobReport {
+    /// The exit code of `banyan run`.
+    pub exit_code: i32,
+    /// Why the job was ended, if it did not end by itself.
+    pub cause: Option<Cause>,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Nodes of the job.
+    pub nodes: u32,
+    /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that was never reaped.
+    pub stats: Vec<Vec<u64>>,
+    /// Times of start-up and end.
+    pub phases: Phases,
+    /// Captured standard output.
+    pub stdout: Vec<u8>,
+    /// Captured standard error, with the launcher's own words.
+    pub stderr: Vec<u8>,
+}
