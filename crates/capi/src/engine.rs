@@ -9,8 +9,9 @@ use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU8, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Where the process stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,22 @@ fn lock() -> MutexGuard<'static, ()> {
     ENGINE.lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Has more than one thread called MPI yet? Most programs that ask for `MPI_THREAD_MULTIPLE` have one caller.
+static SEVERAL_CALLERS: AtomicBool = AtomicBool::new(false);
+
+/// Remembers which threads call, before they wait for the lock.
+#[inline(always)]
+fn note_thread() {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    thread_local! { static HERE: u8 = const { 0 } }
+    let here = HERE.with(|place| place as *const u8 as usize);
+    match FIRST.load(Relaxed) {
+        first if first == here => {}
+        0 => FIRST.store(here, Relaxed),
+        _ => SEVERAL_CALLERS.store(true, Relaxed),
+    }
+}
+
 /// A C call that is inside the engine; dereferences to it.
 #[derive(Debug)]
 pub struct Call<A> {
@@ -84,7 +101,10 @@ impl<A: Abi> Call<A> {
     pub fn enter(name: &'static str) -> Self {
         let guard = match phase() {
             Phase::Single => None,
-            Phase::Threaded => Some(lock()),
+            Phase::Threaded => {
+                note_thread();
+                Some(lock())
+            }
             Phase::Before | Phase::After => crate::errors::outside(name),
         };
         Call { name, guard, abi: PhantomData }
@@ -174,25 +194,57 @@ impl<A> DerefMut for Call<A> {
     }
 }
 
-/// How to wait when nothing moves. Alone, the engine knows best (it can sleep until something arrives); with
-/// several threads the lock must be free meanwhile, so it yields, and after a while naps.
+/// How to wait when nothing moves. With one calling thread the engine knows best: it can sleep until something
+/// arrives. With several the lock must be free meanwhile, so the caller yields, and after a while naps; the engine
+/// gets its short pauses (they look after its timers) but is not let to sleep with the lock held.
 #[derive(Default)]
 struct Patience {
     engine: mpi::Backoff,
     polls: u32,
+    looked: Option<Instant>,
 }
 
 /// Polls before a waiting thread naps between polls.
 const POLLS_BEFORE_NAP: u32 = 2000;
-const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+const NAP: Duration = Duration::from_micros(50);
+/// Pauses after which the engine thinks the wait has just begun; fewer than it makes before it sleeps.
+const ENGINE_PAUSES: u32 = 128;
+/// How often a long wait lets the engine sleep once, in which it looks whether the job still exists.
+const LOOK_AROUND_EVERY: Duration = Duration::from_secs(10);
+/// More pauses than the engine makes before it sleeps.
+const PAUSES_MAX: u32 = 30_000;
+/// A pause of this length was a sleep.
+const A_SLEEP: Duration = Duration::from_millis(1);
 
 impl Patience {
     fn wait<A: Abi>(&mut self, call: &mut Call<A>) {
-        if !call.is_threaded() {
+        if !call.is_threaded() || !SEVERAL_CALLERS.load(Relaxed) {
             return call.pause(&mut self.engine);
         }
         self.polls += 1;
+        if self.polls.is_multiple_of(ENGINE_PAUSES) {
+            self.engine = mpi::Backoff::default();
+        }
+        call.pause(&mut self.engine);
         let long = self.polls > POLLS_BEFORE_NAP;
         call.outside(|| if long { std::thread::sleep(NAP) } else { std::thread::yield_now() });
+        if long {
+            self.look_around(call);
+        }
+    }
+
+    fn look_around<A: Abi>(&mut self, call: &mut Call<A>) {
+        if self.looked.get_or_insert_with(Instant::now).elapsed() < LOOK_AROUND_EVERY {
+            return;
+        }
+        let mut backoff = mpi::Backoff::default();
+        for _ in 0..PAUSES_MAX {
+            let before = Instant::now();
+            call.pause(&mut backoff);
+            if before.elapsed() > A_SLEEP {
+                break;
+            }
+        }
+        self.looked = Some(Instant::now());
     }
 }
