@@ -13,7 +13,8 @@ use sys::process;
 const TREE_RADIX: u32 = 8;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 7] = ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "BANYAN_NODE", "HYDI_"];
+const SCRUBBED: [&str; 8] =
+    ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "BANYAN_NODE", "BANYAN_MAPPING", "HYDI_"];
 
 /// A program, found and ready to be executed.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ Starts a parallel program: any MPI program of the MPICH family, or any other com
   -n, -np N            number of processes (default 1); per program where several are separated by ':'
   --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
   --bind-to core|none  give each process a core of its own, in turn (default none)
+  --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
   -wdir DIR            working folder of the processes
   -genv NAME VALUE     set a variable for all processes
   -env NAME VALUE      set a variable for the processes of this program
@@ -168,6 +169,10 @@ impl Parser {
             }
             "nodes" => self.spec.nodes = self.count(written)?,
             "bind-to" => self.spec.bind = self.binding(written)?,
+            "coll" => {
+                let value = self.collectives(written)?;
+                self.spec.env.push(("BANYAN_COLL".into(), value));
+            }
             "wdir" => self.spec.folder = Some(self.value(written)?.into()),
             "l" | "prepend-rank" => self.spec.label = Label::Rank,
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
@@ -180,8 +185,10 @@ impl Parser {
     }
 
     fn misplaced(&self, written: &Written) -> UsageError {
-        let known =
-            ["genv", "nodes", "bind-to", "wdir", "l", "prepend-rank", "kill-grace", "stats", "stats-file"];
+        let known = [
+            "genv", "nodes", "bind-to", "coll", "wdir", "l", "prepend-rank", "timeout", "kill-grace", "stats",
+            "stats-file",
+        ];
         if known.contains(&written.name.as_str()) {
             UsageError::NotHere(written.text.clone())
         } else {
@@ -215,6 +222,14 @@ impl Parser {
         let text = value.to_string_lossy();
         let count = text.parse().ok().filter(|count| *count > 0);
         count.ok_or_else(|| written.bad(&text, "a number of at least 1"))
+    }
+
+    fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
+        let value = self.value(written)?;
+        match value.to_string_lossy().as_ref() {
+            "flat" | "auto" => Ok(value),
+            other => Err(written.bad(other, "'flat' or 'auto'")),
+        }
     }
 
     fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {

@@ -81,6 +81,10 @@ impl Endpoint {
                 self.name_qp(qp, index);
                 self.job.wireup.qp_ready(peer, Params(params.to_bytes()), cpu::now_ns())
             }
+            // The peer would wait for an answer for ever, and nobody here waits to be told.
+            Err(why) if self.connections[index as usize].queue.is_empty() => {
+                self.abort(1, &format!("rank {peer} asks for a connection, but {why}"))
+            }
             Err(why) => self.job.wireup.qp_failed(peer, &why),
         };
         told.expect("the machine asked for a queue pair");

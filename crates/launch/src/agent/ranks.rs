@@ -23,6 +23,8 @@ const PMI_FD: &str = "PMI_FD=3";
 const LAST_READS_MAX: usize = 32;
 /// Longest reason passed on.
 const REASON_BYTES_MAX: usize = 4096;
+/// The longest placement that is told in the environment.
+const MAPPING_BYTES_MAX: usize = 1024;
 
 /// One rank.
 #[derive(Debug)]
@@ -305,6 +307,11 @@ impl Template {
         env.push(format!("PMI_JOBID={}", job.name).into());
         env.push(format!("MPI_LOCALNRANKS={local}").into());
         env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
+        // Spares Banyan's library a question; a placement that is no few blocks is asked for.
+        let mapping = job.placement.mapping().to_string();
+        if mapping.len() <= MAPPING_BYTES_MAX {
+            env.push(format!("BANYAN_MAPPING={mapping}").into());
+        }
         let mut args = vec![found.section.program.as_encoded_bytes().to_vec()];
         args.extend(found.section.args.iter().map(|arg| arg.as_encoded_bytes().to_vec()));
         let mut program = Program::new(&found.path, args, env, job.folder.clone())?;
