@@ -13,7 +13,7 @@
 //! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
 //! | [`tree`] | what launcher and agents tell each other | `launch` |
-//! | [`pmi`], [`pmi2`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
 //!
 //! # Conventions
@@ -36,6 +36,7 @@ pub mod exchange;
 pub mod ids;
 pub mod lane;
 pub mod matching;
+pub mod pmgr;
 pub mod pmi;
 pub mod pmi2;
 pub mod stats;
