@@ -244,7 +244,9 @@ impl Client {
         let (interpreter, frame) = two::Interpreter::new(self.rank.0, job);
         self.stream.interpret(interpreter, &frame).map_err(|error| self.failed(Verb::Init, error))?;
         let line = self.stream.receive().map_err(|error| self.failed(Verb::Init, error))?;
-        self.read_answer(Verb::Init, &line, |reply| matches!(reply, Reply::Init { version: 2, .. }).then_some(()))
+        self.read_answer(Verb::Init, &line, |reply| {
+            matches!(reply, Reply::Init { version: 2, .. }).then_some(())
+        })
     }
 
     /// This process's number.
