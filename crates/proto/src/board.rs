@@ -15,7 +15,7 @@
 //!
 //! # What holds
 //! - A key that was put before a fence is found by every get after it, with the last value.
-//! - Before the fence a get may or may not see a put.
+//! - Before the fence a get may or may not see a put. The process that put finds its own put at once.
 //! - A node remembers which keys are absent until a fence may have published them. That is safe because links
 //!   keep their order: an answer never arrives later than the end of a fence that came after it.
 //! - Where nothing was ever given up, a broadcasting board knows of every key: absence costs no message.
@@ -31,8 +31,8 @@ mod message;
 mod tests;
 
 pub use api::{
-    Action, BOARD_BYTES_MAX, BoardConfig, BoardCounters, BoardError, BoardKind, ENTRIES_PER_PROCESS,
-    GETS_PER_CLIENT_MAX, Got, KEY_BYTES_MAX, VALUE_BYTES_MAX,
+    Action, BOARD_BYTES_MAX, BoardConfig, BoardCounters, BoardError, BoardKind, Change, ENTRIES_PER_PROCESS,
+    GETS_PER_CLIENT_MAX, Got, KEY_BYTES_MAX, Mirror, VALUE_BYTES_MAX,
 };
 pub use message::{Body, Entries, Entry, Message};
 
@@ -77,6 +77,8 @@ pub struct Board {
     gets_open: Vec<u32>,
     fence: Muster,
     actions: VecDeque<Action>,
+    mirror: Mirror,
+    changes: VecDeque<Change>,
     counters: BoardCounters,
 }
 
@@ -105,6 +107,8 @@ impl Board {
             gets_open: vec![0; clients],
             fence: Muster::new(clients, place.children().len()),
             actions: VecDeque::new(),
+            mirror: config.mirror,
+            changes: VecDeque::new(),
             counters: BoardCounters::default(),
         }
     }
@@ -112,6 +116,12 @@ impl Board {
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// The next change of what is kept here, where [`BoardConfig::mirror`] asks for it. Take them all after
+    /// every input, and before acting on the end of a fence.
+    pub fn poll_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
     }
 
     /// What was done so far.
@@ -292,6 +302,9 @@ impl Board {
     // What is kept here.
 
     fn keep(&mut self, key: Bytes, known: Known) {
+        if let (Mirror::On, Known::Value(value)) = (self.mirror, &known) {
+            self.changes.push_back(Change::Kept(key.clone(), value.clone()));
+        }
         self.cache.insert(key, known);
         self.keep_bounds();
     }
@@ -300,14 +313,21 @@ impl Board {
         if self.links.has_parent() {
             while self.entries() > self.entries_max || self.cache.bytes() + self.fresh_bytes > self.bytes_max
             {
-                let Some(known) = self.cache.evict() else { break };
+                let Some((key, known)) = self.cache.evict() else { break };
                 self.complete &= known == Known::Absent;
                 self.counters.evictions += 1;
+                self.note_drop(&key, Some(known));
             }
         }
         self.counters.entries_peak = self.counters.entries_peak.max(self.entries() as u64);
         let bytes = self.cache.bytes() + self.fresh_bytes;
         self.counters.bytes_peak = self.counters.bytes_peak.max(bytes as u64);
+    }
+
+    fn note_drop(&mut self, key: &Bytes, known: Option<Known>) {
+        if let (Mirror::On, Some(Known::Value(_))) = (self.mirror, known) {
+            self.changes.push_back(Change::Dropped(key.clone()));
+        }
     }
 
     /// What is known here about a key. `None`: somebody above has to be asked.

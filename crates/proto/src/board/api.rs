@@ -64,6 +64,8 @@ pub struct BoardConfig {
     pub entries_per_process: usize,
     /// Bytes that a node keeps. The root refuses more, the others give something up.
     pub bytes_max: usize,
+    /// Does it tell what it keeps?
+    pub mirror: Mirror,
 }
 
 impl BoardConfig {
@@ -75,11 +77,12 @@ impl BoardConfig {
             kind,
             entries_per_process: ENTRIES_PER_PROCESS,
             bytes_max: BOARD_BYTES_MAX,
+            mirror: Mirror::Off,
         }
     }
 }
 
-/// What a board wants done. Take them with [`Board::poll_action`] after every input, until there are none.
+/// What a board wants done. Take them with `poll_action` after every input, until there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this.
@@ -95,6 +98,26 @@ pub enum Action {
     },
     /// Tell all local processes that the fence is over.
     FenceDone,
+}
+
+/// Does a board tell what it keeps?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mirror {
+    /// No.
+    #[default]
+    Off,
+    /// Yes, through `poll_change`.
+    On,
+}
+
+/// What a board has begun or ceased to keep. Who follows all changes has the values of the board's cache: the
+/// ground for a copy that processes read without asking. What is not there has to be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A key has this value, instead of any before.
+    Kept(Bytes, Bytes),
+    /// A key is not kept any more.
+    Dropped(Bytes),
 }
 
 /// What a get finds.

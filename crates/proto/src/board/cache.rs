@@ -54,6 +54,12 @@ impl Cache {
         self.index.len()
     }
 
+    /// Entries that have a value.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> usize {
+        self.index.len() - self.absent
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -96,11 +102,12 @@ impl Cache {
     }
 
     /// Gives up the entry whose last use is the longest ago.
-    pub(super) fn evict(&mut self) -> Option<Known> {
+    pub(super) fn evict(&mut self) -> Option<(Bytes, Known)> {
         let at = self.oldest;
         let key = self.slots.get(at as usize)?.key.clone();
         self.index.remove(&key);
-        Some(self.vacate(at))
+        let known = self.vacate(at);
+        Some((key, known))
     }
 
     /// Forgets which keys are absent.
@@ -220,7 +227,7 @@ mod tests {
                         prop_assert_eq!(cache.remove(&[k]), at.map(|at| list.remove(at).1));
                     }
                     Step::Evict => {
-                        let oldest = (!list.is_empty()).then(|| list.remove(0).1);
+                        let oldest = (!list.is_empty()).then(|| list.remove(0)).map(|(k, known)| (key(k), known));
                         prop_assert_eq!(cache.evict(), oldest);
                     }
                     Step::ForgetAbsent => {

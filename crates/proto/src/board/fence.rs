@@ -65,7 +65,10 @@ impl Board {
     }
 
     pub(super) fn take_stale(&mut self, keys: Arc<[Bytes]>) {
-        keys.iter().for_each(|key| drop(self.cache.remove(key)));
+        for key in keys.iter() {
+            let known = self.cache.remove(key);
+            self.note_drop(key, known);
+        }
         self.send_below(&Body::Stale(keys));
     }
 

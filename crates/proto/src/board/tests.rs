@@ -38,6 +38,17 @@ impl Plan {
         Plan { scripts }
     }
 
+    /// What the `nth` get of `rank` must find if the key is its own: the last value that it put.
+    fn own(&self, rank: usize, nth: usize, key: &[u8]) -> Option<Vec<u8>> {
+        let gets = |step: &&Step| matches!(step, Step::Get(_));
+        let script = &self.scripts[rank];
+        let at = script.iter().enumerate().filter(|(_, step)| gets(step)).nth(nth).map(|(at, _)| at).unwrap();
+        script[..at].iter().rev().find_map(|step| match step {
+            Step::Put(put, value) if put == key => Some(value.clone()),
+            _ => None,
+        })
+    }
+
     /// What a get in `phase` may find: the last value of earlier phases, or any of this one.
     fn allowed(&self, key: &[u8], phase: usize) -> Vec<Option<Vec<u8>>> {
         let mut allowed = vec![None];
@@ -60,7 +71,7 @@ fn script(rank: usize, ranks: usize, phases: usize, gets: usize, chance: &mut Ch
     let mut steps = Vec::new();
     for phase in 0..phases {
         let puts = if phase % 2 == 0 { chance.below(4) } else { 0 };
-        let mut part: Vec<Step> = (0..gets).map(|_| Step::Get(any_key(ranks, chance))).collect();
+        let mut part: Vec<Step> = (0..gets).map(|_| Step::Get(any_key(rank, ranks, chance))).collect();
         for nth in 0..puts {
             let index = chance.below(KEYS_PER_RANK);
             // In order, so that "the last value" is what the script says.
@@ -76,19 +87,29 @@ fn script(rank: usize, ranks: usize, phases: usize, gets: usize, chance: &mut Ch
     steps
 }
 
-fn any_key(ranks: usize, chance: &mut Chance) -> Vec<u8> {
-    if chance.below(5) == 0 {
-        return format!("none-x-{}", chance.below(3)).into_bytes();
-    }
-    key(chance.below(ranks), chance.below(KEYS_PER_RANK))
+/// Often its own or its neighbour's.
+fn any_key(rank: usize, ranks: usize, chance: &mut Chance) -> Vec<u8> {
+    let owner = match chance.below(6) {
+        0 => return format!("none-x-{}", chance.below(3)).into_bytes(),
+        1 => rank,
+        2 => (rank + 1) % ranks,
+        _ => chance.below(ranks),
+    };
+    key(owner, chance.below(KEYS_PER_RANK))
 }
 
 fn agrees_with_a_flat_map(world: &mut World, phases: usize, gets: usize, seed: u64) {
     let plan = Plan::new(world.size(), phases, gets, seed);
     world.run(|rank| plan.scripts[rank].clone());
     assert_eq!(world.seen.len(), world.size() * phases * gets);
+    let mut gets = vec![0; world.size()];
     for seen in &world.seen {
-        let allowed = plan.allowed(&seen.key, seen.phase);
+        let is_own = seen.key.starts_with(format!("card-{}-", seen.rank).as_bytes());
+        let allowed = match is_own {
+            true => vec![plan.own(seen.rank, gets[seen.rank], &seen.key)],
+            false => plan.allowed(&seen.key, seen.phase),
+        };
+        gets[seen.rank] += 1;
         assert!(
             allowed.contains(&seen.value),
             "rank {} in phase {} found {:?} for {:?}, not one of {allowed:?}",
@@ -128,18 +149,49 @@ fn a_chain_of_a_thousand_nodes_works() {
 }
 
 /// Bounds so small that almost everything is given up.
-fn tight(kind: BoardKind, bytes_max: usize) -> BoardConfig {
-    BoardConfig { entries_per_process: 0, bytes_max, ..config(kind) }
+fn tight(kind: BoardKind) -> BoardConfig {
+    BoardConfig { entries_per_process: 0, ..config(kind) }
 }
 
 #[test]
 fn nodes_that_keep_two_entries_still_find_everything() {
     for radix in [1, 2, 3] {
-        let mut world =
-            World::new(13, radix, 2, tight(BoardKind::HcmabLru, BOARD_BYTES_MAX), u64::from(radix));
+        let mut world = World::new(13, radix, 2, tight(BoardKind::HcmabLru), u64::from(radix));
         agrees_with_a_flat_map(&mut world, 7, 6, 3);
         assert!(world.total(|counters| counters.evictions) > 0);
         assert!(world.boards[1..].iter().all(|board| board.counters().entries_peak <= 2));
+    }
+}
+
+#[test]
+fn nodes_that_are_short_of_bytes_still_find_everything() {
+    for kind in BoardKind::ALL {
+        let mut world = World::new(13, 2, 2, config(kind), 31);
+        world.boards[1..].iter_mut().for_each(|board| board.bytes_max = 1000);
+        agrees_with_a_flat_map(&mut world, 7, 6, 4);
+        assert!(world.total(|counters| counters.evictions) > 0);
+        assert!(world.boards[1..].iter().all(|board| board.cache.bytes() <= 1000), "{kind:?}");
+    }
+}
+
+#[test]
+fn who_follows_the_changes_has_what_the_board_keeps() {
+    for kind in BoardKind::ALL {
+        let config = BoardConfig { entries_per_process: 1, mirror: Mirror::On, ..config(kind) };
+        let mut world = World::new(7, 2, 2, config, 32);
+        agrees_with_a_flat_map(&mut world, 7, 6, 5);
+        for board in &mut world.boards {
+            let mut copy = BTreeMap::new();
+            while let Some(change) = board.poll_change() {
+                match change {
+                    Change::Kept(key, value) => drop(copy.insert(key, value)),
+                    Change::Dropped(key) => assert!(copy.remove(&key).is_some()),
+                }
+            }
+            let kept =
+                copy.iter().all(|(key, value)| board.cache.peek(key) == Some(&Known::Value(value.clone())));
+            assert!(kept && copy.len() == board.cache.values(), "{kind:?}");
+        }
     }
 }
 
@@ -256,7 +308,7 @@ fn an_evicted_key_is_found_again_and_then_kept() {
 #[test]
 fn absence_is_remembered_until_a_fence_publishes_the_key() {
     for kind in BoardKind::ALL {
-        let mut world = World::new(7, 2, 4, tight(kind, BOARD_BYTES_MAX), 24);
+        let mut world = World::new(7, 2, 4, tight(kind), 24);
         world.boards.iter_mut().for_each(|board| board.entries_max = board.entries_max.max(16));
         (0..4).for_each(|round| exchange(&mut world, round, 1));
         let before = world.messages();
@@ -315,6 +367,21 @@ fn equal_gets_climb_as_one() {
     }
     let counters = board.counters();
     assert_eq!((counters.misses, counters.merged, counters.traffic.messages_sent), (5, 4, 1));
+}
+
+#[test]
+fn a_put_is_newer_than_an_answer_that_comes_after_it() {
+    let place = crate::lane::Place::new(Shape::new(2, 1), NodeId(1), &[NodeId(1), NodeId(1)]);
+    for kind in [BoardKind::Hcs, BoardKind::Hcma] {
+        let mut board = Board::new(config(kind), &place);
+        assert_eq!(board.get(0, b"k"), Ok(Got::Later));
+        board.put(1, b"k", b"v").unwrap();
+        let value: Bytes = (*b"v").into();
+        board.hear(Neighbour::Parent, message(0, Body::Absent { key: (*b"k").into() })).unwrap();
+        let answer = Action::Answer { client: 0, key: (*b"k").into(), value: Some(value.clone()) };
+        assert!(core::iter::from_fn(|| board.poll_action()).any(|action| action == answer), "{kind:?}");
+        assert_eq!(board.get(1, b"k"), Ok(Got::Value(value)), "{kind:?}");
+    }
 }
 
 #[test]
