@@ -61,16 +61,26 @@ pub struct Program {
 impl Program {
     /// Compiles `name`.c; the library is found under `soname`.
     pub fn build(side: Side, name: &str, file: &str, soname: &str) -> Program {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", env!("CARGO_PKG_NAME")));
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", env!("CARGO_PKG_NAME")));
         let at = folder.as_path();
         let _ = std::fs::remove_dir_all(at);
         std::fs::create_dir_all(at).expect("a scratch folder");
         std::fs::write(at.join("mpi.h"), table::c_header(side)).expect("the header is written");
         std::os::unix::fs::symlink(library(file), at.join(soname)).expect("the library is linked");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../capi/tests/c/{name}.c"));
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/tests/c");
+        let source = match name {
+            "garbage" => at.join("garbage.c"),
+            _ => tests.join(format!("{name}.c")),
+        };
+        if name == "garbage" {
+            std::fs::write(&source, garbage(side)).expect("the program is written");
+        }
         let output = Command::new("cc")
             .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"])
             .arg(at)
+            .arg("-I")
+            .arg(tests)
             .arg(source)
             .arg("-o")
             .arg(at.join("program"))
@@ -113,7 +123,7 @@ impl Program {
 
 /// Every program that one process can run, and every mistake.
 pub fn check_programs(side: Side, file: &str, soname: &str) {
-    for name in ["coll", "comm", "threads"] {
+    for name in ["coll", "comm", "threads", "garbage"] {
         Program::build(side, name, file, soname).succeeds();
     }
     let errors = Program::build(side, "errors", file, soname);
@@ -124,4 +134,54 @@ pub fn check_programs(side: Side, file: &str, soname: &str) {
     errors.fails("unimplemented", &["MPI_Open_port is not implemented", "MPI_ERR_UNSUPPORTED_OPERATION"]);
     errors.fails("abort", &["MPI_Abort"]);
     assert_eq!(errors.run(&["abort"]).status.code(), Some(7));
+}
+
+/// A program that calls every implemented function with nonsense, twice: with handles that name nothing, and with
+/// predefined handles; pointers are null and numbers negative. Nothing may crash, hang or end the program.
+fn garbage(side: Side) -> String {
+    let mut calls = String::new();
+    for f in table::functions().iter().filter(|f| f.exists_on(side) && f.module != "-") {
+        if matches!(f.name.as_str(), "MPI_Init" | "MPI_Init_thread" | "MPI_Finalize" | "MPI_Abort") {
+            continue;
+        }
+        for round in [Round::Foreign, Round::Predefined] {
+            let args: Vec<String> = f.params.iter().filter_map(|p| nonsense(p, round)).collect();
+            calls += &format!("    last = \"{0}\";\n    (void){0}({1});\n", f.name, args.join(", "));
+        }
+    }
+    format!(
+        "#include \"check.h\"\n#include <signal.h>\n#include <stdint.h>\n#include <unistd.h>\n\
+         static const char *volatile last;\n\
+         static void crashed(int s) {{ (void)s; (void)!write(2, last, strlen(last)); _exit(3); }}\n\
+         int main(int argc, char **argv) {{\n    begin(&argc, &argv);\n\
+         signal(SIGSEGV, crashed);\n    signal(SIGBUS, crashed);\n    signal(SIGALRM, crashed);\n    alarm(60);\n\
+         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);\n\
+         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);\n{calls}    return finish(\"garbage\");\n}}\n"
+    )
+}
+
+#[derive(Clone, Copy)]
+enum Round {
+    Foreign,
+    Predefined,
+}
+
+/// An argument that no correct program passes.
+fn nonsense(decl: &str, round: Round) -> Option<String> {
+    if decl == "..." {
+        return None;
+    }
+    let ctype = decl.trim_start_matches("const ").split([' ', '*']).next().expect("a type");
+    Some(match (decl.contains(['*', '[']), ctype, round) {
+        (true, ..) => "NULL".into(),
+        (_, "int" | "MPI_Fint" | "MPI_Count" | "MPI_Aint" | "MPI_Offset", _) => "-7".into(),
+        (_, "MPI_Comm", Round::Predefined) => "MPI_COMM_WORLD".into(),
+        (_, "MPI_Datatype", Round::Predefined) => "MPI_INT".into(),
+        (_, "MPI_Op", Round::Predefined) => "MPI_SUM".into(),
+        (_, "MPI_Group", Round::Predefined) => "MPI_GROUP_EMPTY".into(),
+        (_, "MPI_Info", Round::Predefined) => "MPI_INFO_ENV".into(),
+        (_, "MPI_Errhandler", Round::Predefined) => "MPI_ERRORS_RETURN".into(),
+        (_, "MPI_Request", Round::Predefined) => "MPI_REQUEST_NULL".into(),
+        (_, handle, _) => format!("({handle})(intptr_t)0x7badf00d"),
+    })
 }
