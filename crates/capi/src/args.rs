@@ -1,6 +1,6 @@
 //! Arguments as a C caller passes them. Each pointer type here exists only as a parameter of an exported
-//! function, whose caller promised what MPI demands of that parameter; so the checks that can be made (null) are
-//! made here, and the rest of the crate needs no `unsafe`.
+//! function, whose caller promised what MPI demands of that parameter; so the checks that can be made (null)
+//! are made here, and the rest of the crate needs no `unsafe`.
 use mpi::{ErrorClass, MpiError, RecvBuf, Result, SendBuf};
 use std::ffi::CStr;
 use std::ffi::{c_char, c_void};

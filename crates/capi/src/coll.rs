@@ -1,4 +1,5 @@
-//! Collective operations: each is written once and exported in its blocking, non-blocking and persistent form.
+//! Collective operations: each is written once and exported in its blocking, non-blocking and persistent
+//! form.
 use crate::abi::{Abi, Count};
 use crate::args::{Buf, BufMut, In, Ptr};
 use crate::engine::Call;

@@ -33,8 +33,8 @@ struct Engine {
     mpi: UnsafeCell<Option<Mpi>>,
 }
 
-// SAFETY: `mpi` is reached only through `Call`, which holds the lock in phase `Threaded`; in phase `Single` the
-// program has promised that calls do not overlap (MPI-5 11.6).
+// SAFETY: `mpi` is reached only through `Call`, which holds the lock in phase `Threaded`; in phase `Single`
+// the program has promised that calls do not overlap (MPI-5 11.6).
 unsafe impl Sync for Engine {}
 
 static ENGINE: Engine = Engine { phase: AtomicU8::new(0), lock: Mutex::new(()), mpi: UnsafeCell::new(None) };
@@ -180,8 +180,8 @@ impl<A> Deref for Call<A> {
     type Target = Mpi;
     #[inline(always)]
     fn deref(&self) -> &Mpi {
-        // SAFETY: `enter` saw an open engine and holds the lock where needed; the reference lives shorter than
-        // a call of `outside`, which needs `&mut self`.
+        // SAFETY: `enter` saw an open engine and holds the lock where needed; the reference lives shorter
+        // than a call of `outside`, which needs `&mut self`.
         unsafe { (*ENGINE.mpi.get()).as_ref().expect("MPI_Finalize ran inside another MPI call") }
     }
 }
@@ -194,9 +194,10 @@ impl<A> DerefMut for Call<A> {
     }
 }
 
-/// How to wait when nothing moves. With one calling thread the engine knows best: it can sleep until something
-/// arrives. With several the lock must be free meanwhile, so the caller yields, and after a while naps; the engine
-/// gets its short pauses (they look after its timers) but is not let to sleep with the lock held.
+/// How to wait when nothing moves. With one calling thread the engine knows best: it can sleep until
+/// something arrives. With several the lock must be free meanwhile, so the caller yields, and after a while
+/// naps; the engine gets its short pauses (they look after its timers) but is not let to sleep with the lock
+/// held.
 #[derive(Default)]
 struct Patience {
     engine: mpi::Backoff,

@@ -1,10 +1,11 @@
 //! MPI for C programs: the translation between the engine of `mpi` and two binary interfaces.
 //!
-//! Everything is written once, generic over [`Abi`]: handles, statuses and constants differ, the rest does not.
+//! Everything is written once, generic over [`Abi`]: handles, statuses and constants differ, the rest does
+//! not.
 //! `table/` is the one list of functions and constants; headers, exports and stubs are generated from it.
 //! The functions of the modules bear the names of the standard and are exported by the leaf crates
-//! `capi-mpich` (`libmpi.so.12`) and `capi-abi` (`libmpi_abi.so.1`); nothing is exported from here, or it would
-//! leak into both.
+//! `capi-mpich` (`libmpi.so.12`) and `capi-abi` (`libmpi_abi.so.1`); nothing is exported from here, or it
+//! would leak into both.
 //!
 //! What a C caller passes is checked as far as it can be: null pointers, null and foreign handles, negative
 //! counts. An error goes to the error handler of the communicator; nothing panics across the border.

@@ -1,5 +1,5 @@
-//! The MPICH ABI: a handle is a 32-bit integer, two bits of storage class (1 predefined, 2 dynamic), four bits
-//! of kind, 26 bits of number. A predefined datatype carries its size in bits 8 to 15.
+//! The MPICH ABI: a handle is a 32-bit integer, two bits of storage class (1 predefined, 2 dynamic), four
+//! bits of kind, 26 bits of number. A predefined datatype carries its size in bits 8 to 15.
 use crate::abi::{Abi, Fields, INDEX_MAX, Kind};
 use crate::constants::{Constants, DATATYPES, MPICH};
 use mpi::core::TypeId;

@@ -208,7 +208,8 @@ pub fn status_set_error<A: Abi>(status: Ptr<A::Status>, error: c_int) -> c_int {
     })
 }
 
-/// Status accessors need no engine (MPI-5 11.4.1 lets them run at any time); a null pointer gives an error code.
+/// Status accessors need no engine (MPI-5 11.4.1 lets them run at any time); a null pointer gives an error
+/// code.
 fn plain(body: impl FnOnce() -> Outcome<()>) -> c_int {
     body().map_or(code::<crate::mpich::Mpich>(ErrorClass::Arg), |()| 0)
 }

@@ -1,8 +1,8 @@
-//! Reads the two tables (`functions.txt`, `constants.txt`) and writes what follows from them: the constants of
-//! the translation, the exports of the two libraries and the C headers.
+//! Reads the two tables (`functions.txt`, `constants.txt`) and writes what follows from them: the constants
+//! of the translation, the exports of the two libraries and the C headers.
 //!
-//! Shared by the build scripts and the header writer; plain text in, plain text out. It knows C only as far as
-//! the prototypes of MPI need it.
+//! Shared by the build scripts and the header writer; plain text in, plain text out. It knows C only as far
+//! as the prototypes of MPI need it.
 #![allow(dead_code)] // each user of this module needs another half of it
 
 use std::fmt::Write;

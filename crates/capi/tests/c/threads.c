@@ -22,7 +22,8 @@ static void *talk(void *arg)
             MPI_Send(out[me], n, MPI_INT, right, me, MPI_COMM_WORLD);
             MPI_Wait(&request, &status);
         } else if (i % 3 == 1) {
-            MPI_Sendrecv(out[me], n, MPI_INT, right, me, in[me], LENGTH, MPI_INT, left, me, MPI_COMM_WORLD, &status);
+            MPI_Sendrecv(out[me], n, MPI_INT, right, me, in[me], LENGTH, MPI_INT, left, me, MPI_COMM_WORLD,
+                         &status);
         } else {
             memcpy(in[me], out[me], sizeof in[me]);
             MPI_Sendrecv_replace(in[me], n, MPI_INT, right, me, left, me, MPI_COMM_WORLD, &status);

@@ -1,6 +1,6 @@
-//! What the tests of the two leaf crates share: the library as cargo builds it, its exports against the table,
-//! and the C test programs run on it. Programs run alone here (every process can); under the launcher they are
-//! run by the project's `test` script, with the installed compilers.
+//! What the tests of the two leaf crates share: the library as cargo builds it, its exports against the
+//! table, and the C test programs run on it. Programs run alone here (every process can); under the launcher
+//! they are run by the project's `test` script, with the installed compilers.
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -136,8 +136,9 @@ pub fn check_programs(side: Side, file: &str, soname: &str) {
     assert_eq!(errors.run(&["abort"]).status.code(), Some(7));
 }
 
-/// A program that calls every implemented function with nonsense, twice: with handles that name nothing, and with
-/// predefined handles; pointers are null and numbers negative. Nothing may crash, hang or end the program.
+/// A program that calls every implemented function with nonsense, twice: with handles that name nothing, and
+/// with predefined handles; pointers are null and numbers negative. Nothing may crash, hang or end the
+/// program.
 fn garbage(side: Side) -> String {
     let mut calls = String::new();
     for f in table::functions().iter().filter(|f| f.exists_on(side) && f.module != "-") {
