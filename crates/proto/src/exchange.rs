@@ -267,7 +267,8 @@ impl Exchange {
     /// Everybody takes part: chunks go where they belong, and processes go on.
     fn open_round(&mut self) -> Result<(), ExchangeError> {
         let round = self.round.muster.number();
-        let collective = self.round.collective.take().expect("an operation that everybody is in has a name");
+        let unnamed = ExchangeError::WrongRound { from: Neighbour::Parent, got: round, expected: round };
+        let collective = self.round.collective.take().ok_or(unnamed)?;
         let chunks = self.round.take_staying();
         for (index, share) in round::shares(&self.place, &chunks).into_iter().enumerate() {
             self.post_list(self.links.child(index), share, |chunks| Body::Down { round, chunks });

@@ -204,7 +204,7 @@ fn read_entries(reader: &mut Reader<'_>) -> Option<Entries> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::lane::{Generation, JobId, MESSAGE_BYTES_MAX};
     use proptest::prelude::*;
@@ -221,7 +221,7 @@ mod tests {
         prop::collection::vec(entry(), 0..6).prop_map(Entries::from)
     }
 
-    fn body() -> impl Strategy<Value = Body> {
+    pub(in crate::board) fn body() -> impl Strategy<Value = Body> {
         prop_oneof![
             entry().prop_map(Body::Put),
             entries().prop_map(Body::Part),

@@ -222,6 +222,44 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Neighbours that say anything, in any order, with heads that are right.
+    #[test]
+    fn whatever_neighbours_say_a_board_survives_within_its_bounds(
+        node in 0u32..7, kind in 0usize..4,
+        said in prop::collection::vec((0usize..6, message::tests::body(), 0u32..2), 0..60),
+    ) {
+        let places: Vec<NodeId> = [0, 0, 1, 1, 3, 4, 2, 2].map(NodeId).into();
+        let place = crate::lane::Place::new(Shape::new(7, 2), NodeId(node), &places);
+        let config = BoardConfig { entries_per_process: 1, ..config(BoardKind::ALL[kind]) };
+        let mut board = Board::new(config, &place);
+        let mut sequences = [0; 3];
+        for (who, mut body, client) in said {
+            if let Body::Enter { fence, .. } | Body::Leave { fence, .. } = &mut body {
+                *fence %= 2; // so that some are right
+            }
+            let child = |index| place.children().get(index).map(|child| Neighbour::Child(*child));
+            let from = [place.parent().map(|_| Neighbour::Parent), child(0), child(1)];
+            match from.get(who) {
+                Some(Some(from)) => {
+                    let _ = board.hear(*from, message(sequences[who], body));
+                    sequences[who] += 1;
+                }
+                Some(None) => {}
+                None => {
+                    let key = format!("{}", sequences[0] % 5);
+                    let _ = (board.put(client, key.as_bytes(), b"v"), board.get(client, key.as_bytes()));
+                    let _ = board.enter(client);
+                }
+            }
+            while board.poll_action().is_some() {}
+            prop_assert!(board.entries() <= board.entries_max && board.waiting.len() <= board.gets_max);
+        }
+    }
+}
+
 /// One put and `gets` gets of the ranks that follow, by every process.
 fn exchange(world: &mut World, round: usize, gets: usize) {
     let size = world.size();
@@ -236,21 +274,24 @@ fn exchange(world: &mut World, round: usize, gets: usize) {
     assert_eq!(world.seen.len(), size * gets);
 }
 
-fn messages_of_exchange(kind: BoardKind, radix: u32, local: u32, gets: usize) -> u64 {
+/// Messages and bytes on the tree.
+fn cost_of_exchange(kind: BoardKind, radix: u32, local: u32, gets: usize) -> (u64, u64) {
     let mut world = World::new(64, radix, local, config(kind), 9);
     exchange(&mut world, 0, gets);
-    world.messages()
+    (world.messages(), world.total(|counters| counters.traffic.bytes_sent))
 }
 
 #[test]
 fn broadcasting_needs_a_third_of_the_messages_for_two_gets_and_a_tenth_for_all() {
     for radix in [2, 3, 8, 64] {
         for local in [1, 4] {
-            let count = |gets| BoardKind::ALL.map(|kind| messages_of_exchange(kind, radix, local, gets));
+            let count = |gets| BoardKind::ALL.map(|kind| cost_of_exchange(kind, radix, local, gets));
             let (two, all) = (count(2), count(64 * local as usize));
             std::println!(
-                "64 nodes x {local}, radix {radix}: 1:2 {two:?}, 1:p {all:?} (hcs hcma hcmab hcmab-lru)"
+                "64 nodes x {local}, radix {radix}: (messages, bytes) of hcs, hcma, hcmab, hcmab-lru"
             );
+            std::println!("  one put, two gets {two:?}\n  one put, p gets {all:?}");
+            let [two, all] = [two, all].map(|costs| costs.map(|(messages, _)| messages));
             let [hcs, hcma, hcmab, lru] = two;
             assert!(hcmab * 3 <= hcs && lru == hcmab && hcmab < hcma && hcma < hcs);
             let [hcs, hcma, hcmab, lru] = all;

@@ -174,7 +174,7 @@ fn read_collective(reader: &mut Reader<'_>) -> Option<Collective> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::lane::{Generation, JobId};
     use proptest::prelude::*;
@@ -204,7 +204,7 @@ mod tests {
         ]
     }
 
-    fn body() -> impl Strategy<Value = Body> {
+    pub(in crate::exchange) fn body() -> impl Strategy<Value = Body> {
         prop_oneof![
             (rank(), rank(), any::<u32>(), data()).prop_map(|(from, to, tag, data)| Body::Letter(Letter {
                 from,

@@ -147,12 +147,12 @@ fn letters_arrive(world: &mut World, letters: usize, seed: u64) {
     let ranks = world.size();
     let mut chance = Chance::new(seed);
     let mut sent: Vec<Vec<Letter>> = vec![Vec::new(); ranks];
-    for from in 0..ranks {
+    for (from, own) in sent.iter_mut().enumerate() {
         for nth in 0..letters {
             let (to, tag) = (chance.below(ranks), chance.below(2) as u32);
             let letter =
                 Letter { from: Rank(from as u32), to: Rank(to as u32), tag, data: data(nth, from, to) };
-            sent[from].push(letter);
+            own.push(letter);
         }
     }
     let wanted = |to: usize| sent.iter().flatten().filter(move |letter| letter.to.index() == to);
@@ -238,6 +238,54 @@ proptest! {
         rounds_agree(&mut world, &every_collective(0));
         letters_arrive(&mut world, 5, seed);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Neighbours that say anything, in any order, with heads that are right.
+    #[test]
+    fn whatever_neighbours_say_an_exchange_survives(
+        node in 0u32..7, said in prop::collection::vec((0usize..5, message::tests::body(), 0u32..8), 0..60),
+    ) {
+        let places: Vec<NodeId> = [0, 0, 1, 1, 3, 4, 2, 2].map(NodeId).into();
+        let place = Place::new(Shape::new(7, 2), NodeId(node), &places);
+        let mut exchange = Exchange::new(JobId(3), Generation(1), place.clone());
+        let mut sequences = [0; 3];
+        for (who, body, number) in said {
+            let child = |index| place.children().get(index).map(|child| Neighbour::Child(*child));
+            let from = [place.parent().map(|_| Neighbour::Parent), child(0), child(1)];
+            match from.get(who) {
+                Some(Some(from)) => {
+                    let _ = exchange.hear(*from, message(sequences[who], plausible(body, number)));
+                    sequences[who] += 1;
+                }
+                Some(None) => {}
+                None => {
+                    let collective = every_collective(number)[number as usize % 6];
+                    let _ = exchange.enter(Rank(number), call(collective, 0, number as usize, 8));
+                    let _ = exchange.recv(Rank(number), None, 0);
+                }
+            }
+            while exchange.poll_action().is_some() {}
+        }
+    }
+}
+
+/// Numbers that mean something here, so that more than the first check is passed.
+fn plausible(mut body: Body, number: u32) -> Body {
+    if let Body::Letter(letter) = &mut body {
+        (letter.from, letter.to) = (Rank(letter.from.0 % 9), Rank(number));
+    }
+    if let Body::Up { round, .. } | Body::Down { round, .. } = &mut body {
+        *round %= 2;
+    }
+    if let Body::Part(chunks) | Body::Up { chunks, .. } | Body::Down { chunks, .. } = &mut body {
+        for chunk in chunks {
+            (chunk.from, chunk.to) = (Rank(number), chunk.to.map(|to| Rank(to.0 % 8)));
+        }
+    }
+    body
 }
 
 #[test]

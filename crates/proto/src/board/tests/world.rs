@@ -96,11 +96,7 @@ impl World {
         self.ready = (0..self.size()).collect();
         loop {
             let steps_first = self.wires.chance.below(2) == 0;
-            let moved = if steps_first {
-                self.step_one() || self.deliver_one()
-            } else {
-                self.deliver_one() || self.step_one()
-            };
+            let moved = (steps_first && self.step_one()) || self.deliver_one() || self.step_one();
             if !moved {
                 break;
             }
