@@ -48,7 +48,8 @@ pub enum Event {
         /// Which.
         rank: u32,
     },
-    /// All ranks have closed.
+    /// All ranks have closed. The job may still run for long, and some clients close after they have said an abort over
+    /// another connection: go on listening until the processes have ended.
     Done,
 }
 
