@@ -383,7 +383,34 @@ pub fn type_get_envelope<A: Abi>(
     })
 }
 
-/// `MPI_Type_get_envelope_c`: everything is reported as integers and addresses, nothing as large counts.
+/// How a datatype was made, as the large-count functions tell it: integers, addresses, large counts.
+struct Decoded {
+    combiner: Combiner,
+    integers: Vec<i64>,
+    addresses: Vec<i64>,
+    large_counts: Vec<i64>,
+    types: Vec<TypeId>,
+}
+
+impl Decoded {
+    /// A datatype whose numbers fit in an `int` is told as if it had been made with `int` counts; of any other
+    /// all counts and displacements are large counts (MPI-5 5.1.13).
+    fn from(made: Contents) -> Decoded {
+        let Contents { combiner, mut integers, mut addresses, types } = made;
+        let mut large_counts = Vec::new();
+        if integers.iter().any(|n| c_int::try_from(*n).is_err()) {
+            // Dimensions and storage order of an array stay integers.
+            let kept = if combiner == Combiner::Subarray { vec![integers.remove(0)] } else { Vec::new() };
+            let order = if combiner == Combiner::Subarray { integers.pop() } else { None };
+            large_counts = std::mem::take(&mut integers);
+            large_counts.append(&mut addresses);
+            integers = kept.into_iter().chain(order).collect();
+        }
+        Decoded { combiner, integers, addresses, large_counts, types }
+    }
+}
+
+/// `MPI_Type_get_envelope_c`
 pub fn type_get_envelope_c<A: Abi>(
     datatype: A::Handle,
     num_integers: Ptr<i64>,
@@ -392,42 +419,47 @@ pub fn type_get_envelope_c<A: Abi>(
     num_datatypes: Ptr<i64>,
     combiner_out: Ptr<c_int>,
 ) -> c_int {
-    bounds::<A>("MPI_Type_get_envelope_c", datatype, |call, ty| {
-        let (how, integers, addresses, types) = call.type_envelope(ty)?;
-        num_integers.set(integers as i64)?;
-        num_addresses.set(addresses as i64)?;
-        num_large_counts.set(0)?;
-        num_datatypes.set(types as i64)?;
-        Ok(combiner_out.set(combiner::<A>(how))?)
+    run::<A>("MPI_Type_get_envelope_c", On::WORLD, |call| {
+        let ty = handles::datatype::<A>(datatype)?;
+        let (how, ..) = call.type_envelope(ty)?;
+        combiner_out.set(combiner::<A>(how))?;
+        let lengths = if how == Combiner::Named {
+            [0; 4]
+        } else {
+            let made = Decoded::from(call.type_contents(ty)?);
+            give_back(call, &made.types)?;
+            [made.integers.len(), made.addresses.len(), made.large_counts.len(), made.types.len()]
+        };
+        num_integers.set(lengths[0] as i64)?;
+        num_addresses.set(lengths[1] as i64)?;
+        num_large_counts.set(lengths[2] as i64)?;
+        Ok(num_datatypes.set(lengths[3] as i64)?)
     })
 }
 
-/// Stores the arguments that a datatype was made with.
-fn contents<A: Abi>(
-    call: &mut Call<A>,
-    datatype: A::Handle,
-    room: [i64; 3],
-    integers: Ptr<c_int>,
-    addresses: Ptr<i64>,
-    types: Ptr<A::Handle>,
-) -> Outcome<()> {
+/// Frees the references that looking at a datatype's contents made.
+fn give_back<A: Abi>(call: &mut Call<A>, types: &[TypeId]) -> Outcome<()> {
+    types.iter().filter(|ty| ty.0 >= TypeId::PREDEFINED).try_for_each(|ty| Ok(call.type_free(*ty)?))
+}
+
+/// The arguments that a datatype was made with; an error if there is not room for all.
+fn contents<A: Abi>(call: &mut Call<A>, datatype: A::Handle, room: [i64; 4]) -> Outcome<Decoded> {
     let ty = handles::datatype::<A>(datatype)?;
     let (how, ..) = call.type_envelope(ty)?;
     if how == Combiner::Named {
         return fail(ErrorClass::Type, "a predefined datatype has no contents");
     }
-    let made = call.type_contents(ty)?;
-    let needs = [made.integers.len(), made.addresses.len(), made.types.len()];
+    let made = Decoded::from(call.type_contents(ty)?);
+    let needs = [made.integers.len(), made.addresses.len(), made.large_counts.len(), made.types.len()];
     if needs.iter().zip(room).any(|(need, room)| *need as i64 > room) {
+        give_back(call, &made.types)?;
         return fail(ErrorClass::Arg, format!("there is room for {room:?}, the datatype has {needs:?}"));
     }
-    integers.set_list(integer_contents::<A>(&made)?)?;
-    addresses.set_list(made.addresses)?;
-    Ok(types.set_list(made.types.into_iter().map(handles::of_type::<A>))?)
+    Ok(made)
 }
 
 /// The integers, where the storage order of arrays is a constant of the interface.
-fn integer_contents<A: Abi>(made: &Contents) -> Outcome<Vec<c_int>> {
+fn integer_contents<A: Abi>(made: &Decoded) -> Outcome<Vec<c_int>> {
     let mut list = made.integers.clone();
     if matches!(made.combiner, Combiner::Subarray | Combiner::Darray)
         && let Some(order) = list.last_mut()
@@ -448,8 +480,11 @@ pub fn type_get_contents<A: Abi>(
     types: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Type_get_contents", On::WORLD, |call| {
-        let room = [max_integers, max_addresses, max_datatypes].map(i64::from);
-        contents(call, datatype, room, integers, addresses, types)
+        let room = [max_integers.into(), max_addresses.into(), 0, max_datatypes.into()];
+        let made = contents(call, datatype, room)?;
+        integers.set_list(integer_contents::<A>(&made)?)?;
+        addresses.set_list(made.addresses)?;
+        Ok(types.set_list(made.types.into_iter().map(handles::of_type::<A>))?)
     })
 }
 
@@ -459,15 +494,20 @@ pub fn type_get_contents_c<A: Abi>(
     datatype: A::Handle,
     max_integers: i64,
     max_addresses: i64,
-    _max_large_counts: i64,
+    max_large_counts: i64,
     max_datatypes: i64,
     integers: Ptr<c_int>,
     addresses: Ptr<i64>,
-    _large_counts: Ptr<i64>,
+    large_counts: Ptr<i64>,
     types: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Type_get_contents_c", On::WORLD, |call| {
-        contents(call, datatype, [max_integers, max_addresses, max_datatypes], integers, addresses, types)
+        let room = [max_integers, max_addresses, max_large_counts, max_datatypes];
+        let made = contents(call, datatype, room)?;
+        integers.set_list(integer_contents::<A>(&made)?)?;
+        addresses.set_list(made.addresses)?;
+        large_counts.set_list(made.large_counts)?;
+        Ok(types.set_list(made.types.into_iter().map(handles::of_type::<A>))?)
     })
 }
 
@@ -601,4 +641,30 @@ pub fn unpack<A: Abi, C: Count>(
         call.unpack(inbuf.source(), insize.wide(), &mut at, outbuf.target(), count, ty)?;
         Ok(position.set(narrow(at)?)?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Decoded {
+        let (integers, addresses) = (integers.to_vec(), addresses.to_vec());
+        Decoded::from(Contents { combiner, integers, addresses, types: vec![TypeId::INT] })
+    }
+
+    #[test]
+    fn small_datatypes_are_told_in_integers_and_addresses() {
+        let small = made(Combiner::Hvector, &[3, 2], &[1 << 40]);
+        assert_eq!((small.integers, small.addresses), (vec![3, 2], vec![1 << 40]));
+        assert!(small.large_counts.is_empty());
+    }
+
+    #[test]
+    fn large_datatypes_are_told_in_large_counts() {
+        let big = made(Combiner::Hvector, &[1 << 33, 2], &[8]);
+        assert_eq!(big.large_counts, [1 << 33, 2, 8]);
+        assert!(big.integers.is_empty() && big.addresses.is_empty());
+        let array = made(Combiner::Subarray, &[1, 1 << 33, 4, 0, 1], &[]);
+        assert_eq!((array.integers, array.large_counts), (vec![1, 1], vec![1 << 33, 4, 0]));
+    }
 }

@@ -142,14 +142,13 @@ static PAIR_TABLE: [Row; PAIRS as usize] = {
     table
 };
 
-/// Handles of the predefined datatypes; of several names for one, the first of the table counts.
+/// Handles of the predefined datatypes.
 static HANDLES: [u32; TypeId::PREDEFINED as usize] = {
     let mut table = [0; TypeId::PREDEFINED as usize];
     let mut i = 0;
     while i < DATATYPES.len() {
         if let (name, Some(handle), _) = DATATYPES[i]
             && let Some(ty) = crate::types::by_name(name)
-            && table[ty.index()] == 0
         {
             table[ty.index()] = handle as u32;
         }

@@ -101,14 +101,13 @@ static BY_HANDLE: [Option<TypeId>; 512] = {
     table
 };
 
-/// Handles of the predefined datatypes; of several names for one, the first of the table counts.
+/// Handles of the predefined datatypes.
 static HANDLES: [usize; TypeId::PREDEFINED as usize] = {
     let mut table = [0; TypeId::PREDEFINED as usize];
     let mut i = 0;
     while i < DATATYPES.len() {
         if let (name, _, Some(handle)) = DATATYPES[i]
             && let Some(ty) = crate::types::by_name(name)
-            && table[ty.index()] == 0
         {
             table[ty.index()] = handle;
         }
