@@ -202,3 +202,52 @@ fn a_million_wrong_frames_are_survived() {
     }
     assert!(asked > FRAMES / 20 && given_up > FRAMES / 20, "{asked} asked, {given_up} given up");
 }
+
+/// The same for a client that begins with a line: what is no greeting of version 2 goes to PMI-1 whole, and its parsers
+/// survive it.
+#[test]
+fn a_million_wrong_lines_are_survived() {
+    use crate::pmi;
+    const LINES: u32 = 1_000_000;
+    let seeds: Vec<Vec<u8>> = [
+        "cmd=init pmi_version=2 pmi_subversion=0\n",
+        "cmd=init pmi_version=1 pmi_subversion=1\n",
+        "cmd=put kvsname=s key=k value=v=1 w\n",
+        "cmd=get kvsname=s key=k\n",
+        "cmd=publish_name service=a b port=p\n\n",
+        "mcmd=spawn\nnprocs=1\nexecname=p\nargcnt=1\narg1=x\nendcmd\n",
+        "cmd=abort exitcode=3\n",
+    ]
+    .iter()
+    .map(|line| line.as_bytes().to_vec())
+    .collect();
+    let mut chance = Chance(0x2545_f491_4f6c_dd1d);
+    let (mut session, mut lines) = (Session::new(), pmi::Lines::default());
+    let (mut line, mut out) = (Vec::new(), Vec::new());
+    let (mut greeted, mut understood) = (0u32, 0u32);
+    for _ in 0..LINES {
+        line.clear();
+        line.extend_from_slice(&seeds[chance.next(seeds.len())]);
+        if chance.next(2) == 0 {
+            spoil(&mut line, &mut chance);
+        }
+        out.clear();
+        let heard = session.push(&line).and_then(|()| session.next_event(&mut out));
+        if let Ok(Some(Event::OtherVersion(bytes))) = &heard {
+            lines.push(bytes).expect("lines that end are taken");
+            while let Some(message) = lines.next_message() {
+                understood += u32::from(pmi::Request::parse(message).is_ok());
+                let _ = pmi::Reply::parse(message);
+            }
+        }
+        greeted += u32::from(!out.is_empty());
+        if !matches!(heard, Ok(None)) || !out.is_empty() {
+            session = Session::new();
+        }
+        // A block whose end was lost takes what follows for its own.
+        if lines.has_partial() {
+            lines = pmi::Lines::default();
+        }
+    }
+    assert!(greeted > LINES / 20 && understood > LINES / 4, "{greeted} greeted, {understood} understood");
+}
