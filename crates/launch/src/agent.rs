@@ -30,7 +30,7 @@ pub(crate) struct Seed<'j> {
     pub(crate) job: &'j Job,
     pub(crate) node: NodeId,
     pub(crate) uplink: OwnedFd,
-    /// What rank 0 reads, on node 0.
+    /// What the rank that reads standard input reads, if that rank is here or below.
     pub(crate) stdin: Option<OwnedFd>,
     /// Who tells the world when the launcher dies. An agent whose parent it is not any more does so itself.
     pub(crate) warden: Pid,
@@ -132,8 +132,11 @@ impl<'j> Agent<'j> {
         let mut uplink = Link::new(uplink, Token::Uplink.pack(), &poll)?;
         uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
         let mut below = Vec::new();
+        let mut stdin = stdin;
+        let reader = job.stdin_node().and_then(|reader| job.shape.next_hop(node, reader));
         for (index, child) in job.shape.children(node).enumerate() {
-            below.push(start_below(job, child, index as u32, &poll, (warden, launcher, limit))?);
+            let stdin = if reader == Some(child) { stdin.take() } else { None };
+            below.push(start_below(job, child, index as u32, &poll, stdin, (warden, launcher, limit))?);
         }
         let ranks = Ranks::new(job, node, stdin, limit)?;
         ranks.register(Token::Failures.pack(), &poll)?;
@@ -428,10 +431,11 @@ fn start_below(
     node: NodeId,
     index: u32,
     poll: &Poll,
+    stdin: Option<OwnedFd>,
     (warden, launcher, limit): (Pid, Pid, process::DescriptorLimit),
 ) -> io::Result<Below> {
     let (here, there) = socket::socket_pair()?;
-    let seed = Seed { job, node, uplink: there, stdin: None, warden, launcher, limit };
+    let seed = Seed { job, node, uplink: there, stdin, warden, launcher, limit };
     let pid = process::fork(move || agent_main(seed))?;
     let link = Link::new(here, Token::Child(index).pack(), poll)?;
     Ok(Below { node, pid, link: Some(link), gone: false })

@@ -1,5 +1,6 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
+mod files;
 mod outcome;
 mod report;
 mod sink;
@@ -9,8 +10,9 @@ pub use report::{JobReport, Phases};
 
 use crate::job::Job;
 use crate::link::{Link, LinkState};
-use crate::spec::{JobSpec, Output};
-use crate::stdin::{StdinRelay, stdin_for_rank_0};
+use crate::picture;
+use crate::spec::{JobSpec, Output, Talk};
+use crate::stdin::{StdinRelay, stdin_of_launcher};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
 use proto::ids::{NodeId, Rank};
@@ -60,6 +62,7 @@ struct Launcher<'j> {
     job: &'j Job,
     grace: Duration,
     timeout: Option<Duration>,
+    talk: Talk,
     poll: Poll,
     signals: SignalQueue,
     root: Option<Link>,
@@ -98,7 +101,7 @@ impl<'j> Launcher<'j> {
             if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
         let (root_here, root_there) = socket::socket_pair()?;
         let (warden_here, warden_there) = socket::socket_pair()?;
-        let (stdin, relay) = stdin_for_rank_0()?;
+        let (stdin, relay) = if job.stdin_node().is_some() { stdin_of_launcher()? } else { (None, None) };
         let seed =
             WardenSeed { job, link: warden_there, root: root_there, stdin, launcher: Pid::own(), limit };
         let warden = process::fork(move || warden_main(seed))?;
@@ -111,10 +114,10 @@ impl<'j> Launcher<'j> {
         socket::set_nonblocking(warden_here.as_fd())?;
         let (out, err) = match spec.output {
             Output::Inherit => (
-                Sink::file(io::stdout(), TOKEN_OUT, spec.label)?,
-                Sink::file(io::stderr(), TOKEN_ERR, spec.label)?,
+                Sink::file(io::stdout(), TOKEN_OUT, spec.label.clone())?,
+                Sink::file(io::stderr(), TOKEN_ERR, spec.label.clone())?,
             ),
-            Output::Capture => (Sink::memory(spec.label), Sink::memory(spec.label)),
+            Output::Capture => (Sink::memory(spec.label.clone()), Sink::memory(spec.label.clone())),
         };
         let mut stdin = relay;
         if let Some(relay) = &mut stdin {
@@ -124,6 +127,7 @@ impl<'j> Launcher<'j> {
             job,
             grace: spec.kill_grace,
             timeout: spec.timeout,
+            talk: spec.talk,
             root: Some(Link::new(root_here, TOKEN_ROOT, &poll)?),
             poll,
             signals,
@@ -131,10 +135,10 @@ impl<'j> Launcher<'j> {
             warden,
             warden_gone: false,
             strangers,
-            out,
-            err,
+            out: out.with_files(spec.out_files.as_ref()),
+            err: err.with_files(spec.err_files.as_ref()),
             stdin,
-            outcome: Outcome::new(job.placement),
+            outcome: Outcome::new(job.placement.clone()),
             stage: Stage::Running,
             stats: vec![Vec::new(); job.placement.ranks() as usize],
             begun,
@@ -297,10 +301,14 @@ impl<'j> Launcher<'j> {
 
     fn on_frame(&mut self, frame: Frame) {
         match frame {
-            Frame::Output { rank, stream: Stream::Out, bytes } => self.out.push(rank, &bytes),
-            Frame::Output { rank, stream: Stream::Err, bytes } => self.err.push(rank, &bytes),
-            Frame::Hello { .. } => {
+            Frame::Output { rank, stream, bytes } => self.on_output(rank, stream, &bytes),
+            Frame::Hello { node, pid } => {
                 self.agents += 1;
+                if self.talk == Talk::Verbose && node.0 < self.job.placement.nodes() {
+                    let programs = self.programs_of(node);
+                    let ranks = picture::ranks_of(self.job, node);
+                    self.err.say(&format!("node {node} (agent {pid}): {ranks}: {programs}"));
+                }
                 if self.agents == self.job.placement.nodes() {
                     self.phases.agents = self.begun.elapsed();
                 }
@@ -318,6 +326,27 @@ impl<'j> Launcher<'j> {
             }
             frame => self.on_event(frame),
         }
+    }
+
+    fn on_output(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
+        let node = self.job.placement.node_of(rank);
+        let sink = match stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        };
+        if let Err(reason) = sink.take(rank, node, bytes) {
+            self.fail(Cause::OutputFile(reason));
+        }
+    }
+
+    /// What runs on a node.
+    fn programs_of(&self, node: NodeId) -> String {
+        let mut sections: Vec<usize> =
+            self.job.placement.ranks_of(node).map(|rank| self.job.section_of(rank.0)).collect();
+        sections.sort_unstable();
+        sections.dedup();
+        let path = |section: &usize| self.job.programs[*section].path.to_string_lossy().into_owned();
+        sections.iter().map(path).collect::<Vec<_>>().join(", ")
     }
 
     /// A frame that may end the job.

@@ -20,14 +20,20 @@ mod job;
 mod launcher;
 mod link;
 mod options;
+mod pattern;
+mod picture;
+mod placement;
 mod spec;
 mod stats;
 mod stdin;
 mod warden;
 
 pub use launcher::{Cause, JobReport, Phases, Who};
+pub use pattern::{Pattern, PatternError};
+pub use placement::{MapBy, Placement};
 pub use spec::{
-    Bind, JobSpec, KILL_GRACE_DEFAULT, Label, Output, Placement, QP_MAX_DEFAULT, RANKS_MAX, Section,
+    Bind, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, Output, QP_MAX_DEFAULT, RANKS_MAX, Section, StdinTo,
+    Talk,
 };
 pub use stats::{json as stats_json, table as stats_table};
 
@@ -35,7 +41,7 @@ use job::Job;
 use options::{Command, StatsForm, StatsWish};
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 
 /// The exit code for a command line that makes no sense.
 pub const EXIT_USAGE: i32 = 2;
@@ -48,7 +54,11 @@ pub const EXIT_USAGE: i32 = 2;
 /// # Errors
 /// What the system refused. A program that cannot be found is no error: the report says so.
 pub fn run(spec: &JobSpec) -> io::Result<JobReport> {
-    if spec.sections.is_empty() || spec.sections.iter().any(|section| section.ranks == 0) || spec.nodes == 0 {
+    if spec.sections.is_empty()
+        || spec.sections.iter().any(|section| section.ranks == 0)
+        || spec.nodes == 0
+        || spec.slots.contains(&0)
+    {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "a job needs at least one rank and one node",
@@ -82,9 +92,32 @@ pub fn main(args: Vec<OsString>) -> i32 {
             0
         }
         Ok(Command::Run(spec, wish)) => run_and_print(&spec, wish.as_ref()),
+        Ok(Command::DryRun(spec)) => dry_run(&spec),
         Err(error) => {
             eprintln!("banyan: {error}\nbanyan: 'banyan run --help' shows what is understood");
             EXIT_USAGE
+        }
+    }
+}
+
+/// Prints what would be started where.
+fn dry_run(spec: &JobSpec) -> i32 {
+    let programs = match Job::find_programs(spec) {
+        Ok(programs) => programs,
+        Err(error) => {
+            eprintln!("banyan: {error}");
+            return error.exit_code();
+        }
+    };
+    match Job::new(spec, programs) {
+        Ok(job) => {
+            // A reader that stops early (`| head`) has seen enough.
+            let _ = io::stdout().write_all(picture::draw(&job).as_bytes());
+            0
+        }
+        Err(error) => {
+            eprintln!("banyan: {error}");
+            1
         }
     }
 }

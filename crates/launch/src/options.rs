@@ -1,46 +1,24 @@
 //! The command line of `banyan run` and `mpiexec`. Long options may have one dash or two, as users of other
 //! launchers have them in their fingers.
-use crate::spec::{Bind, JobSpec, Label, RANKS_MAX, Section};
-use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+mod help;
+mod hosts;
+mod parser;
+mod words;
+
+pub(crate) use help::HELP;
+
+use crate::pattern::PatternError;
+use crate::spec::{JobSpec, RANKS_MAX};
+use hosts::HostsError;
+use parser::{Next, Parser};
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// What `--help` prints.
-pub(crate) const HELP: &str = "\
-Usage: banyan run [options] program [arguments] [: [options] program [arguments]]...
-
-Starts a parallel program: any MPI program of the MPICH family, or any other command.
-
-  -n, -np N            number of processes (default 1); per program where several are separated by ':'
-  --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
-  --bind-to core|none  give each process a core of its own, in turn (default none)
-  --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
-  -wdir DIR            working folder of the processes
-  -genv NAME VALUE     set a variable for all processes
-  -env NAME VALUE      set a variable for the processes of this program
-  -l, --prepend-rank   begin every line of output with '[rank] '
-  --timeout SECONDS    end the job if it takes longer
-  --kill-grace MS      milliseconds between asking processes to end and killing them (default 200)
-  --stats[=json]       print at the end what connecting has cost, as a table or as one JSON object
-  --stats-file FILE    print it to FILE instead of standard error
-  -h, --help           this text
-  --version            the version
-
-Long options may be written with one dash or two, and as '--name value' or '--name=value'.
-
-Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
-given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was
-not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
-the job.
-
-BANYAN_QP_MAX in the environment limits the queue pairs of a node's device (default 131072).
-";
 
 /// What the user wants.
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<JobSpec>, Option<StatsWish>),
+    DryRun(Box<JobSpec>),
     Help,
     Version,
 }
@@ -73,204 +51,44 @@ pub(crate) enum UsageError {
     TooMany(u64),
     #[error("option '{0}' concerns the whole job: give it before the first program")]
     NotHere(String),
+    #[error("option '{0}' takes no value")]
+    NeedlessValue(String),
+    #[error("options '{0}' and '{1}' contradict each other")]
+    Conflict(&'static str, &'static str),
+    #[error("option '{option}': {error}")]
+    Hosts { option: String, error: HostsError },
+    #[error("option '{option}': '{value}': {error}")]
+    Pattern { option: String, value: String, error: PatternError },
+    #[error("option '{option}': cannot read '{file}': {reason}")]
+    File { option: String, file: String, reason: String },
+    #[error("option '{option}': '{file}', line {line}: a quote is not closed")]
+    OpenQuote { option: String, file: String, line: usize },
+    #[error("'{0}' behind '--configfile FILE': everything else comes from the file")]
+    Behind(String),
+    #[error("host '{0}': several hosts need a bootstrap that is not there yet")]
+    NotLocal(String),
+    #[error("option '-s': there is no rank {rank} among {ranks}")]
+    NoSuchRank { rank: u32, ranks: u32 },
 }
 
 /// Parses the arguments behind `banyan run`.
 pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
-    let mut parser = Parser {
-        args: args.into(),
-        spec: JobSpec { sections: Vec::new(), ..JobSpec::new("", Vec::new(), 1) },
-        form: None,
-        file: None,
-    };
+    let mut parser = Parser::new(args);
     loop {
         match parser.section()? {
             Next::Section => {}
-            Next::End => break,
+            Next::End => return parser.finish(),
             Next::Help => return Ok(Command::Help),
             Next::Version => return Ok(Command::Version),
         }
-    }
-    let total: u64 = parser.spec.sections.iter().map(|section| u64::from(section.ranks)).sum();
-    if total > u64::from(RANKS_MAX) {
-        return Err(UsageError::TooMany(total));
-    }
-    let wish = match (parser.form, parser.file) {
-        (None, None) => None,
-        (form, file) => Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file }),
-    };
-    Ok(Command::Run(Box::new(parser.spec), wish))
-}
-
-struct Parser {
-    args: VecDeque<OsString>,
-    spec: JobSpec,
-    form: Option<StatsForm>,
-    file: Option<PathBuf>,
-}
-
-enum Next {
-    Section,
-    End,
-    Help,
-    Version,
-}
-
-/// An option as it was written: its name without dashes, and the value behind `=`.
-struct Written {
-    text: String,
-    name: String,
-    value: Option<OsString>,
-}
-
-impl Parser {
-    /// One program with its options, up to `:` or the end.
-    fn section(&mut self) -> Result<Next, UsageError> {
-        let mut section = Section { ranks: 1, ..Section::default() };
-        while let Some(word) = self.args.pop_front() {
-            if word == "--" {
-                section.program = self.args.pop_front().ok_or(UsageError::NoProgram)?;
-                return Ok(self.arguments(section));
-            }
-            let Some(written) = Written::new(&word) else {
-                section.program = word;
-                return Ok(self.arguments(section));
-            };
-            match written.name.as_str() {
-                "h" | "help" => return Ok(Next::Help),
-                "version" => return Ok(Next::Version),
-                _ => self.option(&written, &mut section)?,
-            }
-        }
-        Err(UsageError::NoProgram)
-    }
-
-    /// Everything behind the program is its own, but for a lone `:`.
-    fn arguments(&mut self, mut section: Section) -> Next {
-        while let Some(word) = self.args.pop_front() {
-            if word == ":" {
-                self.spec.sections.push(section);
-                return Next::Section;
-            }
-            section.args.push(word);
-        }
-        self.spec.sections.push(section);
-        Next::End
-    }
-
-    fn option(&mut self, written: &Written, section: &mut Section) -> Result<(), UsageError> {
-        match written.name.as_str() {
-            "n" | "np" => section.ranks = self.count(written)?,
-            "env" => section.env.push(self.pair(written)?),
-            _ if !self.spec.sections.is_empty() => return Err(self.misplaced(written)),
-            "genv" => {
-                let pair = self.pair(written)?;
-                self.spec.env.push(pair);
-            }
-            "nodes" => self.spec.nodes = self.count(written)?,
-            "bind-to" => self.spec.bind = self.binding(written)?,
-            "coll" => {
-                let value = self.collectives(written)?;
-                self.spec.env.push(("BANYAN_COLL".into(), value));
-            }
-            "wdir" => self.spec.folder = Some(self.value(written)?.into()),
-            "l" | "prepend-rank" => self.spec.label = Label::Rank,
-            "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
-            "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),
-            "stats" => self.form = Some(stats_form(written)?),
-            "stats-file" => self.file = Some(self.value(written)?.into()),
-            _ => return Err(UsageError::Unknown(written.text.clone())),
-        }
-        Ok(())
-    }
-
-    fn misplaced(&self, written: &Written) -> UsageError {
-        let known = [
-            "genv", "nodes", "bind-to", "coll", "wdir", "l", "prepend-rank", "timeout", "kill-grace", "stats",
-            "stats-file",
-        ];
-        if known.contains(&written.name.as_str()) {
-            UsageError::NotHere(written.text.clone())
-        } else {
-            UsageError::Unknown(written.text.clone())
-        }
-    }
-
-    fn value(&mut self, written: &Written) -> Result<OsString, UsageError> {
-        let behind = || self.args.pop_front();
-        written.value.clone().or_else(behind).ok_or_else(|| UsageError::NoValue(written.text.clone()))
-    }
-
-    /// `NAME VALUE`, or `NAME=VALUE`.
-    fn pair(&mut self, written: &Written) -> Result<(OsString, OsString), UsageError> {
-        let name = self.value(written)?;
-        if let Some((name, value)) = name.to_str().and_then(|text| text.split_once('=')) {
-            return Ok((name.into(), value.into()));
-        }
-        let value = self.args.pop_front().ok_or_else(|| UsageError::NoValue(written.text.clone()))?;
-        Ok((name, value))
-    }
-
-    fn number(&mut self, written: &Written) -> Result<u32, UsageError> {
-        let value = self.value(written)?;
-        let text = value.to_string_lossy();
-        text.parse().map_err(|_| written.bad(&text, "a number"))
-    }
-
-    fn count(&mut self, written: &Written) -> Result<u32, UsageError> {
-        let value = self.value(written)?;
-        let text = value.to_string_lossy();
-        let count = text.parse().ok().filter(|count| *count > 0);
-        count.ok_or_else(|| written.bad(&text, "a number of at least 1"))
-    }
-
-    fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
-        let value = self.value(written)?;
-        match value.to_string_lossy().as_ref() {
-            "flat" | "auto" => Ok(value),
-            other => Err(written.bad(other, "'flat' or 'auto'")),
-        }
-    }
-
-    fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {
-        let value = self.value(written)?;
-        match value.to_string_lossy().as_ref() {
-            "core" => Ok(Bind::Core),
-            "none" => Ok(Bind::None),
-            other => Err(written.bad(other, "'core' or 'none'")),
-        }
-    }
-}
-
-impl Written {
-    /// `None` if the word is no option.
-    fn new(word: &OsStr) -> Option<Self> {
-        let text = word.to_str()?;
-        let name =
-            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|name| !name.is_empty())?;
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, Some(OsString::from(value))),
-            None => (name, None),
-        };
-        Some(Written { text: text.into(), name: name.into(), value })
-    }
-
-    fn bad(&self, value: &str, wanted: &'static str) -> UsageError {
-        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted }
-    }
-}
-
-fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
-    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
-        None | Some("table") => Ok(StatsForm::Table),
-        Some("json") => Ok(StatsForm::Json),
-        Some(other) => Err(written.bad(other, "'json' or 'table'")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::MapBy;
+    use crate::spec::{Bind, Inherit, Label, StdinTo, Talk};
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -291,7 +109,7 @@ mod tests {
     fn options_come_before_the_program_with_one_dash_or_two() {
         let (spec, wish) =
             run("-np 4 --nodes=2 -bind-to core --stats=json -l -genv A 1 -genv B=2 ./prog -n 9 --x");
-        assert_eq!((spec.ranks(), spec.nodes, spec.bind, spec.label), (4, 2, Bind::Core, Label::Rank));
+        assert_eq!((spec.ranks(), spec.nodes, &spec.bind, &spec.label), (4, 2, &Bind::Core, &Label::Rank));
         assert_eq!(spec.sections[0].program, "./prog");
         assert_eq!(spec.sections[0].args, ["-n", "9", "--x"]);
         assert_eq!(spec.env, [("A".into(), "1".into()), ("B".into(), "2".into())]);
@@ -315,7 +133,10 @@ mod tests {
         assert_eq!(error("--frobnicate prog"), "unknown option '--frobnicate'");
         assert_eq!(error("-n"), "option '-n' needs a value");
         assert_eq!(error("-n 0 prog"), "option '-n': '0' is not a number of at least 1");
-        assert_eq!(error("--bind-to moon prog"), "option '--bind-to': 'moon' is not 'core' or 'none'");
+        assert_eq!(
+            error("--bind-to moon prog"),
+            "option '--bind-to': 'moon' is not core, hwthread, user:0,1,... or none"
+        );
         assert_eq!(error("-n 4"), "no program given");
         assert_eq!(error("-n 60000 a : -n 60000 b"), "120000 processes are more than 65536");
         assert_eq!(error("a :"), "no program given");
@@ -330,5 +151,132 @@ mod tests {
     fn help_wins() {
         assert!(matches!(parse(words("-n 2 --help")), Ok(Command::Help)));
         assert!(matches!(parse(words("-version")), Ok(Command::Version)));
+    }
+
+    #[test]
+    fn processes_per_node_say_how_many_nodes_there_are() {
+        assert_eq!(run("-n 5 -ppn 2 a").0.slots, [2, 2, 2]);
+        assert_eq!(run("-ppn=2 --nodes 2 -n 5 a").0.slots, [2, 2]);
+        assert_eq!(run("-n 2 -ppn 4 --nodes 4000000000 a").0.placement().nodes(), 1);
+        assert_eq!(error("-ppn 0 a"), "option '-ppn': '0' is not a number of at least 1");
+    }
+
+    #[test]
+    fn what_is_inherited_can_be_chosen_for_all_and_for_one() {
+        let (spec, _) = run("-genvlist A,B a : -envnone b : -envlist C c : -envall d");
+        assert_eq!(spec.inherit, Inherit::Listed(vec!["A".into(), "B".into()]));
+        let sections: Vec<_> = spec.sections.iter().map(|section| section.inherit.clone()).collect();
+        let listed = Inherit::Listed(vec!["C".into()]);
+        assert_eq!(sections, [None, Some(Inherit::Nothing), Some(listed), Some(Inherit::All)]);
+        assert_eq!(run("-genvnone a").0.inherit, Inherit::Nothing);
+        assert_eq!(run("-genvnone -genvall a").0.inherit, Inherit::All);
+        assert_eq!(error("-genvnone=1 a"), "option '-genvnone=1' takes no value");
+    }
+
+    #[test]
+    fn x_sets_or_passes_on_a_variable() {
+        assert_eq!(run("-x K=V a").0.env, [("K".into(), "V".into())]);
+        let path = std::env::var_os("PATH").unwrap();
+        assert_eq!(run("-x PATH a").0.env, [("PATH".into(), path)]);
+        assert!(run("-x NO_SUCH_VARIABLE_HERE a").0.env.is_empty());
+    }
+
+    #[test]
+    fn folders_are_the_jobs_or_a_programs() {
+        let (spec, _) = run("-wdir / -path /a:/b a : -wdir /usr -path /c b");
+        assert_eq!((spec.folder, spec.search), (Some("/".into()), Some("/a:/b".into())));
+        assert_eq!(spec.sections[0].folder, None);
+        assert_eq!(spec.sections[1].folder, Some("/usr".into()));
+        assert_eq!(spec.sections[1].search, Some("/c".into()));
+    }
+
+    #[test]
+    fn universe_map_stdin_and_talk_are_set() {
+        let (spec, _) = run("-n 3 -usize 8 --map-by node -s 2 -v a");
+        assert_eq!((spec.universe, spec.map, spec.stdin), (Some(8), MapBy::Node, StdinTo::Rank(2)));
+        assert_eq!(spec.talk, Talk::Verbose);
+        assert_eq!(run("-s none a").0.stdin, StdinTo::Nobody);
+        assert_eq!(error("-n 2 -s 2 a"), "option '-s': there is no rank 2 among 2");
+        assert_eq!(error("-s all a"), "option '-s': 'all' is not a rank or none");
+        assert_eq!(error("--map-by moon a"), "option '--map-by': 'moon' is not slot or node");
+        assert_eq!(error("-usize x a"), "option '-usize': 'x' is not a number of at least 1");
+    }
+
+    #[test]
+    fn cores_can_be_listed() {
+        assert_eq!(run("--bind-to user:0,3 a").0.bind, Bind::User(vec![0, 3]));
+        assert_eq!(run("--bind-to hwthread a").0.bind, Bind::Core);
+        assert!(error("--bind-to user: a").contains("'user:' is not core, hwthread"));
+        assert!(error("--bind-to user:1,x a").contains("'user:1,x' is not core, hwthread"));
+    }
+
+    #[test]
+    fn patterns_are_checked_at_once() {
+        let (spec, _) = run("--outfile-pattern o.%r --errfile-pattern=e.%h --prepend-pattern %r: a");
+        assert!(spec.out_files.is_some() && spec.err_files.is_some());
+        assert!(matches!(spec.label, Label::Pattern(_)));
+        assert_eq!(
+            error("--outfile-pattern o.%p a"),
+            "option '--outfile-pattern': 'o.%p': '%p' is none of %r (rank), %h (node), %w (world) and %%"
+        );
+    }
+
+    #[test]
+    fn a_dry_run_is_another_command() {
+        assert!(matches!(parse(words("--dry-run -n 2 a")), Ok(Command::DryRun(spec)) if spec.ranks() == 2));
+    }
+
+    #[test]
+    fn hosts_are_nodes_if_they_are_this_host() {
+        assert_eq!(run("-n 4 --hosts localhost:3,127.0.0.2 a").0.slots, [3, 1]);
+        assert_eq!(run("-n 4 -ppn 2 -hosts localhost:3,127.0.0.2 a").0.slots, [2, 2]);
+        assert_eq!(
+            error("--hosts n[01-64]:8,login a"),
+            "host 'n01': several hosts need a bootstrap that is not there yet"
+        );
+        assert_eq!(error("--hosts a,,b a"), "option '--hosts': a host has no name");
+        assert_eq!(
+            error("--hosts localhost --nodes 2 a"),
+            "options '--hosts' and '--nodes' contradict each other"
+        );
+    }
+
+    #[test]
+    fn hosts_and_programs_come_from_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = folder.path().join("hosts");
+        std::fs::write(&hosts, "localhost slots=2\n127.0.0.1:3 # more\n").unwrap();
+        assert_eq!(run(&format!("-n 4 -f {} a", hosts.display())).0.slots, [2, 3]);
+        let programs = folder.path().join("programs");
+        std::fs::write(&programs, "# two\n-n 2 a 'x y'\n-n 3 b\n").unwrap();
+        let (spec, _) = run(&format!("-l --configfile {}", programs.display()));
+        assert_eq!((spec.ranks(), spec.sections.len()), (5, 2));
+        assert_eq!(spec.sections[0].args, ["x y"]);
+        let behind = error(&format!("--configfile {} c", programs.display()));
+        assert_eq!(behind, "'c' behind '--configfile FILE': everything else comes from the file");
+        std::fs::write(&programs, format!("--configfile {}\n", programs.display())).unwrap();
+        assert!(error(&format!("--configfile {}", programs.display())).contains("contradict"));
+        assert!(
+            error("--hostfile /no/such/file a")
+                .starts_with("option '--hostfile': cannot read '/no/such/file': ")
+        );
+    }
+
+    #[test]
+    fn every_option_has_a_line_in_the_help() {
+        for name in parser::OPTIONS_OF_JOB.iter().chain(&parser::OPTIONS_OF_PROGRAM) {
+            let is_word = |word: &str| word.trim_start_matches('-').split('[').next() == Some(name);
+            let found = HELP.split([' ', ',', '\n']).any(|word| word.starts_with('-') && is_word(word));
+            let alias = ["gwdir", "gpath", "machinefile", "host", "envlist"].contains(name);
+            assert!(found || alias, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_option_of_the_job_is_misplaced_behind_a_program() {
+        for name in parser::OPTIONS_OF_JOB {
+            let text = error(&format!("a : --{name} 1 b"));
+            assert!(text.ends_with("concerns the whole job: give it before the first program"), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a job is: programs, how many ranks of each, and where they live.
-use proto::ids::{NodeId, Rank};
-use proto::pmi::Mapping;
+use crate::pattern::Pattern;
+use crate::placement::{MapBy, Placement};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,16 +23,55 @@ pub struct Section {
     pub args: Vec<OsString>,
     /// Variables for these ranks only.
     pub env: Vec<(OsString, OsString)>,
+    /// What these ranks inherit, if it is not what the job says.
+    pub inherit: Option<Inherit>,
+    /// Working folder of these ranks, if it is not the job's.
+    pub folder: Option<PathBuf>,
+    /// Folders (separated by colons) where the program is searched first, if not the job's.
+    pub search: Option<OsString>,
+}
+
+/// Which variables of the launcher's environment reach ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// All but those that would mislead them.
+    #[default]
+    All,
+    /// None.
+    Nothing,
+    /// Only these.
+    Listed(Vec<OsString>),
+}
+
+/// Who reads the launcher's standard input. All others read an empty file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StdinTo {
+    /// This rank.
+    Rank(u32),
+    /// Nobody.
+    Nobody,
+}
+
+/// Does the launcher say what it does?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Talk {
+    /// Only what went wrong.
+    #[default]
+    Quiet,
+    /// What is started where.
+    Verbose,
 }
 
 /// Which core a rank may run on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
     /// Any.
     #[default]
     None,
-    /// One core each, in turn.
+    /// One logical processor each, in turn.
     Core,
+    /// These logical processors, in turn.
+    User(Vec<usize>),
 }
 
 /// What happens to the output of ranks.
@@ -46,13 +85,15 @@ pub enum Output {
 }
 
 /// Is each line marked with its rank?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Label {
     /// No.
     #[default]
     None,
     /// `[3] ` before every line of rank 3.
     Rank,
+    /// A text of the user's before every line.
+    Pattern(Pattern),
 }
 
 /// A job.
@@ -62,16 +103,34 @@ pub struct JobSpec {
     pub sections: Vec<Section>,
     /// Nodes to emulate; no more than there are ranks are used.
     pub nodes: u32,
+    /// Ranks per node, node by node; if there are any, they say how many nodes there are.
+    pub slots: Vec<u32>,
+    /// In which order ranks are dealt to nodes; round robin does not look at slots.
+    pub map: MapBy,
     /// Binding of ranks to cores.
     pub bind: Bind,
     /// Variables for all ranks.
     pub env: Vec<(OsString, OsString)>,
+    /// Which variables ranks inherit.
+    pub inherit: Inherit,
     /// Working folder of ranks.
     pub folder: Option<PathBuf>,
+    /// Folders (separated by colons) where programs are searched first.
+    pub search: Option<OsString>,
+    /// The universe size that ranks are told.
+    pub universe: Option<u32>,
+    /// Who reads standard input.
+    pub stdin: StdinTo,
     /// Marks on lines of output.
     pub label: Label,
     /// Where output goes.
     pub output: Output,
+    /// Files for standard output of ranks, instead.
+    pub out_files: Option<Pattern>,
+    /// Files for standard error of ranks, instead.
+    pub err_files: Option<Pattern>,
+    /// What the launcher says.
+    pub talk: Talk,
     /// Time between a polite request to end and SIGKILL.
     pub kill_grace: Duration,
     /// How long the job may take.
@@ -82,13 +141,22 @@ impl JobSpec {
     /// `ranks` of one program on one node, everything else at its default.
     pub fn new(program: impl Into<OsString>, args: Vec<OsString>, ranks: u32) -> Self {
         JobSpec {
-            sections: vec![Section { ranks, program: program.into(), args, env: Vec::new() }],
+            sections: vec![Section { ranks, program: program.into(), args, ..Section::default() }],
             nodes: 1,
+            slots: Vec::new(),
+            map: MapBy::Slot,
             bind: Bind::None,
             env: Vec::new(),
+            inherit: Inherit::All,
             folder: None,
+            search: None,
+            universe: None,
+            stdin: StdinTo::Rank(0),
             label: Label::None,
             output: Output::Inherit,
+            out_files: None,
+            err_files: None,
+            talk: Talk::Quiet,
             kill_grace: KILL_GRACE_DEFAULT,
             timeout: None,
         }
@@ -98,75 +166,14 @@ impl JobSpec {
     pub fn ranks(&self) -> u32 {
         self.sections.iter().map(|section| section.ranks).sum()
     }
-}
 
-/// Which ranks live on which node: blocks, as equal as possible, the larger ones first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    ranks: u32,
-    nodes: u32,
-}
-
-impl Placement {
-    /// `ranks` on `nodes`, or on fewer nodes if there are fewer ranks.
-    pub fn new(ranks: u32, nodes: u32) -> Self {
-        assert!(ranks > 0 && nodes > 0);
-        Placement { ranks, nodes: nodes.min(ranks) }
-    }
-
-    /// Ranks in the job.
-    pub fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    /// Nodes in use.
-    pub fn nodes(&self) -> u32 {
-        self.nodes
-    }
-
-    /// The first rank of a node and how many it has.
-    pub fn block(&self, node: NodeId) -> (Rank, u32) {
-        let (each, more) = (self.ranks / self.nodes, self.ranks % self.nodes);
-        let first = node.0 * each + node.0.min(more);
-        (Rank(first), each + u32::from(node.0 < more))
-    }
-
-    /// The node of a rank.
-    pub fn node_of(&self, rank: Rank) -> NodeId {
-        let (each, more) = (self.ranks / self.nodes, self.ranks % self.nodes);
-        let in_larger = more * (each + 1);
-        if rank.0 < in_larger {
-            NodeId(rank.0 / (each + 1))
-        } else {
-            NodeId(more + (rank.0 - in_larger) / each)
-        }
-    }
-
-    /// The same, as PMI clients read it.
-    pub fn mapping(&self) -> Mapping {
-        Mapping::blocks(self.ranks, self.nodes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_cover_all_ranks_and_agree_with_the_mapping() {
-        for (ranks, nodes) in [(1, 1), (2, 5), (7, 3), (8, 2), (64, 8), (65, 8)] {
-            let placement = Placement::new(ranks, nodes);
-            let mapped = placement.mapping().nodes(ranks);
-            let mut next = 0;
-            for node in (0..placement.nodes()).map(NodeId) {
-                let (first, count) = placement.block(node);
-                assert_eq!(first.0, next);
-                assert!(count > 0);
-                next += count;
-                assert!((first.0..next).all(|rank| placement.node_of(Rank(rank)) == node));
-                assert!((first.0..next).all(|rank| mapped[rank as usize] == node));
-            }
-            assert_eq!(next, ranks);
+    /// Where ranks live.
+    pub fn placement(&self) -> Placement {
+        let nodes = if self.slots.is_empty() { self.nodes } else { self.slots.len() as u32 };
+        match self.map {
+            MapBy::Node => Placement::cyclic(self.ranks(), nodes),
+            MapBy::Slot if self.slots.is_empty() => Placement::new(self.ranks(), nodes),
+            MapBy::Slot => Placement::slots(self.ranks(), &self.slots),
         }
     }
 }

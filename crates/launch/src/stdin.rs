@@ -1,6 +1,6 @@
-//! What rank 0 reads: the launcher's standard input.
+//! What one rank (0 unless another is chosen) reads: the launcher's standard input.
 //!
-//! A file or pipe is simply inherited. A terminal is not: rank 0 is in a process group of its own, and reading
+//! A file or pipe is simply inherited. A terminal is not: the rank is in a process group of its own, and reading
 //! the terminal from the background would stop it. Then the launcher copies.
 use crate::launcher::{TOKEN_STDIN, TOKEN_STDIN_PIPE};
 use std::io;
@@ -40,8 +40,8 @@ impl Relayed {
     }
 }
 
-/// The descriptor for rank 0 (`None` is /dev/null), and the relay if one is needed.
-pub(crate) fn stdin_for_rank_0() -> io::Result<(Option<OwnedFd>, Option<StdinRelay>)> {
+/// The descriptor for the rank that reads (`None` is /dev/null), and the relay if one is needed.
+pub(crate) fn stdin_of_launcher() -> io::Result<(Option<OwnedFd>, Option<StdinRelay>)> {
     let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok((None, None)) };
     if socket::file_kind(own.as_fd()) != FileKind::Terminal {
         return Ok((Some(own), None));
@@ -73,7 +73,7 @@ impl StdinRelay {
         match socket::write(self.pipe.as_fd(), &self.unwritten)? {
             Transfer::Bytes(n) => drop(self.unwritten.drain(..n)),
             Transfer::WouldBlock => {}
-            Transfer::Closed => return self.end(poll), // rank 0 reads no more
+            Transfer::Closed => return self.end(poll), // the rank reads no more
         }
         let waits = if self.unwritten.is_empty() { Waits::Input } else { Waits::Room };
         self.wait_for(waits, poll)?;

@@ -121,7 +121,7 @@ impl PmiClient {
             Request::GetMaxes => self.reply(&Reply::Maxes(MAXES)),
             Request::GetAppnum => self.reply(&Reply::Appnum(facts.job.section_of(facts.rank.0) as i32)),
             Request::GetMyKvsname => self.reply(&Reply::KvsName(facts.job.name.as_bytes())),
-            Request::GetUniverseSize => self.reply(&Reply::UniverseSize(None)),
+            Request::GetUniverseSize => self.reply(&Reply::UniverseSize(facts.job.universe)),
             Request::Put { kvsname, key, value } => self.put(facts.job, tree, kvsname, key, value),
             Request::Get { kvsname, key } => self.get(facts.job, tree, kvsname, key),
             Request::Barrier => {

@@ -2,7 +2,8 @@
 use super::Token;
 use super::output::{LineStream, OutputQueue, PipeState};
 use super::pmi::{Facts, PmiClient, Said};
-use crate::job::{Job, variable};
+use crate::job::Job;
+use crate::spec::StdinTo;
 use proto::ids::{NodeId, Rank};
 use proto::stats::Stat;
 use proto::tree::{Frame, NameAnswer, Node, PmiState, Stream};
@@ -44,7 +45,7 @@ struct Template {
 }
 
 pub(crate) struct Ranks {
-    first: Rank,
+    ranks: Vec<Rank>,
     states: Vec<State>,
     next: u32,
     templates: Vec<Option<Template>>,
@@ -65,7 +66,8 @@ impl Ranks {
         stdin: Option<OwnedFd>,
         limit: DescriptorLimit,
     ) -> io::Result<Self> {
-        let (first, count) = job.placement.block(node);
+        let ranks: Vec<Rank> = job.placement.ranks_of(node).collect();
+        let count = ranks.len() as u32;
         let segment = NodeSegment::create(&NodeFacts {
             node: node.0,
             slots: count,
@@ -76,7 +78,7 @@ impl Ranks {
             key: job.key,
         })?;
         let mut templates: Vec<Option<Template>> = job.programs.iter().map(|_| None).collect();
-        for section in (first.0..first.0 + count).map(|rank| job.section_of(rank)) {
+        for section in ranks.iter().map(|rank| job.section_of(rank.0)) {
             if templates[section].is_none() {
                 templates[section] = Some(Template::new(job, section, count, &segment)?);
             }
@@ -88,7 +90,7 @@ impl Ranks {
             streams: [LineStream::new(Stream::Out), LineStream::new(Stream::Err)],
         };
         Ok(Ranks {
-            first,
+            ranks,
             states: (0..count).map(state).collect(),
             next: 0,
             templates,
@@ -124,7 +126,7 @@ impl Ranks {
     }
 
     pub(crate) fn rank(&self, slot: u32) -> Rank {
-        Rank(self.first.0 + slot)
+        self.ranks[slot as usize]
     }
 
     /// Starts the next rank.
@@ -134,7 +136,8 @@ impl Ranks {
         let (pmi_here, pmi_there) = socket::socket_pair()?;
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
-        let stdin = if rank == Rank(0) { self.stdin.take() } else { None };
+        let reads = job.stdin == StdinTo::Rank(rank.0);
+        let stdin = if reads { self.stdin.take() } else { None };
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];
@@ -156,7 +159,7 @@ impl Ranks {
 
     /// The rank that is started next.
     pub(crate) fn next_rank(&self) -> Rank {
-        self.rank(self.next)
+        self.rank(self.next.min(self.count() - 1))
     }
 
     /// Waits for failures of starts.
@@ -272,8 +275,7 @@ impl Ranks {
 
     /// All processes are gone: takes what is left in any pipe and closes them.
     pub(crate) fn drain(&mut self, queue: &mut OutputQueue, poll: &Poll) -> io::Result<()> {
-        for (index, state) in self.states.iter_mut().enumerate() {
-            let rank = Rank(self.first.0 + index as u32);
+        for (state, &rank) in self.states.iter_mut().zip(&self.ranks) {
             for stream in &mut state.streams {
                 drain_stream(stream, rank, queue, poll, usize::MAX)?;
                 stream.queue_rest(rank, queue);
@@ -297,11 +299,7 @@ impl Ranks {
 impl Template {
     fn new(job: &Job, section: usize, local: u32, segment: &NodeSegment) -> io::Result<Self> {
         let found = &job.programs[section];
-        let own = &found.section.env;
-        let prefixes: Vec<Vec<u8>> = own.iter().map(|(name, _)| variable(name, "".as_ref())).collect();
-        let is_own = |text: &Vec<u8>| prefixes.iter().any(|prefix| text.starts_with(prefix));
-        let mut env: Vec<Vec<u8>> = job.env.iter().filter(|text| !is_own(text)).cloned().collect();
-        env.extend(own.iter().map(|(name, value)| variable(name, value)));
+        let mut env = found.env.clone();
         env.push(PMI_FD.into());
         env.push(format!("PMI_SIZE={}", job.placement.ranks()).into());
         env.push(format!("PMI_JOBID={}", job.name).into());
@@ -314,7 +312,7 @@ impl Template {
         }
         let mut args = vec![found.section.program.as_encoded_bytes().to_vec()];
         args.extend(found.section.args.iter().map(|arg| arg.as_encoded_bytes().to_vec()));
-        let mut program = Program::new(&found.path, args, env, job.folder.clone())?;
+        let mut program = Program::new(&found.path, args, env, found.folder.clone())?;
         let rank = program.add_number("PMI_RANK");
         let local_rank = program.add_number("MPI_LOCALRANKID");
         Ok(Template { program, rank, local_rank })

@@ -1,5 +1,5 @@
 //! How a job ends: what counts as a failure, which one was first, and the exit code. Pure.
-use crate::spec::Placement;
+use crate::placement::Placement;
 use proto::ids::{NodeId, Rank};
 use proto::tree::{Ended, PmiState};
 use std::fmt;
@@ -53,6 +53,8 @@ pub enum Cause {
     Signalled(i32),
     /// Nobody reads the output any more.
     OutputClosed,
+    /// A file for output of ranks cannot be written.
+    OutputFile(String),
     /// The job took longer than it may.
     TimedOut(Duration),
 }
@@ -64,7 +66,7 @@ impl Cause {
             Cause::Killed(_, signal) | Cause::Signalled(signal) => 128 + signal,
             Cause::Failed(_, code) => (*code).max(1),
             Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
-            Cause::LeftEarly(_) | Cause::BadPmi(..) | Cause::AgentFailed(..) => 1,
+            Cause::LeftEarly(_) | Cause::BadPmi(..) | Cause::AgentFailed(..) | Cause::OutputFile(_) => 1,
             Cause::Aborted(_, code, _) => (code & 255).max(1),
             Cause::StartFailed(_, _, _, code) => *code,
             Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
@@ -100,6 +102,7 @@ impl fmt::Display for Cause {
             Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
             Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
             Cause::OutputClosed => f.write_str("standard output was closed"),
+            Cause::OutputFile(reason) => f.write_str(reason),
             Cause::TimedOut(limit) => write!(f, "the job took longer than {} s", limit.as_secs()),
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! Writing never waits: a terminal that is stopped must not stop the launcher. What cannot be written yet is
 //! bounded by the credit that agents get only for what has been written.
+use super::files::Files;
+use crate::pattern::Pattern;
 use crate::spec::Label;
-use proto::ids::Rank;
+use proto::ids::{NodeId, Rank};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,6 +38,8 @@ pub(crate) struct Sink {
     /// Bytes in the queue, and the credit due when they are written.
     owed: VecDeque<(usize, u32)>,
     label: Label,
+    /// Where output of ranks goes instead.
+    files: Option<Files>,
     /// Ranks whose last output did not end in a newline.
     midline: HashSet<Rank>,
 }
@@ -66,15 +70,41 @@ impl Sink {
     }
 
     fn new(target: Target, label: Label) -> Self {
-        Sink { target, unwritten: VecDeque::new(), owed: VecDeque::new(), label, midline: HashSet::new() }
+        Sink {
+            target,
+            unwritten: VecDeque::new(),
+            owed: VecDeque::new(),
+            label,
+            files: None,
+            midline: HashSet::new(),
+        }
+    }
+
+    /// The same, but output of ranks goes to files.
+    pub(crate) fn with_files(self, pattern: Option<&Pattern>) -> Self {
+        Sink { files: pattern.cloned().map(Files::new), ..self }
+    }
+
+    /// Takes output of a rank. The error says which file it could not be written to.
+    pub(crate) fn take(&mut self, rank: Rank, node: NodeId, bytes: &[u8]) -> Result<(), String> {
+        let Some(files) = &mut self.files else {
+            self.push(rank, node, bytes);
+            return Ok(());
+        };
+        self.owed.push_back((0, bytes.len() as u32));
+        files.write(rank, node, bytes)
     }
 
     /// Queues output of a rank.
-    pub(crate) fn push(&mut self, rank: Rank, bytes: &[u8]) {
+    fn push(&mut self, rank: Rank, node: NodeId, bytes: &[u8]) {
         let before = self.unwritten.len();
-        match self.label {
+        match &self.label {
             Label::None => self.unwritten.extend(bytes),
-            Label::Rank => self.push_labelled(rank, bytes),
+            Label::Rank => self.push_labelled(rank, &format!("[{rank}] "), bytes),
+            Label::Pattern(pattern) => {
+                let label = pattern.fill(rank, node);
+                self.push_labelled(rank, &label, bytes);
+            }
         }
         self.owed.push_back((self.unwritten.len() - before, bytes.len() as u32));
     }
@@ -86,10 +116,10 @@ impl Sink {
         self.unwritten.extend(line.as_bytes());
     }
 
-    fn push_labelled(&mut self, rank: Rank, bytes: &[u8]) {
+    fn push_labelled(&mut self, rank: Rank, label: &str, bytes: &[u8]) {
         for line in bytes.split_inclusive(|&b| b == b'\n') {
             if !self.midline.remove(&rank) {
-                self.unwritten.extend(format!("[{rank}] ").as_bytes());
+                self.unwritten.extend(label.as_bytes());
             }
             self.unwritten.extend(line);
             if line.last() != Some(&b'\n') {
@@ -201,7 +231,7 @@ mod tests {
         let poll = Poll::new().unwrap();
         let (_read, write) = socket::pipe().unwrap();
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(Rank(0), &[b'x'; PIECE_BYTES + 1]);
+        sink.push(Rank(0), NodeId(0), &[b'x'; PIECE_BYTES + 1]);
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, PIECE_BYTES as u32 + 1);
@@ -211,9 +241,9 @@ mod tests {
     #[test]
     fn every_line_is_labelled_once() {
         let mut sink = Sink::memory(Label::Rank);
-        sink.push(Rank(1), b"one\ntw");
-        sink.push(Rank(1), b"o\n");
-        sink.push(Rank(2), b"x\n");
+        sink.push(Rank(1), NodeId(0), b"one\ntw");
+        sink.push(Rank(1), NodeId(0), b"o\n");
+        sink.push(Rank(2), NodeId(0), b"x\n");
         sink.write(Room::Unknown, &Poll::new().unwrap()).unwrap();
         assert_eq!(String::from_utf8(sink.into_captured()).unwrap(), "[1] one\n[1] two\n[2] x\n");
     }
@@ -225,9 +255,9 @@ mod tests {
         let (read, write) = socket::pipe().unwrap();
         drop(read);
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(Rank(0), b"x");
+        sink.push(Rank(0), NodeId(0), b"x");
         assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, closed: true });
-        sink.push(Rank(0), b"yz");
+        sink.push(Rank(0), NodeId(0), b"yz");
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, closed: false });
     }
 }

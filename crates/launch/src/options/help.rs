@@ -1,0 +1,57 @@
+//! The text of `--help`.
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+Usage: banyan run [options] program [arguments] [: [options] program [arguments]]...
+
+Starts a parallel program: any MPI program of the MPICH family, or any other command.
+
+Processes, and where they live:
+  -n, -np N            number of processes (default 1); per program where several are separated by ':'
+  -ppn N               N processes on each node; without --nodes, as many nodes as that takes
+  --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
+  --hosts LIST         hosts, such as n[01-64]:8,login; for now only localhost and 127.x, each a node
+  -f, --hostfile FILE  hosts from a file: 'host', 'host:2' or 'host slots=2' per line, '#' comments
+  --map-by slot|node   consecutive processes share a node (default), or nodes take turns
+  --bind-to WHAT       core or hwthread: a logical processor each, in turn; user:0,2,... : these, in turn;
+                       none (default)
+  -usize N             the universe size that processes are told
+  --configfile FILE    options and programs from a file, one program per line, '#' comments
+  --dry-run            print where everything would be started, and start nothing
+
+Programs and what they get:
+  -wdir DIR            working folder; behind a ':' of that program only
+  -path DIRS           search programs here first; behind a ':' that program only
+  -genv NAME VALUE     set a variable for all processes
+  -x NAME[=VALUE]      the same; without a value, pass on the one here
+  -genvlist A,B        inherit only these variables
+  -genvnone, -genvall  inherit no variables, or all (default)
+  -env NAME VALUE      set a variable for the processes of this program
+  -envlist, -envnone, -envall  what the processes of this program inherit
+  -s RANK|none         who reads standard input (default 0)
+  --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
+
+Output:
+  -l, --prepend-rank   begin every line of output with '[rank] '
+  --prepend-pattern P  begin every line of output with P: %r is the rank, %h the node, %w 0, %% a '%'
+  --outfile-pattern P  write the output of processes to files of such names
+  --errfile-pattern P  the same for standard error
+  -v, --verbose        say what is started where
+  --stats[=json]       print at the end what connecting has cost, as a table or as one JSON object
+  --stats-file FILE    print it to FILE instead of standard error
+
+Ending:
+  --timeout SECONDS    end the job if it takes longer
+  --kill-grace MS      milliseconds between asking processes to end and killing them (default 200)
+  -h, --help           this text
+  --version            the version
+
+Long options may be written with one dash or two, and as '--name value' or '--name=value'.
+
+Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
+given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was
+not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
+the job.
+
+BANYAN_QP_MAX in the environment limits the queue pairs of a node's device (default 131072).
+";

@@ -1,0 +1,420 @@
+//! Reads words one by one into a job.
+use super::hosts::{Host, HostsError, parse_file, parse_list};
+use super::words::{FILE_BYTES_MAX, sections};
+use super::{Command, StatsForm, StatsWish, UsageError};
+use crate::pattern::Pattern;
+use crate::placement::MapBy;
+use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
+use std::collections::VecDeque;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Processors that can be listed.
+const CORES_MAX: usize = 1024;
+
+/// Options that may stand before any program.
+#[cfg_attr(not(test), allow(dead_code))] // the others are found by the parser itself
+pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
+    ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
+/// Options that may stand only before the first.
+pub(super) const OPTIONS_OF_JOB: [&str; 32] = [
+    "genv",
+    "x",
+    "genvlist",
+    "genvnone",
+    "genvall",
+    "gwdir",
+    "gpath",
+    "nodes",
+    "ppn",
+    "hosts",
+    "host",
+    "f",
+    "hostfile",
+    "machinefile",
+    "map-by",
+    "bind-to",
+    "usize",
+    "configfile",
+    "dry-run",
+    "s",
+    "coll",
+    "l",
+    "prepend-rank",
+    "prepend-pattern",
+    "outfile-pattern",
+    "errfile-pattern",
+    "v",
+    "verbose",
+    "timeout",
+    "kill-grace",
+    "stats",
+    "stats-file",
+];
+
+pub(super) struct Parser {
+    args: VecDeque<OsString>,
+    spec: JobSpec,
+    form: Option<StatsForm>,
+    file: Option<PathBuf>,
+    nodes: Option<u32>,
+    per_node: Option<u32>,
+    hosts: Option<Vec<Host>>,
+    is_dry: bool,
+    from_file: bool,
+}
+
+pub(super) enum Next {
+    Section,
+    End,
+    Help,
+    Version,
+}
+
+/// An option as it was written: its name without dashes, and the value behind `=`.
+struct Written {
+    text: String,
+    name: String,
+    value: Option<OsString>,
+}
+
+impl Parser {
+    pub(super) fn new(args: Vec<OsString>) -> Self {
+        Parser {
+            args: args.into(),
+            spec: JobSpec { sections: Vec::new(), ..JobSpec::new("", Vec::new(), 1) },
+            form: None,
+            file: None,
+            nodes: None,
+            per_node: None,
+            hosts: None,
+            is_dry: false,
+            from_file: false,
+        }
+    }
+
+    /// The whole, once all programs have been read.
+    pub(super) fn finish(mut self) -> Result<Command, UsageError> {
+        let total: u64 = self.spec.sections.iter().map(|section| u64::from(section.ranks)).sum();
+        if total > u64::from(RANKS_MAX) {
+            return Err(UsageError::TooMany(total));
+        }
+        self.place(total as u32)?;
+        if let StdinTo::Rank(rank) = self.spec.stdin
+            && u64::from(rank) >= total
+        {
+            return Err(UsageError::NoSuchRank { rank, ranks: total as u32 });
+        }
+        if self.is_dry {
+            return Ok(Command::DryRun(Box::new(self.spec)));
+        }
+        let wish = match (self.form, self.file) {
+            (None, None) => None,
+            (form, file) => Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file }),
+        };
+        Ok(Command::Run(Box::new(self.spec), wish))
+    }
+
+    /// How many nodes there are, and how many ranks each takes.
+    fn place(&mut self, ranks: u32) -> Result<(), UsageError> {
+        if let Some(hosts) = &self.hosts {
+            if self.nodes.is_some() {
+                return Err(UsageError::Conflict("--hosts", "--nodes"));
+            }
+            if let Some(host) = hosts.iter().find(|host| !host.is_local()) {
+                return Err(UsageError::NotLocal(host.name.clone()));
+            }
+            let per_node = self.per_node;
+            let slots = hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1));
+            self.spec.slots = slots.collect();
+        } else if let Some(each) = self.per_node {
+            let nodes = self.nodes.unwrap_or(u32::MAX).min(ranks.div_ceil(each));
+            // With fewer nodes than it takes, all are filled again.
+            self.spec.slots = vec![each; nodes as usize];
+        } else if let Some(nodes) = self.nodes {
+            self.spec.nodes = nodes;
+        }
+        Ok(())
+    }
+
+    /// One program with its options, up to `:` or the end.
+    pub(super) fn section(&mut self) -> Result<Next, UsageError> {
+        let mut section = Section { ranks: 1, ..Section::default() };
+        while let Some(word) = self.args.pop_front() {
+            if word == "--" {
+                section.program = self.args.pop_front().ok_or(UsageError::NoProgram)?;
+                return Ok(self.arguments(section));
+            }
+            let Some(written) = Written::new(&word) else {
+                section.program = word;
+                return Ok(self.arguments(section));
+            };
+            match written.name.as_str() {
+                "h" | "help" => return Ok(Next::Help),
+                "version" => return Ok(Next::Version),
+                _ => self.option(&written, &mut section)?,
+            }
+        }
+        Err(UsageError::NoProgram)
+    }
+
+    /// Everything behind the program is its own, but for a lone `:`.
+    fn arguments(&mut self, mut section: Section) -> Next {
+        while let Some(word) = self.args.pop_front() {
+            if word == ":" {
+                self.spec.sections.push(section);
+                return Next::Section;
+            }
+            section.args.push(word);
+        }
+        self.spec.sections.push(section);
+        Next::End
+    }
+
+    fn option(&mut self, written: &Written, section: &mut Section) -> Result<(), UsageError> {
+        let is_first = self.spec.sections.is_empty();
+        match written.name.as_str() {
+            "n" | "np" => section.ranks = self.count(written)?,
+            "env" => section.env.push(self.pair(written)?),
+            "envlist" => section.inherit = Some(self.listed(written)?),
+            "envnone" => section.inherit = Some(written.alone(Inherit::Nothing)?),
+            "envall" => section.inherit = Some(written.alone(Inherit::All)?),
+            "wdir" if !is_first => section.folder = Some(self.value(written)?.into()),
+            "path" if !is_first => section.search = Some(self.value(written)?),
+            name if !is_first => {
+                let text = written.text.clone();
+                let known = OPTIONS_OF_JOB.contains(&name);
+                return Err(if known { UsageError::NotHere(text) } else { UsageError::Unknown(text) });
+            }
+            _ => return self.option_of_job(written),
+        }
+        Ok(())
+    }
+
+    fn option_of_job(&mut self, written: &Written) -> Result<(), UsageError> {
+        match written.name.as_str() {
+            "genv" => {
+                let pair = self.pair(written)?;
+                self.spec.env.push(pair);
+            }
+            "x" => self.export(written)?,
+            "genvlist" => self.spec.inherit = self.listed(written)?,
+            "genvnone" => self.spec.inherit = written.alone(Inherit::Nothing)?,
+            "genvall" => self.spec.inherit = written.alone(Inherit::All)?,
+            "wdir" | "gwdir" => self.spec.folder = Some(self.value(written)?.into()),
+            "path" | "gpath" => self.spec.search = Some(self.value(written)?),
+            "usize" => self.spec.universe = Some(self.count(written)?),
+            "s" => self.spec.stdin = self.stdin(written)?,
+            "coll" => {
+                let value = self.collectives(written)?;
+                self.spec.env.push(("BANYAN_COLL".into(), value));
+            }
+            "configfile" => self.config(written)?,
+            "dry-run" => self.is_dry = written.alone(true)?,
+            "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
+            "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),
+            _ => return self.option_of_place(written),
+        }
+        Ok(())
+    }
+
+    fn option_of_place(&mut self, written: &Written) -> Result<(), UsageError> {
+        match written.name.as_str() {
+            "nodes" => self.nodes = Some(self.count(written)?),
+            "ppn" => self.per_node = Some(self.count(written)?),
+            "hosts" | "host" => {
+                let text = self.text(written)?;
+                self.hosts = Some(parse_list(&text).map_err(|error| written.bad_hosts(error))?);
+            }
+            "f" | "hostfile" | "machinefile" => {
+                let text = self.file(written)?.1;
+                self.hosts = Some(parse_file(&text).map_err(|error| written.bad_hosts(error))?);
+            }
+            "map-by" => {
+                let by = self.text(written)?;
+                self.spec.map = match by.as_str() {
+                    "slot" => MapBy::Slot,
+                    "node" => MapBy::Node,
+                    other => return Err(written.bad(other, "slot or node")),
+                };
+            }
+            "bind-to" => self.spec.bind = self.binding(written)?,
+            _ => return self.option_of_output(written),
+        }
+        Ok(())
+    }
+
+    fn option_of_output(&mut self, written: &Written) -> Result<(), UsageError> {
+        match written.name.as_str() {
+            "l" | "prepend-rank" => self.spec.label = written.alone(Label::Rank)?,
+            "prepend-pattern" => self.spec.label = Label::Pattern(self.pattern(written)?),
+            "outfile-pattern" => self.spec.out_files = Some(self.pattern(written)?),
+            "errfile-pattern" => self.spec.err_files = Some(self.pattern(written)?),
+            "v" | "verbose" => self.spec.talk = written.alone(Talk::Verbose)?,
+            "stats" => self.form = Some(stats_form(written)?),
+            "stats-file" => self.file = Some(self.value(written)?.into()),
+            _ => return Err(UsageError::Unknown(written.text.clone())),
+        }
+        Ok(())
+    }
+
+    /// The rest of the command line comes from a file.
+    fn config(&mut self, written: &Written) -> Result<(), UsageError> {
+        if std::mem::replace(&mut self.from_file, true) {
+            return Err(UsageError::Conflict("--configfile", "--configfile"));
+        }
+        let (file, text) = self.file(written)?;
+        if let Some(word) = self.args.front() {
+            return Err(UsageError::Behind(word.to_string_lossy().into_owned()));
+        }
+        let open_quote = |line| UsageError::OpenQuote { option: written.text.clone(), file, line };
+        self.args = sections(&text).map_err(open_quote)?.into();
+        Ok(())
+    }
+
+    /// `NAME=VALUE`, or `NAME` as it is here.
+    fn export(&mut self, written: &Written) -> Result<(), UsageError> {
+        let word = self.value(written)?;
+        if let Some((name, value)) = word.to_str().and_then(|text| text.split_once('=')) {
+            self.spec.env.push((name.into(), value.into()));
+        } else if let Some(value) = env::var_os(&word) {
+            self.spec.env.push((word, value));
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, written: &Written) -> Result<Inherit, UsageError> {
+        let text = self.text(written)?;
+        Ok(Inherit::Listed(text.split(',').filter(|name| !name.is_empty()).map(OsString::from).collect()))
+    }
+
+    fn stdin(&mut self, written: &Written) -> Result<StdinTo, UsageError> {
+        let text = self.text(written)?;
+        match text.as_str() {
+            "none" => Ok(StdinTo::Nobody),
+            text => text.parse().map(StdinTo::Rank).map_err(|_| written.bad(text, "a rank or none")),
+        }
+    }
+
+    fn pattern(&mut self, written: &Written) -> Result<Pattern, UsageError> {
+        let value = self.text(written)?;
+        let option = written.text.clone();
+        Pattern::parse(&value).map_err(|error| UsageError::Pattern { option, value, error })
+    }
+
+    /// The name and the text of a file.
+    fn file(&mut self, written: &Written) -> Result<(String, String), UsageError> {
+        let path = self.value(written)?;
+        let file = path.to_string_lossy().into_owned();
+        match read_bounded(path.as_ref()) {
+            Ok(text) => Ok((file, text)),
+            Err(reason) => Err(UsageError::File { option: written.text.clone(), file, reason }),
+        }
+    }
+
+    fn text(&mut self, written: &Written) -> Result<String, UsageError> {
+        let value = self.value(written)?;
+        value.into_string().map_err(|value| written.bad(&value.to_string_lossy(), "a text in UTF-8"))
+    }
+
+    fn value(&mut self, written: &Written) -> Result<OsString, UsageError> {
+        let behind = || self.args.pop_front();
+        written.value.clone().or_else(behind).ok_or_else(|| UsageError::NoValue(written.text.clone()))
+    }
+
+    /// `NAME VALUE`, or `NAME=VALUE`.
+    fn pair(&mut self, written: &Written) -> Result<(OsString, OsString), UsageError> {
+        let name = self.value(written)?;
+        if let Some((name, value)) = name.to_str().and_then(|text| text.split_once('=')) {
+            return Ok((name.into(), value.into()));
+        }
+        let value = self.args.pop_front().ok_or_else(|| UsageError::NoValue(written.text.clone()))?;
+        Ok((name, value))
+    }
+
+    fn number(&mut self, written: &Written) -> Result<u32, UsageError> {
+        let value = self.value(written)?;
+        let text = value.to_string_lossy();
+        text.parse().map_err(|_| written.bad(&text, "a number"))
+    }
+
+    fn count(&mut self, written: &Written) -> Result<u32, UsageError> {
+        let value = self.value(written)?;
+        let text = value.to_string_lossy();
+        let count = text.parse().ok().filter(|count| *count > 0);
+        count.ok_or_else(|| written.bad(&text, "a number of at least 1"))
+    }
+
+    fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
+        let value = self.value(written)?;
+        match value.to_string_lossy().as_ref() {
+            "flat" | "auto" => Ok(value),
+            other => Err(written.bad(other, "'flat' or 'auto'")),
+        }
+    }
+
+    fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {
+        let text = self.text(written)?;
+        let bind = match text.as_str() {
+            "core" | "hwthread" => Some(Bind::Core),
+            "none" => Some(Bind::None),
+            other => other.strip_prefix("user:").and_then(cores).map(Bind::User),
+        };
+        bind.ok_or_else(|| written.bad(&text, "core, hwthread, user:0,1,... or none"))
+    }
+}
+
+impl Written {
+    /// `None` if the word is no option.
+    fn new(word: &OsStr) -> Option<Self> {
+        let text = word.to_str()?;
+        let name =
+            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|name| !name.is_empty())?;
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Some(OsString::from(value))),
+            None => (name, None),
+        };
+        Some(Written { text: text.into(), name: name.into(), value })
+    }
+
+    /// `what`, for an option without a value.
+    fn alone<T>(&self, what: T) -> Result<T, UsageError> {
+        if self.value.is_some() { Err(UsageError::NeedlessValue(self.text.clone())) } else { Ok(what) }
+    }
+
+    fn bad_hosts(&self, error: HostsError) -> UsageError {
+        UsageError::Hosts { option: self.text.clone(), error }
+    }
+
+    fn bad(&self, value: &str, wanted: &'static str) -> UsageError {
+        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted }
+    }
+}
+
+fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
+    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
+        None | Some("table") => Ok(StatsForm::Table),
+        Some("json") => Ok(StatsForm::Json),
+        Some(other) => Err(written.bad(other, "'json' or 'table'")),
+    }
+}
+
+/// `0,2,5`.
+fn cores(text: &str) -> Option<Vec<usize>> {
+    let core = |text: &str| text.parse().ok().filter(|core| *core < CORES_MAX);
+    text.split(',').map(core).collect::<Option<Vec<usize>>>().filter(|cores| cores.len() <= CORES_MAX)
+}
+
+fn read_bounded(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,112 @@
+//! Texts with placeholders: names of output files and marks on lines. Pure.
+use proto::ids::{NodeId, Rank};
+
+/// Longest pattern.
+const PATTERN_BYTES_MAX: usize = 4096;
+
+/// A text with `%r` (rank), `%h` (node), `%w` (world: 0, the job's first) and `%%`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Rank,
+    Node,
+    World,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// A placeholder that means nothing here.
+    #[error("'%{0}' is none of %r (rank), %h (node), %w (world) and %%")]
+    Unknown(char),
+    /// It ends in a single `%`.
+    #[error("it ends in a single '%'")]
+    Unfinished,
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It is too long.
+    #[error("it is longer than {PATTERN_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        if text.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut letters = text.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                plain.push(letter);
+                continue;
+            }
+            let piece = match letters.next() {
+                Some('%') => {
+                    plain.push('%');
+                    continue;
+                }
+                Some('r') => Piece::Rank,
+                Some('h') => Piece::Node,
+                Some('w') => Piece::World,
+                Some(other) => return Err(PatternError::Unknown(other)),
+                None => return Err(PatternError::Unfinished),
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(piece);
+        }
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Pattern { pieces })
+    }
+
+    /// The text for a rank on a node.
+    pub fn fill(&self, rank: Rank, node: NodeId) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Rank => rank.to_string(),
+            Piece::Node => format!("node{node}"),
+            Piece::World => "0".into(),
+        };
+        self.pieces.iter().map(text).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled() {
+        let fill = |text: &str| Pattern::parse(text).unwrap().fill(Rank(3), NodeId(1));
+        assert_eq!(fill("out.%r.%h"), "out.3.node1");
+        assert_eq!(fill("100%%%w"), "100%0");
+        assert_eq!(fill("plain"), "plain");
+    }
+
+    #[test]
+    fn what_cannot_be_filled_is_named() {
+        let error = |text: &str| Pattern::parse(text).unwrap_err();
+        assert_eq!(error("a%p"), PatternError::Unknown('p'));
+        assert_eq!(error("a%"), PatternError::Unfinished);
+        assert_eq!(error(""), PatternError::Empty);
+        assert_eq!(error(&"x".repeat(PATTERN_BYTES_MAX + 1)), PatternError::TooLong);
+    }
+}

@@ -1,0 +1,192 @@
+//! Options of the command line, seen from the processes that are started.
+mod common;
+
+use common::{launcher, run, texts};
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+fn shell(options: &[&str], script: &str) -> (Option<i32>, String, String) {
+    let mut args = options.to_vec();
+    args.extend(["bash", "-c", script]);
+    texts(&run(&args))
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn ppn_fills_nodes_in_blocks() {
+    let script = "echo $PMI_RANK $MPI_LOCALRANKID/$MPI_LOCALNRANKS $BANYAN_MAPPING";
+    let (code, out, err) = shell(&["-n", "5", "-ppn", "2"], script);
+    let map = "(vector,(0,2,2),(2,1,1))";
+    let expected: Vec<String> =
+        ["0 0/2", "1 1/2", "2 0/2", "3 1/2", "4 0/1"].map(|line| format!("{line} {map}")).into();
+    assert_eq!(sorted(&out), expected);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn map_by_node_deals_round_robin() {
+    let script = "echo $PMI_RANK $MPI_LOCALRANKID/$MPI_LOCALNRANKS $BANYAN_MAPPING";
+    let (_, out, _) = shell(&["-n", "3", "--nodes", "2", "--map-by", "node"], script);
+    let map = "(vector,(0,2,1))";
+    assert_eq!(sorted(&out), [format!("0 0/2 {map}"), format!("1 0/1 {map}"), format!("2 1/2 {map}")]);
+}
+
+#[test]
+fn local_hosts_are_nodes() {
+    let script = "echo $PMI_RANK $MPI_LOCALRANKID/$MPI_LOCALNRANKS";
+    let (code, out, _) = shell(&["-n", "4", "--hosts", "localhost,127.0.0.2:3"], script);
+    assert_eq!(sorted(&out), ["0 0/1", "1 0/3", "2 1/3", "3 2/3"]);
+    assert_eq!(code, Some(0));
+    let (code, out, err) = shell(&["--hosts", "elsewhere"], script);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("several hosts need a bootstrap that is not there yet"), "{err}");
+}
+
+#[test]
+fn only_the_variables_asked_for_are_inherited() {
+    let (mut command, _) =
+        launcher(&["-genvlist", "KEEP", "-genv", "SET", "1", "bash", "-c", "echo $KEEP-$DROP-$SET", ":"]);
+    command.args(["-envall", "bash", "-c", "echo $KEEP-$DROP-$SET", ":"]);
+    command.args(["-envnone", "-env", "SET", "2", "bash", "-c", "echo $KEEP-$DROP-$SET"]);
+    let output = command.env("KEEP", "k").env("DROP", "d").output().unwrap();
+    let (code, out, err) = texts(&output);
+    assert_eq!(sorted(&out), ["--2", "k--1", "k-d-1"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn programs_have_folders_of_their_own_and_are_searched_where_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    std::os::unix::fs::symlink("/bin/pwd", folder.join("where-am-i")).unwrap();
+    let text = folder.to_str().unwrap();
+    let output = run(&["-path", text, "-wdir", "/", "where-am-i", ":", "-wdir", text, "where-am-i"]);
+    let (code, out, err) = texts(&output);
+    assert_eq!(sorted(&out), ["/", text]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn programs_come_from_a_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "# two programs\n-n 2 bash -c 'echo a $PMI_RANK'\nbash -c 'echo b $PMI_RANK'\n")
+        .unwrap();
+    let (code, out, _) = texts(&run(&["--configfile", file.path().to_str().unwrap()]));
+    assert_eq!((code, sorted(&out)), (Some(0), vec!["a 0", "a 1", "b 2"]));
+}
+
+#[test]
+fn the_universe_size_is_told() {
+    let script = r#"exec 4<&3; printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_universe_size\ncmd=finalize\n' >&3
+        read -r -u 4 a; read -r -u 4 b; read -r -u 4 c; echo "$b""#;
+    let (code, out, _) = shell(&["-usize", "12"], script);
+    assert_eq!((code, out.as_str()), (Some(0), "cmd=universe_size rc=0 size=12\n"));
+}
+
+#[test]
+fn output_goes_to_files_by_pattern() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (out, err) = (path("out.%h.%r"), path("all.err"));
+    let options = ["-n", "3", "--nodes", "2", "--outfile-pattern", &out, "--errfile-pattern", &err];
+    let script = "echo one $PMI_RANK; echo two; echo bad $PMI_RANK >&2";
+    assert_eq!(shell(&options, script), (Some(0), String::new(), String::new()));
+    let read = |name: &str| fs::read_to_string(path(name)).unwrap();
+    assert_eq!(read("out.node0.0"), "one 0\ntwo\n");
+    assert_eq!(read("out.node0.1"), "one 1\ntwo\n");
+    assert_eq!(read("out.node1.2"), "one 2\ntwo\n");
+    assert_eq!(sorted(&read("all.err")), ["bad 0", "bad 1", "bad 2"]);
+    // A second job begins the files anew.
+    shell(&options, "echo new");
+    assert_eq!(read("out.node1.2"), "new\n");
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_ends_the_job() {
+    let (code, _, err) = shell(&["--outfile-pattern", "/no/such/folder/%r"], "echo x; exec sleep 600");
+    assert_eq!(code, Some(1));
+    assert!(err.contains("cannot write '/no/such/folder/0': "), "{err}");
+}
+
+#[test]
+fn lines_begin_with_a_pattern() {
+    let (_, out, _) = shell(&["-n", "2", "--nodes", "2", "--prepend-pattern", "%h/%r: "], "echo x");
+    assert_eq!(sorted(&out), ["node0/0: x", "node1/1: x"]);
+}
+
+#[test]
+fn verbose_says_what_is_started_where() {
+    let (code, _, err) = shell(&["-n", "3", "--nodes", "2", "-v"], "exit 0");
+    assert_eq!((code, err.lines().count()), (Some(0), 2));
+    let lines = sorted(&err);
+    assert!(lines[0].starts_with("banyan: node 0 (agent ") && lines[0].contains("): ranks 0-1: "), "{err}");
+    assert!(lines[1].starts_with("banyan: node 1 (agent ") && lines[1].contains("): rank 2: "), "{err}");
+    assert!(lines[1].ends_with("/bash"), "{err}");
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let touched = folder.path().join("touched");
+    let options = ["--dry-run", "-n", "3", "--nodes", "2", "touch", touched.to_str().unwrap()];
+    let (code, out, err) = texts(&run(&options));
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("agent of node 1: rank 2"), "{out}");
+    assert!(!touched.exists());
+}
+
+#[test]
+fn a_chosen_rank_reads_standard_input() {
+    for (reader, expected) in [("12", "12 hello"), ("none", "")] {
+        let script = "read -r line && echo $PMI_RANK $line || true";
+        let (mut command, _) = launcher(&["-n", "13", "-ppn", "1", "-s", reader, "bash", "-c", script]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(b"hello\n"); // nobody may read it
+        let (code, out, _) = texts(&child.wait_with_output().unwrap());
+        assert_eq!((code, out.trim_end()), (Some(0), expected));
+    }
+}
+
+#[test]
+fn ranks_are_bound_to_the_processors_listed() {
+    let allowed = "grep Cpus_allowed_list /proc/self/status";
+    let list = fs::read_to_string("/proc/self/status").unwrap();
+    let list = list.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let first = list.split(['-', ',']).next().unwrap();
+    let (code, out, _) = shell(&["-n", "2", "--bind-to", &format!("user:{first}")], allowed);
+    assert_eq!(code, Some(0));
+    assert!(out.lines().all(|line| line.split_whitespace().last() == Some(first)), "{out}");
+    let (code, _, err) = shell(&["--bind-to", "user:1023"], allowed);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("processor 1023 is none of those that may be used here"), "{err}");
+}
+
+#[test]
+fn malformed_options_have_exit_code_2() {
+    for options in [
+        vec!["-ppn", "x", "true"],
+        vec!["-usize", "0", "true"],
+        vec!["-s", "9", "true"],
+        vec!["--bind-to", "user:", "true"],
+        vec!["--map-by", "x", "true"],
+        vec!["--configfile", "/no/such/file"],
+        vec!["--hostfile", "/no/such/file", "true"],
+        vec!["--hosts", "n[", "true"],
+        vec!["--outfile-pattern", "%", "true"],
+        vec!["--errfile-pattern", "%q", "true"],
+        vec!["--prepend-pattern", "", "true"],
+        vec!["--dry-run=1", "true"],
+        vec!["-genvlist"],
+        vec!["-wdir"],
+    ] {
+        let (code, out, err) = texts(&run(&options));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{options:?}");
+        assert!(err.starts_with("banyan: option '-"), "{err}");
+    }
+}
