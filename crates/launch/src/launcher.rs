@@ -2,6 +2,7 @@
 //! when a job is over, and says why.
 mod files;
 mod outcome;
+mod progress;
 mod report;
 mod sink;
 
@@ -15,6 +16,7 @@ use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{StdinRelay, stdin_of_launcher};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
+use progress::{Counts, Progress};
 use proto::ids::{NodeId, Rank};
 use proto::tree::{Ended, Frame, Stream};
 use sink::{Room, Sink};
@@ -80,6 +82,7 @@ struct Launcher<'j> {
     phases: Phases,
     agents: u32,
     nodes_started: u32,
+    progress: Progress,
 }
 
 /// Runs a job from start to end. The calling process must have one thread.
@@ -119,6 +122,7 @@ impl<'j> Launcher<'j> {
             ),
             Output::Capture => (Sink::memory(spec.label.clone()), Sink::memory(spec.label.clone())),
         };
+        let progress = if err.is_terminal() { Progress::on_terminal(begun) } else { Progress::none(begun) };
         let mut stdin = relay;
         if let Some(relay) = &mut stdin {
             relay.register(&poll)?;
@@ -145,6 +149,7 @@ impl<'j> Launcher<'j> {
             phases: Phases::default(),
             agents: 0,
             nodes_started: 0,
+            progress,
         })
     }
 
@@ -157,6 +162,7 @@ impl<'j> Launcher<'j> {
                 self.handle(*event)?;
             }
             self.check_time()?;
+            self.show_progress();
             self.write_output(Room::Unknown, Room::Unknown)?;
             if let Some(root) = &mut self.root {
                 root.flush(&self.poll)?;
@@ -180,11 +186,32 @@ impl<'j> Launcher<'j> {
     fn timeout_ms(&self) -> Option<u32> {
         let job_end = self.timeout.map(|limit| self.begun + limit);
         let until = match self.stage {
-            Stage::Running => job_end?,
+            Stage::Running => job_end.into_iter().chain(self.progress.due()).min()?,
             Stage::Settling(until) => job_end.map_or(until, |end| end.min(until)),
             Stage::Ending(until) => until,
         };
         Some(until.saturating_duration_since(Instant::now()).as_millis() as u32 + 1)
+    }
+
+    /// On a terminal: how far a slow start is.
+    fn show_progress(&mut self) {
+        let nodes = self.job.placement.nodes();
+        let counts = Counts { agents: self.agents, ready: self.nodes_started, nodes };
+        let text = if counts.ready == nodes || self.stage != Stage::Running {
+            self.progress.stop().map(str::to_owned)
+        } else {
+            self.progress.line(Instant::now(), counts)
+        };
+        if let Some(text) = text {
+            self.err.write_raw(&text);
+        }
+    }
+
+    /// Makes room on the terminal for other words.
+    fn hide_progress(&mut self) {
+        if let Some(text) = self.progress.erase() {
+            self.err.write_raw(text);
+        }
     }
 
     fn handle(&mut self, event: Ready) -> io::Result<()> {
@@ -305,6 +332,7 @@ impl<'j> Launcher<'j> {
             Frame::Hello { node, pid } => {
                 self.agents += 1;
                 if self.talk == Talk::Verbose && node.0 < self.job.placement.nodes() {
+                    self.hide_progress();
                     let programs = self.programs_of(node);
                     let ranks = picture::ranks_of(self.job, node);
                     self.err.say(&format!("node {node} (agent {pid}): {ranks}: {programs}"));
@@ -329,6 +357,7 @@ impl<'j> Launcher<'j> {
     }
 
     fn on_output(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
+        self.hide_progress();
         let node = self.job.placement.node_of(rank);
         let sink = match stream {
             Stream::Out => &mut self.out,
@@ -400,6 +429,7 @@ impl<'j> Launcher<'j> {
             Step::Settle => {}
             Step::Finish => self.order_end(Duration::ZERO),
             Step::End => {
+                self.hide_progress();
                 if let Some(cause) = self.outcome.cause() {
                     self.err.say(&format!("{cause}; ending the job"));
                 }

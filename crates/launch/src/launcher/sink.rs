@@ -111,9 +111,13 @@ impl Sink {
 
     /// Queues a message of the launcher's own.
     pub(crate) fn say(&mut self, text: &str) {
-        let line = format!("banyan: {text}\n");
-        self.owed.push_back((line.len(), 0));
-        self.unwritten.extend(line.as_bytes());
+        self.write_raw(&format!("banyan: {text}\n"));
+    }
+
+    /// Queues a text of the launcher's own as it is.
+    pub(crate) fn write_raw(&mut self, text: &str) {
+        self.owed.push_back((text.len(), 0));
+        self.unwritten.extend(text.as_bytes());
     }
 
     fn push_labelled(&mut self, rank: Rank, label: &str, bytes: &[u8]) {
@@ -126,6 +130,11 @@ impl Sink {
                 self.midline.insert(rank);
             }
         }
+    }
+
+    /// Does it end on a screen?
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self.target, Target::File { kind: FileKind::Terminal, .. })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
