@@ -56,7 +56,11 @@ impl Address {
         Ok(Address {
             node: u32_at(bytes, 4),
             host: [u64_at(bytes, 8), u64_at(bytes, 16)],
-            segment: Locator { start_ticks: u64_at(bytes, 24), pid: u32_at(bytes, 32), fd: u32_at(bytes, 36) },
+            segment: Locator {
+                start_ticks: u64_at(bytes, 24),
+                pid: u32_at(bytes, 32),
+                fd: u32_at(bytes, 36),
+            },
             ud: QpNum(u32_at(bytes, 40)),
         })
     }

@@ -149,7 +149,7 @@ impl Context {
     fn look(&mut self, index: u32) -> Next {
         let entry = self.qps[index as usize].as_mut();
         let Some(inbound) = entry.and_then(|entry| entry.inbound.as_mut()) else { return Next::Empty };
-        let next = inbound.ring.next();
+        let next = inbound.ring.next_slot();
         match next {
             Next::Grow(payload) => self.grow(index, payload),
             Next::Switch => return self.switch(index),

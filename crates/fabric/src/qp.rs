@@ -201,7 +201,11 @@ impl Context {
         self.check(qp, QpState::ReadyToReceive)?;
         let bytes = params.ring_bytes as usize;
         if !RING_SIZES.contains(&bytes) || params.ring as usize >= RINGS_MAX {
-            return Err(ConnectError::Params { num: params.num, ring: params.ring, bytes: params.ring_bytes });
+            return Err(ConnectError::Params {
+                num: params.num,
+                ring: params.ring,
+                bytes: params.ring_bytes,
+            });
         }
         let segment = self.peer(peer)?;
         let ring = RingTx::new(segment.map(params.ring_offset, bytes)?);
@@ -339,7 +343,8 @@ impl Context {
             Some(offset) => {
                 let page = (offset + start) & !4095;
                 let inside = (offset + start - page) as usize;
-                let map = out.peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
+                let map =
+                    out.peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
                 Ok(Remote::Shared(map, inside))
             }
             None if self.cma => Ok(Remote::Process(out.pid)),
@@ -380,14 +385,15 @@ fn make_room(out: &mut Outbound, bytes: usize) -> Result<(), PostError> {
     if bytes > max {
         return Err(PostError::TooLong { bytes, max });
     }
-    if let Some((offset, ring_bytes)) = out.ring.offered() {
-        if RING_SIZES.contains(&ring_bytes) && ring_bytes > out.ring.bytes() {
-            let map = out.peer.map(offset, ring_bytes).map_err(|_| PostError::Full)?;
-            out.ring.switch().map_err(|Full| PostError::Full)?;
-            out.peer.notify(out.id as usize, || out.ring.is_polled());
-            out.ring = RingTx::new(map);
-            return Ok(());
-        }
+    if let Some((offset, ring_bytes)) = out.ring.offered()
+        && RING_SIZES.contains(&ring_bytes)
+        && ring_bytes > out.ring.bytes()
+    {
+        let map = out.peer.map(offset, ring_bytes).map_err(|_| PostError::Full)?;
+        out.ring.switch().map_err(|Full| PostError::Full)?;
+        out.peer.notify(out.id as usize, || out.ring.is_polled());
+        out.ring = RingTx::new(map);
+        return Ok(());
     }
     // A ring that is merely full grows once; the largest size is for messages that need it.
     if bytes > out.ring.payload_max() || out.ring.bytes() < RING_SIZES[1] {

@@ -67,7 +67,8 @@ mod tests {
         let all = [Reset, Init, ReadyToReceive, ReadyToSend, SendDrained, Error];
         let mut graph = String::new();
         for from in all {
-            let to: Vec<_> = all.iter().filter(|to| check(1, from, **to).is_ok()).map(|s| format!("{s:?}")).collect();
+            let to: Vec<_> =
+                all.iter().filter(|to| check(1, from, **to).is_ok()).map(|s| format!("{s:?}")).collect();
             graph += &format!("{from:?} -> {}\n", to.join(" "));
         }
         assert_eq!(

@@ -14,8 +14,7 @@ struct TestNode(NodeSegment);
 
 impl TestNode {
     fn new(slots: u32, qp_max: u32, oversubscribed: bool) -> Self {
-        let facts =
-            NodeFacts { node: 0, slots, cores: 2, qp_max, oversubscribed, host: [1, 2], key: [0; 4] };
+        let facts = NodeFacts { node: 0, slots, cores: 2, qp_max, oversubscribed, host: [1, 2], key: [0; 4] };
         TestNode(NodeSegment::create(&facts).unwrap())
     }
 
@@ -42,10 +41,12 @@ fn connect(a: &mut Context, b: &mut Context) -> (Qp, Qp) {
 }
 
 fn source(bytes: &[u8]) -> UserBuf {
+    // SAFETY: the tests keep the bytes until the operation is over.
     unsafe { UserBuf::new(bytes.as_ptr(), bytes.len()) }
 }
 
 fn target(bytes: &mut [u8]) -> UserBufMut {
+    // SAFETY: the tests keep the bytes, and read them only when the operation is over.
     unsafe { UserBufMut::new(bytes.as_mut_ptr(), bytes.len()) }
 }
 
@@ -121,7 +122,7 @@ fn many_peers_are_all_heard() {
     let mut next = vec![0u64; others.len()];
     for round in 0..200u64 {
         for (i, other) in others.iter_mut().enumerate() {
-            if (round + i as u64) % 3 != 0 {
+            if !(round + i as u64).is_multiple_of(3) {
                 other.post_send(qps[i].0, [round, 0], UserBuf::EMPTY).unwrap();
             }
         }
@@ -131,7 +132,7 @@ fn many_peers_are_all_heard() {
             next[i] = header[0] + 1;
         }
         for i in 0..others.len() {
-            let last = if (round + i as u64) % 3 != 0 { round + 1 } else { next[i] };
+            let last = if !(round + i as u64).is_multiple_of(3) { round + 1 } else { next[i] };
             assert_eq!(next[i], last, "message {round} of peer {i} was not seen");
         }
     }

@@ -40,7 +40,9 @@ impl Endpoint {
             match action {
                 Action::Lookup { peer } => self.look_up(peer),
                 Action::CreateQp { peer } => self.create(peer),
-                Action::Send { peer, card, datagram } => self.send_handshake(peer, &card, datagram.as_bytes()),
+                Action::Send { peer, card, datagram } => {
+                    self.send_handshake(peer, &card, datagram.as_bytes())
+                }
                 Action::Connect { peer, params, card } => self.connect(peer, &params, &card),
                 Action::Ready { peer } => self.ready(peer),
                 Action::Failed { peer, why } => {

@@ -372,8 +372,7 @@ impl Endpoint {
         if self.matcher.cancel(*key).is_none() {
             return false;
         }
-        let outcome =
-            Outcome { source: self.rank(), tag: 0, bytes: 0, truncated: false, cancelled: true };
+        let outcome = Outcome { source: self.rank(), tag: 0, bytes: 0, truncated: false, cancelled: true };
         self.requests.replace(id, State::Done(Ok(outcome)));
         true
     }

@@ -78,7 +78,9 @@ impl Endpoint {
             After::Offered { envelope, offer, receive: None } => {
                 self.keep_unexpected(envelope, Unexpected::Offer(offer));
             }
-            After::Offered { envelope, offer, receive: Some((id, buf)) } => self.accept(id, buf, envelope, offer),
+            After::Offered { envelope, offer, receive: Some((id, buf)) } => {
+                self.accept(id, buf, envelope, offer)
+            }
             After::Streamed(id) => self.streamed(id),
             After::Control(source, header) => self.handle_control(source, header),
             After::Handshake(bytes) => self.handshake(&bytes),
@@ -134,7 +136,8 @@ impl Endpoint {
             }
             Err(RdmaError::Forbidden) => {
                 let truncated = offer.bytes as usize > bytes;
-                let outcome = Outcome { source: from.source, tag: from.tag, bytes, truncated, cancelled: false };
+                let outcome =
+                    Outcome { source: from.source, tag: from.tag, bytes, truncated, cancelled: false };
                 self.requests.replace(id, State::ReceiveStreaming { buf, missing: offer.bytes, outcome });
                 let header = Header::Clear { request: offer.request, into: id.index };
                 self.enqueue(index, Pending::owned(header, &[]));
@@ -161,7 +164,7 @@ impl Endpoint {
     pub fn pause(&mut self, backoff: &mut Backoff) {
         backoff.rounds += 1;
         if !self.job.oversubscribed && backoff.rounds < SPINS {
-            if backoff.rounds % CLOCK_ROUNDS == 0 {
+            if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
                 self.tick();
             }
             cpu::relax();
@@ -185,7 +188,8 @@ impl Endpoint {
             backoff.since_ns = now_ns;
         }
         self.warn_if_long(backoff, now_ns);
-        let until_due = self.job.wireup.poll_timeout().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
+        let until_due =
+            self.job.wireup.poll_timeout().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
         // A queue that waits for room in a peer's ring is not rung for: look again soon.
         let most = if self.waiting.is_empty() { SLEEP_MAX } else { Duration::from_micros(50) };
         self.context.sleep(until_due.map_or(most, |due| due.min(most)));
@@ -196,7 +200,11 @@ impl Endpoint {
     /// Without its launcher a process has nobody to end it: it ends itself.
     fn exit_if_abandoned(&mut self) {
         if self.job.pmi.as_mut().is_some_and(|pmi| pmi.is_closed()) {
-            eprintln!("banyan: rank {} on node {}: the launcher is gone; exiting", self.rank(), self.node_of(self.rank()));
+            eprintln!(
+                "banyan: rank {} on node {}: the launcher is gone; exiting",
+                self.rank(),
+                self.node_of(self.rank())
+            );
             std::process::exit(1);
         }
     }
@@ -208,13 +216,19 @@ impl Endpoint {
             return;
         }
         backoff.warned += 1;
-        eprintln!("banyan: rank {} on node {} has waited {waited_s} s{}", self.rank(), self.node_of(self.rank()), self.waits_for());
+        eprintln!(
+            "banyan: rank {} on node {} has waited {waited_s} s{}",
+            self.rank(),
+            self.node_of(self.rank()),
+            self.waits_for()
+        );
     }
 
     fn waits_for(&self) -> String {
         let mut text = String::new();
         for (pattern, _) in self.matcher.posted_iter().take(4) {
-            let source = pattern.source.map_or("any rank".into(), |r| format!("rank {r} on node {}", self.node_of(r)));
+            let source =
+                pattern.source.map_or("any rank".into(), |r| format!("rank {r} on node {}", self.node_of(r)));
             let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
             text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
         }
@@ -317,7 +331,8 @@ fn take_fragment(
     requests: &mut Requests,
 ) -> After {
     let id = requests.by_index(request);
-    let Some(State::ReceiveStreaming { buf, missing, outcome }) = id.and_then(|id| requests.get_mut(id)) else {
+    let Some(State::ReceiveStreaming { buf, missing, outcome }) = id.and_then(|id| requests.get_mut(id))
+    else {
         return After::Broken(qp, "a fragment nobody asked for");
     };
     if outcome.source != from {

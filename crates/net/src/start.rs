@@ -202,7 +202,11 @@ impl Endpoint {
         self.flush();
         let left = self.leave();
         self.publish_stats();
-        left.map_err(|why| NetError::Unreachable { rank: self.rank(), node: self.node_of(self.rank()), why: why.to_string() })
+        left.map_err(|why| NetError::Unreachable {
+            rank: self.rank(),
+            node: self.node_of(self.rank()),
+            why: why.to_string(),
+        })
     }
 
     /// Waits until everything that was sent has left this process.
@@ -229,7 +233,11 @@ impl Endpoint {
 
     /// Ends the whole job with an exit code.
     pub fn abort(&mut self, code: i32, why: &str) -> ! {
-        eprintln!("banyan: rank {} on node {} aborts with code {code}: {why}", self.rank(), self.node_of(self.rank()));
+        eprintln!(
+            "banyan: rank {} on node {} aborts with code {code}: {why}",
+            self.rank(),
+            self.node_of(self.rank())
+        );
         self.publish_stats();
         if let Some(pmi) = self.job.pmi.as_mut() {
             pmi.abort(code);

@@ -52,7 +52,8 @@ pub fn cores() -> usize {
 /// Sleeps while `word` is `value`, at most for `timeout`; works across processes. Returns at once if the
 /// word differs already, and may return early for no reason.
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
-    let time = libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let time =
+        libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
     // SAFETY: the word lives for the call; a shared futex (no PRIVATE flag), relative time-out.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time, 0, 0) };
 }
@@ -79,7 +80,8 @@ impl Barrier {
     /// Registers this process for asymmetric barriers, if the kernel has them.
     pub fn register() -> Barrier {
         // SAFETY: membarrier takes a command and flags and touches no memory of ours.
-        let ok = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0) } == 0;
+        let ok =
+            unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0) } == 0;
         if ok { Barrier::Asymmetric } else { Barrier::Both }
     }
 

@@ -7,10 +7,10 @@
 //! It decides nothing: protocols are in `proto`, objects in `fabric`.
 #![allow(unsafe_code)]
 
-pub mod limit;
 pub mod cma;
 pub mod cpu;
 pub mod inherit;
+pub mod limit;
 pub mod mem;
 pub mod node;
 pub mod poll;

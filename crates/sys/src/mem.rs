@@ -80,14 +80,18 @@ impl SharedMemory {
     /// time are checked.
     pub fn open(at: &Locator) -> io::Result<Self> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid));
-        let file: File = OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
+        let file: File =
+            OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
         if start_ticks(at.pid).map_err(|_| gone())? != at.start_ticks {
             return Err(gone());
         }
         // SAFETY: geteuid has no preconditions.
         let me = unsafe { libc::geteuid() };
         if file.metadata()?.uid() != me {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the segment belongs to another user"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the segment belongs to another user",
+            ));
         }
         Ok(SharedMemory { fd: file.into() })
     }
@@ -184,7 +188,7 @@ impl SharedMap {
     /// The atomic word at `offset`, which must be a multiple of 4.
     #[inline]
     pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset % 4 == 0);
+        assert!(offset.is_multiple_of(4));
         // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
         unsafe { self.at(offset, 4).cast::<AtomicU32>().as_ref() }
     }
@@ -192,7 +196,7 @@ impl SharedMap {
     /// The atomic double word at `offset`, which must be a multiple of 8.
     #[inline]
     pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 8 == 0);
+        assert!(offset.is_multiple_of(8));
         // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
         unsafe { self.at(offset, 8).cast::<AtomicU64>().as_ref() }
     }

@@ -197,7 +197,15 @@ mod tests {
     use super::*;
 
     fn facts(qp_max: u32) -> NodeFacts {
-        NodeFacts { node: 3, slots: 4, cores: 2, qp_max, oversubscribed: true, host: [1, 2], key: [1, 2, 3, 4] }
+        NodeFacts {
+            node: 3,
+            slots: 4,
+            cores: 2,
+            qp_max,
+            oversubscribed: true,
+            host: [1, 2],
+            key: [1, 2, 3, 4],
+        }
     }
 
     #[test]

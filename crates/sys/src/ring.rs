@@ -199,7 +199,9 @@ impl RingTx {
         if payload.len() == 8 && lines == 1 {
             // The commonest message of benchmarks and reductions: one load, one store.
             // SAFETY: 8 readable bytes by the constructor of UserBuf; the target is inside the line.
-            unsafe { self.map.at(start, 8).cast::<u64>().write(payload.as_ptr().cast::<u64>().read_unaligned()) };
+            unsafe {
+                self.map.at(start, 8).cast::<u64>().write(payload.as_ptr().cast::<u64>().read_unaligned())
+            };
             return;
         }
         // SAFETY: source readable by the constructor of UserBuf, target inside the mapping and owned by
@@ -209,7 +211,11 @@ impl RingTx {
             let rest = payload.part(first, payload.len() - first);
             // SAFETY: as above; the message goes on at the first slot line.
             unsafe {
-                std::ptr::copy_nonoverlapping(rest.as_ptr(), self.map.at(LINE, rest.len()).as_ptr(), rest.len());
+                std::ptr::copy_nonoverlapping(
+                    rest.as_ptr(),
+                    self.map.at(LINE, rest.len()).as_ptr(),
+                    rest.len(),
+                );
             }
         }
     }
@@ -275,7 +281,7 @@ impl RingRx {
 
     /// Looks at the next slot.
     #[inline]
-    pub fn next(&mut self) -> Next {
+    pub fn next_slot(&mut self) -> Next {
         let word = self.word().load(Ordering::Acquire);
         if word as u32 != self.lap {
             return Next::Empty;
@@ -293,7 +299,7 @@ impl RingRx {
         }
     }
 
-    /// Lends the message that [`RingRx::next`] has just seen.
+    /// Lends the message that [`RingRx::next_slot`] has just seen.
     #[inline]
     pub fn view(&mut self) -> View<'_> {
         let len = (self.word().load(Ordering::Acquire) >> 32) as usize & LEN_MAX;
@@ -395,7 +401,11 @@ impl View<'_> {
             let rest = to.part(first, bytes - first);
             // SAFETY: as above; the message goes on at the first slot line.
             unsafe {
-                std::ptr::copy_nonoverlapping(map.at(LINE, rest.len()).as_ptr(), rest.as_mut_ptr(), rest.len());
+                std::ptr::copy_nonoverlapping(
+                    map.at(LINE, rest.len()).as_ptr(),
+                    rest.as_mut_ptr(),
+                    rest.len(),
+                );
             }
         }
         bytes
@@ -426,7 +436,7 @@ impl Drop for View<'_> {
 }
 
 fn lines_of(map: &SharedMap) -> u32 {
-    assert!(map.bytes() >= RING_BYTES_MIN && map.bytes() % LINE == 0, "a ring of {} bytes", map.bytes());
+    assert!(map.bytes() >= RING_BYTES_MIN && map.bytes().is_multiple_of(LINE), "a ring of {} bytes", map.bytes());
     (map.bytes() / LINE - 1) as u32
 }
 
@@ -463,11 +473,11 @@ mod tests {
             for n in (0..tx.payload_max() + 1).step_by(37 + round) {
                 let sent = message(n);
                 tx.send([n as u64, round as u64], buf(&sent)).unwrap();
-                assert_eq!(rx.next(), Next::Message);
+                assert_eq!(rx.next_slot(), Next::Message);
                 let view = rx.view();
                 assert_eq!((view.header(), view.to_vec()), ([n as u64, round as u64], sent));
                 drop(view);
-                assert_eq!(rx.next(), Next::Empty);
+                assert_eq!(rx.next_slot(), Next::Empty);
             }
         }
     }
@@ -482,14 +492,14 @@ mod tests {
                 sent += 1;
             }
             for _ in 0..3 {
-                if rx.next() != Next::Message {
+                if rx.next_slot() != Next::Message {
                     break;
                 }
                 assert_eq!(rx.view().header()[0], got);
                 got += 1;
             }
         }
-        while rx.next() == Next::Message {
+        while rx.next_slot() == Next::Message {
             assert_eq!(rx.view().header()[0], got);
             got += 1;
         }
@@ -505,7 +515,7 @@ mod tests {
         assert!(tx.offered().is_none());
         let mut asked = None;
         while asked.is_none() {
-            match rx.next() {
+            match rx.next_slot() {
                 Next::Grow(bytes) => asked = Some(bytes),
                 Next::Message => drop(rx.view()),
                 other => panic!("{other:?}"),
@@ -515,19 +525,21 @@ mod tests {
         rx.offer(4096, 32768);
         assert_eq!(tx.offered(), Some((4096, 32768)));
         tx.switch().unwrap();
-        assert_eq!(rx.next(), Next::Switch);
+        assert_eq!(rx.next_slot(), Next::Switch);
     }
 
     #[test]
     fn a_length_no_writer_writes_is_found_out() {
         let (tx, mut rx) = pair(RING_BYTES_MIN);
         tx.map.u64_at(LINE).store(1 | (1 << 20) << 32, Ordering::Release);
-        assert_eq!(rx.next(), Next::Broken);
+        assert_eq!(rx.next_slot(), Next::Broken);
     }
 
     #[test]
     fn two_threads_exchange_without_loss() {
-        for (bytes, longest) in [(RING_BYTES_MIN, 500), (RING_BYTES_MIN, payload_max(RING_BYTES_MIN)), (32768, 20_000)] {
+        for (bytes, longest) in
+            [(RING_BYTES_MIN, 500), (RING_BYTES_MIN, payload_max(RING_BYTES_MIN)), (32768, 20_000)]
+        {
             let (mut tx, mut rx) = pair(bytes);
             let length = |n: usize| n * 7919 % (longest + 1);
             std::thread::scope(|s| {
@@ -540,7 +552,7 @@ mod tests {
                     }
                 });
                 for n in 0..5_000usize {
-                    while rx.next() != Next::Message {
+                    while rx.next_slot() != Next::Message {
                         std::thread::yield_now();
                     }
                     let view = rx.view();

@@ -37,7 +37,7 @@ const REGION_BYTES: usize = 32;
 pub const HEAD_BYTES: usize = AT_REGIONS + REGIONS_MAX * REGION_BYTES;
 
 const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAILBOX);
-const _: () = assert!(12 + DATAGRAM_MAX <= MAIL_BYTES && HEAD_BYTES % 4096 == 0);
+const _: () = assert!(12 + DATAGRAM_MAX <= MAIL_BYTES && HEAD_BYTES.is_multiple_of(4096));
 
 const FLAG_SENDERS_FENCE: u32 = 1;
 const MAIL_READY: u32 = 1 << 31;
@@ -249,7 +249,8 @@ impl PeerSegment {
 
     /// Maps a range of the arena.
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
-        let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.memory.bytes().unwrap_or(0));
+        let inside =
+            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.memory.bytes().unwrap_or(0));
         if !inside || offset < HEAD_BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a range outside the peer's arena"));
         }
@@ -279,7 +280,11 @@ impl PeerSegment {
             self.head.u32_at(at + 4).store(bytes.len() as u32, Ordering::Relaxed);
             // SAFETY: the slot is claimed, so nobody else writes it; it is inside the head.
             unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.head.at(at + 12, bytes.len()).as_ptr(), bytes.len());
+                std::ptr::copy_nonoverlapping(
+                    bytes.as_ptr(),
+                    self.head.at(at + 12, bytes.len()).as_ptr(),
+                    bytes.len(),
+                );
             }
             state.store(MAIL_READY | me, Ordering::Release);
             self.head.u64_at(AT_MAIL).fetch_or(1 << slot, Ordering::SeqCst);
