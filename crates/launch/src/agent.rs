@@ -9,6 +9,7 @@ mod ranks;
 
 use crate::job::Job;
 use crate::link::{Link, LinkState};
+use crate::spec::StdinTo;
 use ending::Ending;
 use output::{OutputQueue, Source};
 use proto::ids::NodeId;
@@ -133,9 +134,14 @@ impl<'j> Agent<'j> {
         uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
         let mut below = Vec::new();
         let mut stdin = stdin;
+        let all_read = job.stdin == StdinTo::All;
         let reader = job.stdin_node().and_then(|reader| job.shape.next_hop(node, reader));
         for (index, child) in job.shape.children(node).enumerate() {
-            let stdin = if reader == Some(child) { stdin.take() } else { None };
+            let stdin = match &stdin {
+                Some(file) if all_read => Some(socket::duplicate(file.as_fd())?),
+                Some(_) if reader == Some(child) => stdin.take(),
+                _ => None,
+            };
             below.push(start_below(job, child, index as u32, &poll, stdin, (warden, launcher, limit))?);
         }
         let ranks = Ranks::new(job, node, stdin, limit)?;

@@ -12,8 +12,8 @@ pub use report::{JobReport, Phases};
 use crate::job::Job;
 use crate::link::{Link, LinkState};
 use crate::picture;
-use crate::spec::{JobSpec, Output, Talk};
-use crate::stdin::{StdinRelay, stdin_of_launcher};
+use crate::spec::{JobSpec, Output, StdinTo, Talk};
+use crate::stdin::{StdinRelay, stdin_for_all, stdin_of_launcher};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
 use progress::{Counts, Progress};
@@ -104,7 +104,11 @@ impl<'j> Launcher<'j> {
             if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
         let (root_here, root_there) = socket::socket_pair()?;
         let (warden_here, warden_there) = socket::socket_pair()?;
-        let (stdin, relay) = if job.stdin_node().is_some() { stdin_of_launcher()? } else { (None, None) };
+        let (stdin, relay) = match job.stdin {
+            StdinTo::All => (stdin_for_all()?, None),
+            _ if job.stdin_node().is_some() => stdin_of_launcher()?,
+            _ => (None, None),
+        };
         let seed =
             WardenSeed { job, link: warden_there, root: root_there, stdin, launcher: Pid::own(), limit };
         let warden = process::fork(move || warden_main(seed))?;

@@ -4,6 +4,7 @@ mod help;
 mod hosts;
 mod parser;
 mod words;
+mod written;
 
 pub(crate) use help::HELP;
 
@@ -195,9 +196,10 @@ mod tests {
         let (spec, _) = run("-n 3 -usize 8 --map-by node -s 2 -v a");
         assert_eq!((spec.universe, spec.map, spec.stdin), (Some(8), MapBy::Node, StdinTo::Rank(2)));
         assert_eq!(spec.talk, Talk::Verbose);
+        assert_eq!(run("-s all a").0.stdin, StdinTo::All);
         assert_eq!(run("-s none a").0.stdin, StdinTo::Nobody);
         assert_eq!(error("-n 2 -s 2 a"), "option '-s': there is no rank 2 among 2");
-        assert_eq!(error("-s all a"), "option '-s': 'all' is not a rank or none");
+        assert_eq!(error("-s x a"), "option '-s': 'x' is not a rank, all or none");
         assert_eq!(error("--map-by moon a"), "option '--map-by': 'moon' is not slot or node");
         assert_eq!(error("-usize x a"), "option '-usize': 'x' is not a number of at least 1");
     }

@@ -48,6 +48,8 @@ pub enum Inherit {
 pub enum StdinTo {
     /// This rank.
     Rank(u32),
+    /// Every rank, from where it stands: it must be a file.
+    All,
     /// Nobody.
     Nobody,
 }

@@ -3,8 +3,9 @@
 //! A file or pipe is simply inherited. A terminal is not: the rank is in a process group of its own, and reading
 //! the terminal from the background would stop it. Then the launcher copies.
 use crate::launcher::{TOKEN_STDIN, TOKEN_STDIN_PIPE};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use sys::poll::{Interest, Poll};
 use sys::socket::{self, FileKind, Transfer};
 
@@ -53,6 +54,24 @@ pub(crate) fn stdin_of_launcher() -> io::Result<(Option<OwnedFd>, Option<StdinRe
     socket::set_nonblocking(write.as_fd())?;
     let relay = StdinRelay { terminal: own, pipe: write, unwritten: Vec::new(), waits: Waits::Nothing };
     Ok((Some(read), Some(relay)))
+}
+
+/// The launcher's standard input, if every rank can read it for itself.
+pub(crate) fn stdin_for_all() -> io::Result<Option<OwnedFd>> {
+    let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok(None) };
+    if socket::file_kind(own.as_fd()) == FileKind::Plain {
+        return Ok(Some(own));
+    }
+    let reason = "standard input must be a file for all ranks to read it";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// The same file once more, with a position of its own that begins where the other stands.
+pub(crate) fn reopen(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    let position = File::from(socket::duplicate(fd.as_fd())?).stream_position()?;
+    let mut own = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+    own.seek(SeekFrom::Start(position))?;
+    Ok(own.into())
 }
 
 impl StdinRelay {

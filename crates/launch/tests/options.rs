@@ -154,6 +154,24 @@ fn a_chosen_rank_reads_standard_input() {
 }
 
 #[test]
+fn all_ranks_read_a_file_from_where_it_stands() {
+    use std::io::{Seek, SeekFrom};
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"skipped\none\ntwo\n").unwrap();
+    file.seek(SeekFrom::Start(8)).unwrap();
+    let script = "read -r a; read -r b; echo $PMI_RANK $a $b";
+    let (mut command, _) = launcher(&["-n", "3", "--nodes", "2", "-s", "all", "bash", "-c", script]);
+    let (code, out, err) = texts(&command.stdin(file).output().unwrap());
+    assert_eq!(sorted(&out), ["0 one two", "1 one two", "2 one two"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(run(&["-s", "all", "cat"]).status.code(), Some(0)); // of /dev/null
+    let (mut command, _) = launcher(&["-s", "all", "true"]);
+    let (code, _, err) = texts(&command.stdin(Stdio::piped()).output().unwrap());
+    assert_eq!(code, Some(1));
+    assert!(err.contains("standard input must be a file for all ranks to read it"), "{err}");
+}
+
+#[test]
 fn ranks_are_bound_to_the_processors_listed() {
     let allowed = "grep Cpus_allowed_list /proc/self/status";
     let list = fs::read_to_string("/proc/self/status").unwrap();

@@ -4,6 +4,7 @@ use super::output::{LineStream, OutputQueue, PipeState};
 use super::pmi::{Facts, PmiClient, Said};
 use crate::job::Job;
 use crate::spec::StdinTo;
+use crate::stdin::reopen;
 use proto::ids::{NodeId, Rank};
 use proto::stats::Stat;
 use proto::tree::{Frame, NameAnswer, Node, PmiState, Stream};
@@ -136,8 +137,11 @@ impl Ranks {
         let (pmi_here, pmi_there) = socket::socket_pair()?;
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
-        let reads = job.stdin == StdinTo::Rank(rank.0);
-        let stdin = if reads { self.stdin.take() } else { None };
+        let stdin = match (job.stdin, &self.stdin) {
+            (StdinTo::Rank(reader), _) if reader == rank.0 => self.stdin.take(),
+            (StdinTo::All, Some(file)) => Some(reopen(file)?),
+            _ => None,
+        };
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];

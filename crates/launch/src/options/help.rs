@@ -28,7 +28,7 @@ Programs and what they get:
   -genvnone, -genvall  inherit no variables, or all (default)
   -env NAME VALUE      set a variable for the processes of this program
   -envlist, -envnone, -envall  what the processes of this program inherit
-  -s RANK|none         who reads standard input (default 0)
+  -s RANK|all|none     who reads standard input (default 0); 'all' needs it to be a file
   --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
 
 Output:

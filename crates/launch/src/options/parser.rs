@@ -1,20 +1,16 @@
 //! Reads words one by one into a job.
-use super::hosts::{Host, HostsError, parse_file, parse_list};
-use super::words::{FILE_BYTES_MAX, sections};
+use super::hosts::{Host, parse_file, parse_list};
+use super::words::sections;
+use super::written::{Written, cores, read_bounded, stats_form};
 use super::{Command, StatsForm, StatsWish, UsageError};
 use crate::pattern::Pattern;
 use crate::placement::MapBy;
 use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
 use std::collections::VecDeque;
 use std::env;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
-
-/// Processors that can be listed.
-const CORES_MAX: usize = 1024;
 
 /// Options that may stand before any program.
 #[cfg_attr(not(test), allow(dead_code))] // the others are found by the parser itself
@@ -73,13 +69,6 @@ pub(super) enum Next {
     End,
     Help,
     Version,
-}
-
-/// An option as it was written: its name without dashes, and the value behind `=`.
-struct Written {
-    text: String,
-    name: String,
-    value: Option<OsString>,
 }
 
 impl Parser {
@@ -296,7 +285,8 @@ impl Parser {
         let text = self.text(written)?;
         match text.as_str() {
             "none" => Ok(StdinTo::Nobody),
-            text => text.parse().map(StdinTo::Rank).map_err(|_| written.bad(text, "a rank or none")),
+            "all" => Ok(StdinTo::All),
+            text => text.parse().map(StdinTo::Rank).map_err(|_| written.bad(text, "a rank, all or none")),
         }
     }
 
@@ -366,55 +356,4 @@ impl Parser {
         };
         bind.ok_or_else(|| written.bad(&text, "core, hwthread, user:0,1,... or none"))
     }
-}
-
-impl Written {
-    /// `None` if the word is no option.
-    fn new(word: &OsStr) -> Option<Self> {
-        let text = word.to_str()?;
-        let name =
-            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|name| !name.is_empty())?;
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, Some(OsString::from(value))),
-            None => (name, None),
-        };
-        Some(Written { text: text.into(), name: name.into(), value })
-    }
-
-    /// `what`, for an option without a value.
-    fn alone<T>(&self, what: T) -> Result<T, UsageError> {
-        if self.value.is_some() { Err(UsageError::NeedlessValue(self.text.clone())) } else { Ok(what) }
-    }
-
-    fn bad_hosts(&self, error: HostsError) -> UsageError {
-        UsageError::Hosts { option: self.text.clone(), error }
-    }
-
-    fn bad(&self, value: &str, wanted: &'static str) -> UsageError {
-        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted }
-    }
-}
-
-fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
-    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
-        None | Some("table") => Ok(StatsForm::Table),
-        Some("json") => Ok(StatsForm::Json),
-        Some(other) => Err(written.bad(other, "'json' or 'table'")),
-    }
-}
-
-/// `0,2,5`.
-fn cores(text: &str) -> Option<Vec<usize>> {
-    let core = |text: &str| text.parse().ok().filter(|core| *core < CORES_MAX);
-    text.split(',').map(core).collect::<Option<Vec<usize>>>().filter(|cores| cores.len() <= CORES_MAX)
-}
-
-fn read_bounded(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
-    }
-    Ok(text)
 }

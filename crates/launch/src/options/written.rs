@@ -1,0 +1,69 @@
+//! One option as it was written, and what its value can be.
+use super::hosts::HostsError;
+use super::words::FILE_BYTES_MAX;
+use super::{StatsForm, UsageError};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Processors that can be listed.
+const CORES_MAX: usize = 1024;
+
+/// An option as it was written: its name without dashes, and the value behind `=`.
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) name: String,
+    pub(super) value: Option<OsString>,
+}
+
+impl Written {
+    /// `None` if the word is no option.
+    pub(super) fn new(word: &OsStr) -> Option<Self> {
+        let text = word.to_str()?;
+        let name =
+            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|name| !name.is_empty())?;
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Some(OsString::from(value))),
+            None => (name, None),
+        };
+        Some(Written { text: text.into(), name: name.into(), value })
+    }
+
+    /// `what`, for an option without a value.
+    pub(super) fn alone<T>(&self, what: T) -> Result<T, UsageError> {
+        if self.value.is_some() { Err(UsageError::NeedlessValue(self.text.clone())) } else { Ok(what) }
+    }
+
+    pub(super) fn bad_hosts(&self, error: HostsError) -> UsageError {
+        UsageError::Hosts { option: self.text.clone(), error }
+    }
+
+    pub(super) fn bad(&self, value: &str, wanted: &'static str) -> UsageError {
+        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted }
+    }
+}
+
+pub(super) fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
+    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
+        None | Some("table") => Ok(StatsForm::Table),
+        Some("json") => Ok(StatsForm::Json),
+        Some(other) => Err(written.bad(other, "'json' or 'table'")),
+    }
+}
+
+/// `0,2,5`.
+pub(super) fn cores(text: &str) -> Option<Vec<usize>> {
+    let core = |text: &str| text.parse().ok().filter(|core| *core < CORES_MAX);
+    text.split(',').map(core).collect::<Option<Vec<usize>>>().filter(|cores| cores.len() <= CORES_MAX)
+}
+
+pub(super) fn read_bounded(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
