@@ -349,3 +349,29 @@ fn a_wrong_environment_is_quoted() {
     assert_eq!(error("0", "4"), "PMI_RANK=\"4\" in the environment: ranks of this job are below PMI_SIZE=4");
     assert!(error("999999", "0").contains("cannot use the descriptor"), "{}", error("999999", "0"));
 }
+
+/// Some servers fail when they tell the end of a fence to a process that has gone.
+#[test]
+fn an_abort_inside_a_fence_waits_for_its_end() {
+    let (client, server) = server(&[INIT, NAME, BARRIER, ("cmd=abort exitcode=5", "")]);
+    let mut pmi = connect(&client).unwrap();
+    pmi.fence_begin().unwrap();
+    pmi.abort(5);
+    assert!(pmi.owed.is_empty());
+    server.join().unwrap();
+}
+
+#[test]
+fn an_abort_inside_a_fence_that_never_ends_is_sent() {
+    let (client, there) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        serve(&there, &[INIT, NAME]);
+        let mut lines = BufReader::new(&there).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some(BARRIER.0));
+        assert_eq!(lines.next().as_deref(), Some("cmd=abort exitcode=5"));
+    });
+    let mut pmi = connect(&client).unwrap();
+    pmi.fence_begin().unwrap();
+    pmi.abort(5);
+    server.join().unwrap();
+}

@@ -231,7 +231,10 @@ impl Request {
                 abort.exit_code.iter().for_each(|&code| {
                     body.number("exitcode", i64::from(code));
                 });
-                body.field("msg", &abort.message);
+                // libpmi2 says the first word, Hydra wants the second and cannot take a field that ends in nothing.
+                if !abort.message.is_empty() {
+                    body.field("msg", &abort.message).field("message", &abort.message);
+                }
             }
             Request::JobGetId | Request::Fence | Request::Finalize => {}
         }
