@@ -5,6 +5,7 @@ mod outcome;
 mod progress;
 mod report;
 mod sink;
+mod writing;
 
 pub use outcome::{Cause, Who};
 pub use report::{JobReport, Phases};
@@ -16,9 +17,9 @@ use crate::spec::{JobSpec, Output, StdinTo, Talk};
 use crate::stdin::{StdinRelay, stdin_for_all, stdin_of_launcher};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
-use progress::{Counts, Progress};
+use progress::Progress;
 use proto::ids::{NodeId, Rank};
-use proto::tree::{Ended, Frame, Stream};
+use proto::tree::{Ended, Frame};
 use sink::{Room, Sink};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -197,27 +198,6 @@ impl<'j> Launcher<'j> {
         Some(until.saturating_duration_since(Instant::now()).as_millis() as u32 + 1)
     }
 
-    /// On a terminal: how far a slow start is.
-    fn show_progress(&mut self) {
-        let nodes = self.job.placement.nodes();
-        let counts = Counts { agents: self.agents, ready: self.nodes_started, nodes };
-        let text = if counts.ready == nodes || self.stage != Stage::Running {
-            self.progress.stop().map(str::to_owned)
-        } else {
-            self.progress.line(Instant::now(), counts)
-        };
-        if let Some(text) = text {
-            self.err.write_raw(&text);
-        }
-    }
-
-    /// Makes room on the terminal for other words.
-    fn hide_progress(&mut self) {
-        if let Some(text) = self.progress.erase() {
-            self.err.write_raw(text);
-        }
-    }
-
     fn handle(&mut self, event: Ready) -> io::Result<()> {
         match event.token {
             TOKEN_SIGNALS => self.on_signals(),
@@ -360,28 +340,6 @@ impl<'j> Launcher<'j> {
         }
     }
 
-    fn on_output(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
-        self.hide_progress();
-        let node = self.job.placement.node_of(rank);
-        let sink = match stream {
-            Stream::Out => &mut self.out,
-            Stream::Err => &mut self.err,
-        };
-        if let Err(reason) = sink.take(rank, node, bytes) {
-            self.fail(Cause::OutputFile(reason));
-        }
-    }
-
-    /// What runs on a node.
-    fn programs_of(&self, node: NodeId) -> String {
-        let mut sections: Vec<usize> =
-            self.job.placement.ranks_of(node).map(|rank| self.job.section_of(rank.0)).collect();
-        sections.sort_unstable();
-        sections.dedup();
-        let path = |section: &usize| self.job.programs[*section].path.to_string_lossy().into_owned();
-        sections.iter().map(path).collect::<Vec<_>>().join(", ")
-    }
-
     /// A frame that may end the job.
     fn on_event(&mut self, frame: Frame) {
         let step = match frame {
@@ -509,55 +467,6 @@ impl<'j> Launcher<'j> {
             if !self.strangers.contains(&pid) {
                 process::wait_for(pid)?;
             }
-        }
-        Ok(())
-    }
-
-    fn write_output(&mut self, out: Room, err: Room) -> io::Result<()> {
-        let mut credit = 0;
-        let written = self.out.write(out, &self.poll)?;
-        credit += written.credit;
-        let closed = written.closed;
-        credit += self.err.write(err, &self.poll)?.credit;
-        if let Some(root) = &mut self.root
-            && credit > 0
-        {
-            root.send(&Frame::Credit { bytes: credit });
-        }
-        if closed {
-            self.fail(Cause::OutputClosed);
-        }
-        Ok(())
-    }
-
-    fn is_written(&self) -> bool {
-        self.out.is_empty() && self.err.is_empty()
-    }
-
-    /// The tree is gone: only what is queued is left to write. After a failure a reader that does not read is
-    /// not waited for.
-    fn write_rest(&mut self) -> io::Result<()> {
-        let _ = self.poll.remove(self.warden_link.as_fd()); // closed, and so for ever ready
-        if let Some(mut relay) = self.stdin.take() {
-            relay.end(&self.poll)?;
-        }
-        let mut last_progress = Instant::now();
-        let mut ready = Vec::new();
-        while !self.is_written() {
-            ready.clear();
-            let timeout = self.outcome.cause().map(|_| LAST_WORDS.as_millis() as u32);
-            self.poll.wait(timeout, &mut ready)?;
-            let asked =
-                std::iter::from_fn(|| self.signals.next_signal()).any(|n| ENDING_SIGNALS.contains(&n));
-            let has = |token| ready.iter().any(|event| event.token == token);
-            if has(TOKEN_OUT) || has(TOKEN_ERR) {
-                last_progress = Instant::now();
-            }
-            if asked || (self.outcome.cause().is_some() && last_progress.elapsed() >= LAST_WORDS) {
-                break;
-            }
-            let room = |token| if has(token) { Room::Some } else { Room::Unknown };
-            self.write_output(room(TOKEN_OUT), room(TOKEN_ERR))?;
         }
         Ok(())
     }

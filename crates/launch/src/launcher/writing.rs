@@ -1,0 +1,104 @@
+//! What the launcher writes: output of ranks, its own words, the progress of a slow start.
+use super::outcome::Cause;
+use super::progress::Counts;
+use super::sink::Room;
+use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};
+use proto::ids::{NodeId, Rank};
+use proto::tree::{Frame, Stream};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+impl Launcher<'_> {
+    pub(super) fn on_output(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
+        self.hide_progress();
+        let node = self.job.placement.node_of(rank);
+        let sink = match stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        };
+        if let Err(reason) = sink.take(rank, node, bytes) {
+            self.fail(Cause::OutputFile(reason));
+        }
+    }
+
+    /// On a terminal: how far a slow start is.
+    pub(super) fn show_progress(&mut self) {
+        let nodes = self.job.placement.nodes();
+        let counts = Counts { agents: self.agents, ready: self.nodes_started, nodes };
+        let text = if counts.ready == nodes || self.stage != Stage::Running {
+            self.progress.stop().map(str::to_owned)
+        } else {
+            self.progress.line(Instant::now(), counts)
+        };
+        if let Some(text) = text {
+            self.err.write_raw(&text);
+        }
+    }
+
+    /// Makes room on the terminal for other words.
+    pub(super) fn hide_progress(&mut self) {
+        if let Some(text) = self.progress.erase() {
+            self.err.write_raw(text);
+        }
+    }
+
+    /// What runs on a node.
+    pub(super) fn programs_of(&self, node: NodeId) -> String {
+        let mut sections: Vec<usize> =
+            self.job.placement.ranks_of(node).map(|rank| self.job.section_of(rank.0)).collect();
+        sections.sort_unstable();
+        sections.dedup();
+        let path = |section: &usize| self.job.programs[*section].path.to_string_lossy().into_owned();
+        sections.iter().map(path).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn write_output(&mut self, out: Room, err: Room) -> io::Result<()> {
+        let mut credit = 0;
+        let written = self.out.write(out, &self.poll)?;
+        credit += written.credit;
+        let closed = written.closed;
+        credit += self.err.write(err, &self.poll)?.credit;
+        if let Some(root) = &mut self.root
+            && credit > 0
+        {
+            root.send(&Frame::Credit { bytes: credit });
+        }
+        if closed {
+            self.fail(Cause::OutputClosed);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        self.out.is_empty() && self.err.is_empty()
+    }
+
+    /// The tree is gone: only what is queued is left to write. After a failure a reader that does not read is
+    /// not waited for.
+    pub(super) fn write_rest(&mut self) -> io::Result<()> {
+        let _ = self.poll.remove(self.warden_link.as_fd()); // closed, and so for ever ready
+        if let Some(mut relay) = self.stdin.take() {
+            relay.end(&self.poll)?;
+        }
+        let mut last_progress = Instant::now();
+        let mut ready = Vec::new();
+        while !self.is_written() {
+            ready.clear();
+            let timeout = self.outcome.cause().map(|_| LAST_WORDS.as_millis() as u32);
+            self.poll.wait(timeout, &mut ready)?;
+            let asked =
+                std::iter::from_fn(|| self.signals.next_signal()).any(|n| ENDING_SIGNALS.contains(&n));
+            let has = |token| ready.iter().any(|event| event.token == token);
+            if has(TOKEN_OUT) || has(TOKEN_ERR) {
+                last_progress = Instant::now();
+            }
+            if asked || (self.outcome.cause().is_some() && last_progress.elapsed() >= LAST_WORDS) {
+                break;
+            }
+            let room = |token| if has(token) { Room::Some } else { Room::Unknown };
+            self.write_output(room(TOKEN_OUT), room(TOKEN_ERR))?;
+        }
+        Ok(())
+    }
+}
