@@ -47,6 +47,7 @@ Ending:
   --version            the version
 
 Long options may be written with one dash or two, and as '--name value' or '--name=value'.
+Other names: --host for --hosts, --machinefile for --hostfile; -gwdir and -gpath for -wdir and -path of all.
 
 Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
 given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was
