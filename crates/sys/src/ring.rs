@@ -436,7 +436,11 @@ impl Drop for View<'_> {
 }
 
 fn lines_of(map: &SharedMap) -> u32 {
-    assert!(map.bytes() >= RING_BYTES_MIN && map.bytes().is_multiple_of(LINE), "a ring of {} bytes", map.bytes());
+    assert!(
+        map.bytes() >= RING_BYTES_MIN && map.bytes().is_multiple_of(LINE),
+        "a ring of {} bytes",
+        map.bytes()
+    );
     (map.bytes() / LINE - 1) as u32
 }
 
