@@ -9,8 +9,10 @@ use proto::ids::{NodeId, Rank};
 use proto::matching::{self, Matcher, Posted};
 use sys::{UserBuf, UserBufMut};
 
-/// Longest message that is sent without asking the receiver.
-pub(crate) const EAGER_MAX: usize = 8 << 10;
+/// Longest message that is sent without asking the receiver, where the receiver can read this process's memory
+/// (one copy instead of two), and where it cannot.
+const EAGER_MAX_READ: usize = 4 << 10;
+const EAGER_MAX_COPY: usize = 8 << 10;
 /// Bytes of eager messages kept per peer while its connection is being made.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of unexpected messages past which peers are asked for rendezvous.
@@ -64,8 +66,8 @@ pub struct Endpoint {
     pub(crate) waiting: Vec<u32>,
     unexpected_bytes: usize,
     frugal: bool,
-    /// Will the caller wait in the library for the send that it is beginning?
-    attended: bool,
+    /// Longest message that is sent without asking.
+    eager_max: usize,
     /// Messages that matched probes took out.
     probed: Vec<(u64, matching::Envelope, Unexpected)>,
     probed_next: u64,
@@ -73,6 +75,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(job: Job, context: Context) -> Self {
+        let eager_max = if context.has_cma() { EAGER_MAX_READ } else { EAGER_MAX_COPY };
         Endpoint {
             job,
             context,
@@ -85,7 +88,7 @@ impl Endpoint {
             waiting: Vec::new(),
             unexpected_bytes: 0,
             frugal: false,
-            attended: false,
+            eager_max,
             probed: Vec::new(),
             probed_next: 0,
         }
@@ -124,7 +127,7 @@ impl Endpoint {
     ) -> Result<Option<ReqId>, NetError> {
         if let Some(connection) = self.connected(to) {
             let (index, qp) = connection;
-            if buf.len() <= EAGER_MAX && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
+            if buf.len() <= self.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
                 let header = Header::Message { kind: Kind::Eager, envelope, request: 0 };
                 if self.context.post_send(qp, header.encode(), buf).is_ok() {
                     self.counters.eager += 1;
@@ -146,10 +149,7 @@ impl Endpoint {
         buf: UserBuf,
         mode: SendMode,
     ) -> Result<(), NetError> {
-        self.attended = true;
-        let begun = self.isend(to, envelope, buf, mode);
-        self.attended = false;
-        match begun? {
+        match self.isend(to, envelope, buf, mode)? {
             None => Ok(()),
             Some(id) => self.wait(id).map(|_| ()),
         }
@@ -198,7 +198,7 @@ impl Endpoint {
     ) -> Result<Option<ReqId>, NetError> {
         self.counters.bytes += buf.len() as u64;
         let frugal = self.connections[index as usize].ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
-        if buf.len() > EAGER_MAX || (frugal && !buf.is_empty()) {
+        if buf.len() > self.eager_max || (frugal && !buf.is_empty()) {
             return Ok(Some(self.offer(index, envelope, buf)));
         }
         self.counters.eager += 1;
@@ -229,7 +229,7 @@ impl Endpoint {
         let id = self.requests.insert(State::SendOffered { buf, key, to });
         assert!(id.index <= REQUEST_MAX, "more than {REQUEST_MAX} messages in progress");
         let (addr, bytes, key) = (buf.addr(), buf.len() as u64, key.map(|key| key.0));
-        let offer = Offer { addr, bytes, key, attended: self.attended, request: id.index };
+        let offer = Offer { addr, bytes, key, request: id.index };
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         self.enqueue(index, Pending::owned(header, &offer.encode()));
         id

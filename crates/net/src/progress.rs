@@ -24,9 +24,6 @@ const YIELDS_SHARED: u32 = 200;
 /// Longest sleep: retransmissions and dead launchers are looked after that often.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-/// Longest message that goes in fragments although the sender's memory could be read.
-const STREAM_BYTES_MAX: usize = 4 << 20;
-
 /// How long a caller has been waiting. One per wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
@@ -118,11 +115,8 @@ impl Endpoint {
     pub(crate) fn accept(&mut self, id: ReqId, buf: UserBufMut, from: matching::Envelope, offer: Offer) {
         let index = self.connection_of(from.source);
         let bytes = buf.len().min(offer.bytes as usize);
-        // With a core each and both inside the library, two copies side by side beat one.
-        let stream = offer.attended && !self.job.oversubscribed && bytes <= STREAM_BYTES_MAX;
         let read = match (offer.key, self.connections[index as usize].ready) {
             _ if bytes == 0 => Ok(()),
-            _ if stream => Err(RdmaError::Forbidden),
             (Some(key), Some(qp)) => {
                 let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
                 self.context.rdma_read(qp, buf.part(0, bytes), memory)

@@ -95,14 +95,11 @@ pub(crate) struct Offer {
     pub bytes: u64,
     /// Key of the registration; `None` when the sender had none left, so that only fragments work.
     pub key: Option<u32>,
-    /// Does the sender wait inside the library, so that fragments would flow at once?
-    pub attended: bool,
     /// The sender's request.
     pub request: u32,
 }
 
 const OFFER_KEY: u64 = 1 << 32;
-const OFFER_ATTENDED: u64 = 1 << 33;
 
 impl Offer {
     /// As payload; the request travels in the header.
@@ -111,8 +108,7 @@ impl Offer {
         out[0..8].copy_from_slice(&self.addr.to_le_bytes());
         out[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         let key = self.key.map_or(0, |key| OFFER_KEY | u64::from(key));
-        let attended = if self.attended { OFFER_ATTENDED } else { 0 };
-        out[16..24].copy_from_slice(&(key | attended).to_le_bytes());
+        out[16..24].copy_from_slice(&key.to_le_bytes());
         out
     }
 
@@ -120,7 +116,7 @@ impl Offer {
     pub fn decode(payload: [u8; OFFER_BYTES], request: u32) -> Offer {
         let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
         let key = (word(2) & OFFER_KEY != 0).then_some(word(2) as u32);
-        Offer { addr: word(0), bytes: word(1), key, attended: word(2) & OFFER_ATTENDED != 0, request }
+        Offer { addr: word(0), bytes: word(1), key, request }
     }
 }
 
@@ -148,10 +144,8 @@ mod tests {
     #[test]
     fn offers_survive_the_wire() {
         for key in [None, Some(0), Some(u32::MAX)] {
-            for attended in [false, true] {
-                let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, attended, request: 9 };
-                assert_eq!(Offer::decode(offer.encode(), 9), offer);
-            }
+            let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9 };
+            assert_eq!(Offer::decode(offer.encode(), 9), offer);
         }
     }
 }
