@@ -10,7 +10,7 @@ use std::time::Duration;
 use sys::cpu::Barrier;
 use sys::node::{NodeFacts, NodeSegment, QpLimit};
 use sys::segment::{DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment};
-use sys::{Locator, UserBuf};
+use sys::{Locator, SharedMap, UserBuf};
 
 /// Whose device it is.
 #[derive(Clone, Debug)]
@@ -55,6 +55,16 @@ pub enum OpenError {
     /// The device has no queue pair left for datagrams.
     #[error("the device has no queue pair left: {} of {} are in use", .0.used, .0.max)]
     Limit(QpLimit),
+}
+
+/// Registered memory in this process's own segment.
+#[derive(Debug)]
+pub struct SharedRegion {
+    /// Names it to peers.
+    pub key: MrKey,
+    /// The memory; its address is what peers name.
+    pub map: SharedMap,
+    offset: u64,
 }
 
 /// An open device. See the crate's head.
@@ -143,6 +153,26 @@ impl Context {
     pub fn register(&mut self, buf: UserBuf) -> Option<MrKey> {
         let region = Region { addr: buf.addr(), bytes: buf.len() as u64, segment_offset: None };
         self.segment.register(region).map(MrKey)
+    }
+
+    /// Memory in this process's segment, registered: peers reach it by a plain copy, whatever the kernel allows.
+    /// `Ok(None)`: the table of registrations is full at the moment.
+    pub fn allocate(&mut self, bytes: usize) -> io::Result<Option<SharedRegion>> {
+        let (offset, map) = self.segment.carve(bytes.next_multiple_of(4096))?;
+        let region = Region { addr: map.addr(), bytes: map.bytes() as u64, segment_offset: Some(offset) };
+        let Some(key) = self.segment.register(region) else {
+            self.segment.give_back(offset, map.bytes());
+            return Ok(None);
+        };
+        Ok(Some(SharedRegion { key: MrKey(key), map, offset }))
+    }
+
+    /// Ends the registration of memory in the segment and gives it back.
+    pub fn free(&mut self, region: SharedRegion) {
+        self.segment.deregister(region.key.0);
+        let bytes = region.map.bytes();
+        drop(region.map);
+        self.segment.give_back(region.offset, bytes);
     }
 
     /// Ends a registration.

@@ -17,7 +17,7 @@ mod qp;
 pub mod state;
 
 pub use address::{Address, AddressError, CARD_BYTES, PARAMS_BYTES, QpParams};
-pub use context::{Config, Context, Node, OpenError};
+pub use context::{Config, Context, Node, OpenError, SharedRegion};
 pub use cq::Event;
 pub use qp::{ConnectError, CreateError, MrKey, PostError, Qp, RdmaError, RemoteMemory};
 pub use sys::ring::View;

@@ -6,6 +6,7 @@ use banyan_fabric::{
     Address, Config, ConnectError, Context, CreateError, DATAGRAM_MAX, Event, MrKey, Node, PostError, Qp,
     QpParams, RdmaError, RemoteMemory,
 };
+use std::sync::atomic::Ordering;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::{UserBuf, UserBufMut};
 
@@ -224,6 +225,25 @@ fn where_it_is_forbidden_rdma_says_so() {
     let at = RemoteMemory { addr: memory.as_ptr() as u64, key };
     let mut got = [0; 10];
     assert!(matches!(a.rdma_read(qa, target(&mut got), at), Err(RdmaError::Forbidden)));
+}
+
+#[test]
+fn memory_in_the_segment_is_reached_even_where_reading_processes_is_forbidden() {
+    let node = TestNode::new(2, 100, true);
+    let (mut a, mut b) = (node.open(0, false), node.open(1, false));
+    let (qa, _) = connect(&mut a, &mut b);
+    let region = b.allocate(10_000).unwrap().unwrap();
+    let at = |offset: u64| RemoteMemory { addr: region.map.addr() + offset, key: region.key };
+    a.rdma_write(qa, source(&7u64.to_le_bytes()), at(8000)).unwrap();
+    assert_eq!(region.map.u64_at(8000).load(Ordering::Acquire), 7);
+    let mut got = [0; 16];
+    a.rdma_read(qa, target(&mut got), at(7992)).unwrap();
+    assert_eq!(got, [0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    let end = at(region.map.bytes() as u64 - 8);
+    assert!(matches!(a.rdma_read(qa, target(&mut got), end), Err(RdmaError::Key)));
+    let stale = at(0);
+    b.free(region);
+    assert!(matches!(a.rdma_read(qa, target(&mut got), stale), Err(RdmaError::Key)));
 }
 
 #[test]

@@ -177,6 +177,11 @@ impl SharedMap {
         self.bytes
     }
 
+    /// The address in this process, for registration.
+    pub fn addr(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
     /// The address of `offset`; `bytes` behind it are inside the mapping (asserted).
     #[inline]
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
