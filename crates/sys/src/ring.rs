@@ -6,7 +6,7 @@
 //! carries a lap, and what stands in a continuation line may never be taken for one. The writer remembers
 //! which lines it used so; when the line behind a message is one of them, it clears that line's first word
 //! before it publishes the message. (A reader that cleared the lines it has read would take every line away
-//! from the writer, who then has to fetch it back: that halved the bandwidth.)
+//! from the writer, who then has to fetch it back.)
 //!
 //! The first line of the ring is written by the reader only: lines consumed (credits, returned lazily),
 //! flags, and the place of a larger ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
