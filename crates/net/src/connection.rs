@@ -178,6 +178,9 @@ impl Endpoint {
             _ => false,
         };
         for id in self.requests.ids_where(waits) {
+            if let Some(State::SendOffered { key: Some(key), .. }) = self.requests.get(id) {
+                self.context.deregister(*key);
+            }
             self.requests.replace(id, State::Done(Err(error.clone())));
         }
     }

@@ -3,7 +3,7 @@ use crate::api::{Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, S
 use crate::connection::{Connection, Pending};
 use crate::request::{Requests, State};
 use crate::start::Job;
-use crate::wire::{Header, Kind, Offer, REQUEST_MAX};
+use crate::wire::{Header, Kind, Offer};
 use fabric::{Context, Qp};
 use proto::ids::{NodeId, Rank};
 use proto::matching::{self, Matcher, Posted};
@@ -227,7 +227,6 @@ impl Endpoint {
         let key = self.context.register(buf);
         let to = self.connections[index as usize].rank;
         let id = self.requests.insert(State::SendOffered { buf, key, to });
-        assert!(id.index <= REQUEST_MAX, "more than {REQUEST_MAX} messages in progress");
         let (addr, bytes, key) = (buf.addr(), buf.len() as u64, key.map(|key| key.0));
         let offer = Offer { addr, bytes, key, request: id.index };
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };

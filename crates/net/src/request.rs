@@ -1,5 +1,6 @@
 //! Messages in progress: a slab whose ids carry a generation.
 use crate::api::{NetError, Outcome, ReqId};
+use crate::wire::REQUEST_MAX;
 use fabric::MrKey;
 use proto::ids::Rank;
 use proto::matching::PostedKey;
@@ -61,6 +62,8 @@ impl Requests {
             }
             None => {
                 let index = self.slots.len() as u32;
+                // Every kind of message may be named on the wire, where the index has 24 bits.
+                assert!(index <= REQUEST_MAX, "more than {REQUEST_MAX} messages in progress");
                 self.slots.push(Slot { generation: 0, forgotten: false, state: Some(state) });
                 ReqId { index, generation: 0 }
             }

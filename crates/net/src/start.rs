@@ -93,6 +93,15 @@ impl Job {
     /// The card of a peer, from the board.
     pub fn look_up(&mut self, peer: Rank) -> Result<String, String> {
         let pmi = self.pmi.as_mut().ok_or("a process of its own has no peers")?;
+        let mut patience = Patience::new(self.warn_s);
+        while !pmi.fence_poll(Duration::from_secs(1)).map_err(|error| error.to_string())? {
+            if let Some(waited_s) = patience.runs_out() {
+                let me = self.rank;
+                eprintln!(
+                    "banyan: rank {me} has waited {waited_s} s for all ranks to initialise, to reach rank {peer}"
+                );
+            }
+        }
         match pmi.get(&card_key(peer)) {
             Ok(Some(card)) => Ok(card),
             Ok(None) => Err("it published no card; is it a program of another MPI library?".into()),
@@ -224,9 +233,13 @@ impl Endpoint {
         pmi.fence_end()?;
         pmi.fence_begin()?;
         // Peers may still connect or send: progress goes on until all are here.
+        let mut patience = Patience::new(self.job.warn_s);
         while !pmi.fence_poll(Duration::from_millis(1))? {
             while self.progress() {}
             self.tick();
+            if let Some(waited_s) = patience.runs_out() {
+                eprintln!("banyan: rank {} has waited {waited_s} s for other ranks to finalize", self.rank());
+            }
         }
         pmi.finalize()
     }
@@ -269,6 +282,28 @@ fn facts_without_agent(facts: &JobFacts) -> NodeFacts {
         oversubscribed: facts.local_size > cores,
         host: sys::node::host_id(),
         key: [0; 4],
+    }
+}
+
+/// When a wait for the process manager is worth a word: after so many seconds, and each time that doubles.
+struct Patience {
+    since_ns: u64,
+    limit_s: u64,
+}
+
+impl Patience {
+    fn new(limit_s: u64) -> Self {
+        Patience { since_ns: cpu::now_ns(), limit_s }
+    }
+
+    /// The seconds waited, if they have reached the limit. Never for a limit of 0.
+    fn runs_out(&mut self) -> Option<u64> {
+        let waited_s = (cpu::now_ns() - self.since_ns) / 1_000_000_000;
+        if self.limit_s == 0 || waited_s < self.limit_s {
+            return None;
+        }
+        self.limit_s = self.limit_s.saturating_mul(2);
+        Some(waited_s)
     }
 }
 
