@@ -8,6 +8,7 @@ mod pmi;
 mod ranks;
 
 use crate::job::Job;
+use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::spec::StdinTo;
 use ending::Ending;
@@ -101,6 +102,7 @@ struct Agent<'j> {
     ending: Option<Ending>,
     warden: Pid,
     launcher: Pid,
+    leftovers: Leftovers,
     has_children: bool,
     /// Has the launcher heard that ranks here wait in barriers?
     told_fence: bool,
@@ -122,6 +124,7 @@ pub(crate) fn agent_main(seed: Seed<'_>) -> i32 {
 impl<'j> Agent<'j> {
     fn start(seed: Seed<'j>) -> io::Result<Self> {
         let Seed { job, node, uplink, stdin, warden, launcher, limit } = seed;
+        let leftovers = Leftovers::from_now();
         process::set_name("banyan-agent");
         process::set_subreaper(process::Subreaper::On)?;
         let mut keep = vec![uplink.as_raw_fd()];
@@ -160,6 +163,7 @@ impl<'j> Agent<'j> {
             ending: None,
             warden,
             launcher,
+            leftovers,
             has_children: true,
             told_fence: false,
         })

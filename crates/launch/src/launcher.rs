@@ -11,6 +11,7 @@ pub use outcome::{Cause, Who};
 pub use report::{JobReport, Phases};
 
 use crate::job::Job;
+use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::picture;
 use crate::spec::{JobSpec, Output, StdinTo, Talk};
@@ -73,6 +74,7 @@ struct Launcher<'j> {
     warden: Pid,
     warden_gone: bool,
     strangers: Vec<Pid>,
+    leftovers: Leftovers,
     out: Sink,
     err: Sink,
     stdin: Option<StdinRelay>,
@@ -101,6 +103,7 @@ pub(crate) fn run_job(spec: &JobSpec, job: &Job) -> io::Result<JobReport> {
 impl<'j> Launcher<'j> {
     fn start(spec: &JobSpec, job: &'j Job, limit: DescriptorLimit) -> io::Result<Self> {
         let begun = Instant::now();
+        let leftovers = Leftovers::from_now();
         let strangers =
             if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
         let (root_here, root_there) = socket::socket_pair()?;
@@ -144,6 +147,7 @@ impl<'j> Launcher<'j> {
             warden,
             warden_gone: false,
             strangers,
+            leftovers,
             out: out.with_files(spec.out_files.as_ref()),
             err: err.with_files(spec.err_files.as_ref()),
             stdin,
@@ -174,6 +178,7 @@ impl<'j> Launcher<'j> {
             }
         }
         self.kill_rest()?;
+        self.tidy();
         self.write_rest()?;
         self.phases.total = self.begun.elapsed();
         Ok(JobReport {
@@ -459,6 +464,19 @@ impl<'j> Launcher<'j> {
             let _ = self.poll.wait(Some(1), &mut Vec::new());
         }
         Ok(())
+    }
+
+    /// Removes what killed ranks left on this host. Ranks that ended well leave nothing.
+    fn tidy(&mut self) {
+        if self.outcome.cause().is_none() {
+            return;
+        }
+        let removed = self.leftovers.remove();
+        if self.talk == Talk::Verbose {
+            for path in removed {
+                self.err.say(&format!("removed '{}', which nobody uses any more", path.display()));
+            }
+        }
     }
 
     /// Zombies that came to the launcher after the warden's death. The caller's own children are left alone.

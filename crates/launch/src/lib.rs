@@ -18,6 +18,7 @@
 mod agent;
 mod job;
 mod launcher;
+mod leftover;
 mod link;
 mod options;
 mod pattern;

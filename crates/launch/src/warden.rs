@@ -4,6 +4,7 @@
 //! with any agents, the warden is still there, says so, and kills what is left.
 use crate::agent::{Seed, agent_main};
 use crate::job::Job;
+use crate::leftover::Leftovers;
 use proto::ids::NodeId;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -69,6 +70,7 @@ struct Warden {
     root: Pid,
     root_gone: bool,
     launcher: Pid,
+    leftovers: Leftovers,
     /// When agents are not spared any more, once an end is under way.
     force_at: Option<Instant>,
     /// Until when the launcher may confirm that it knows of the root agent's bad end.
@@ -89,6 +91,7 @@ pub(crate) fn warden_main(seed: WardenSeed<'_>) -> i32 {
 impl Warden {
     fn start(seed: WardenSeed<'_>) -> io::Result<Self> {
         let WardenSeed { job, link, root, stdin, launcher, limit } = seed;
+        let leftovers = Leftovers::from_now();
         let mut keep = vec![link.as_raw_fd(), root.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
         socket::close_all_but(&keep);
@@ -112,6 +115,7 @@ impl Warden {
             root,
             root_gone: false,
             launcher,
+            leftovers,
             force_at: None,
             unheard_until: None,
         })
@@ -122,6 +126,7 @@ impl Warden {
         loop {
             if self.reap()? == Wait::NoChildren {
                 if !self.must_be_heard() {
+                    self.tidy();
                     return Ok(());
                 }
             } else if self.force_at.is_some() {
@@ -150,6 +155,13 @@ impl Warden {
                 Wait::Ended(..) => {}
                 other => return Ok(other),
             }
+        }
+    }
+
+    /// Nothing lives any more. A living launcher sees to the rest.
+    fn tidy(&self) {
+        if self.link.is_none() {
+            self.leftovers.remove();
         }
     }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -254,6 +255,21 @@ fn entry_of(pid: i32) -> Option<Entry> {
     let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
     let life = if matches!(fields.next()?, "Z" | "X") { Life::Zombie } else { Life::Living };
     Some(Entry { pid: Pid(pid), parent: Pid(fields.next()?.parse().ok()?), life })
+}
+
+/// The user this process acts for.
+pub fn effective_user() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The clock that the times of files come from: a file made later never has an earlier time. The usual
+/// clock is ahead of it by up to a tick.
+pub fn file_clock() -> SystemTime {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable. Linux has this clock always.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut time) };
+    UNIX_EPOCH + Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
 /// Fills a buffer with random bytes from the kernel.

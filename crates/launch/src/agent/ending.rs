@@ -116,7 +116,10 @@ impl Agent<'_> {
         self.pump()?;
         let sent = self.output.is_empty() && self.uplink.as_ref().is_none_or(|link| link.is_flushed());
         Ok(match reason {
-            Reason::Orphaned => Some(1),
+            Reason::Orphaned => {
+                self.leftovers.remove(); // whoever is above may be gone as well
+                Some(1)
+            }
             Reason::Ordered => sent.then_some(0),
         })
     }
