@@ -1,5 +1,6 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
+mod cause;
 mod files;
 mod outcome;
 mod progress;
@@ -7,7 +8,7 @@ mod report;
 mod sink;
 mod writing;
 
-pub use outcome::{Cause, Who};
+pub use cause::{Cause, Who};
 pub use report::{JobReport, Phases};
 
 use crate::job::Job;
@@ -355,7 +356,7 @@ impl<'j> Launcher<'j> {
             }
             Frame::RankEnded { rank, pid, ended, pmi } => {
                 let who = self.outcome.who(rank, pid);
-                self.outcome.rank_ended(who, ended, pmi)
+                self.outcome.rank_ended(who, ended, pmi, String::new())
             }
             Frame::Aborted { rank, pid, code, message } => {
                 let who = self.outcome.who(rank, pid);
@@ -397,8 +398,8 @@ impl<'j> Launcher<'j> {
             Step::Finish => self.order_end(Duration::ZERO),
             Step::End => {
                 self.hide_progress();
-                if let Some(cause) = self.outcome.cause() {
-                    self.err.say(&format!("{cause}; ending the job"));
+                if let Some(why) = self.outcome.why() {
+                    self.err.say(&format!("{why}; ending the job"));
                 }
                 self.order_end(self.grace);
             }

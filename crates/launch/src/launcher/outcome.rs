@@ -1,138 +1,16 @@
 //! How a job ends: what counts as a failure, which one was first, and the exit code. Pure.
+use super::cause::{Cause, Who, code_of};
 use crate::placement::Placement;
-use proto::ids::{NodeId, Rank};
+use proto::ids::Rank;
 use proto::tree::{Ended, PmiState};
-use std::fmt;
-use std::time::Duration;
-use sys::signal::signal_text;
-
-/// The exit code after a time-out, as `timeout` of the GNU tools has it.
-const EXIT_TIMEOUT: i32 = 124;
-
-/// A rank, as messages name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// Its number.
-    pub rank: Rank,
-    /// Its process.
-    pub pid: i32,
-    /// Its node.
-    pub node: NodeId,
-}
-
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} (pid {}, node {})", self.rank, self.pid, self.node)
-    }
-}
-
-/// Why a job was ended before its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A signal killed a rank.
-    Killed(Who, i32),
-    /// A rank that had begun PMI exited with this code.
-    Failed(Who, i32),
-    /// A rank exited with code 0 between PMI init and finalize.
-    LeftEarly(Who),
-    /// A rank ended without ever beginning PMI, and this one waits for it in a barrier for ever.
-    NeverJoined(Who, Ended, Rank),
-    /// A rank asked for the end.
-    Aborted(Who, i32, String),
-    /// A rank broke the PMI protocol.
-    BadPmi(Who, String),
-    /// A rank could not be started: the system's words, and the exit code.
-    StartFailed(Rank, NodeId, String, i32),
-    /// An agent is gone.
-    AgentLost(NodeId, i32, Ended),
-    /// An agent gave up.
-    AgentFailed(NodeId, String),
-    /// The warden is gone.
-    WardenLost(i32, Ended),
-    /// The launcher got a signal.
-    Signalled(i32),
-    /// Nobody reads the output any more.
-    OutputClosed,
-    /// A file for output of ranks cannot be written.
-    OutputFile(String),
-    /// The job took longer than it may.
-    TimedOut(Duration),
-}
-
-impl Cause {
-    /// Its part in the exit code of the job; never 0.
-    pub fn exit_code(&self) -> i32 {
-        match self {
-            Cause::Killed(_, signal) | Cause::Signalled(signal) => 128 + signal,
-            Cause::Failed(_, code) => (*code).max(1),
-            Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
-            Cause::LeftEarly(_) | Cause::BadPmi(..) | Cause::AgentFailed(..) | Cause::OutputFile(_) => 1,
-            Cause::Aborted(_, code, _) => (code & 255).max(1),
-            Cause::StartFailed(_, _, _, code) => *code,
-            Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
-            Cause::OutputClosed => 128 + sys::signal::SIGPIPE,
-            Cause::TimedOut(_) => EXIT_TIMEOUT,
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Killed(who, signal) => {
-                write!(f, "{who} was killed by signal {signal} ({})", signal_text(*signal))
-            }
-            Cause::Failed(who, code) => write!(f, "{who} exited with code {code}"),
-            Cause::LeftEarly(who) => write!(f, "{who} exited with code 0 but without MPI_Finalize"),
-            Cause::NeverJoined(who, ended, waiting) => {
-                write!(f, "{who} {} before MPI_Init, and rank {waiting} waits for it", Words(*ended))
-            }
-            Cause::Aborted(who, code, message) => {
-                write!(f, "{who} called MPI_Abort with code {code}")?;
-                if message.is_empty() || message == "abort" { Ok(()) } else { write!(f, ": {message}") }
-            }
-            Cause::BadPmi(who, reason) => write!(f, "{who} broke the PMI protocol: {reason}"),
-            Cause::StartFailed(rank, node, reason, _) => {
-                write!(f, "rank {rank} could not be started on node {node}: {reason}")
-            }
-            Cause::AgentLost(node, pid, ended) => {
-                write!(f, "the agent of node {node} (pid {pid}) died: {}", Words(*ended))
-            }
-            Cause::AgentFailed(node, reason) => write!(f, "the agent of node {node} failed: {reason}"),
-            Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
-            Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
-            Cause::OutputClosed => f.write_str("standard output was closed"),
-            Cause::OutputFile(reason) => f.write_str(reason),
-            Cause::TimedOut(limit) => write!(f, "the job took longer than {} s", limit.as_secs()),
-        }
-    }
-}
-
-struct Words(Ended);
-
-impl fmt::Display for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Ended::Exit(code) => write!(f, "exited with code {code}"),
-            Ended::Signal(signal) => write!(f, "killed by signal {signal} ({})", signal_text(signal)),
-        }
-    }
-}
-
-fn code_of(ended: Ended) -> i32 {
-    match ended {
-        Ended::Exit(code) => code,
-        Ended::Signal(signal) => 128 + signal,
-    }
-}
 
 /// What the launcher should do after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Go on.
     Wait,
-    /// A rank failed after it was done with MPI. The others are probably about to end by themselves: give
-    /// them a moment, so that their codes count, then call [`Outcome::settle`].
+    /// A rank failed after it was done with MPI, or just left. The others are probably about to end by
+    /// themselves: give them a moment, so that their codes count, then call [`Outcome::settle`].
     Settle,
     /// All ranks have ended: finish.
     Finish,
@@ -147,16 +25,27 @@ pub(crate) struct Outcome {
     ended: u32,
     worst: i32,
     cause: Option<Cause>,
-    settling: Option<Cause>,
-    /// The first rank that ended without ever beginning PMI.
-    outsider: Option<(Who, Ended)>,
+    /// The last words of the rank that is the cause.
+    words: String,
+    settling: Option<(Cause, String)>,
+    /// The first rank that ended without ever beginning PMI, and its last words.
+    outsider: Option<(Who, Ended, String)>,
     /// A rank that waits, or has waited, in a barrier of the whole job.
     waiting: Option<Rank>,
 }
 
 impl Outcome {
     pub(crate) fn new(placement: Placement) -> Self {
-        Outcome { placement, ended: 0, worst: 0, cause: None, settling: None, outsider: None, waiting: None }
+        Outcome {
+            placement,
+            ended: 0,
+            worst: 0,
+            cause: None,
+            words: String::new(),
+            settling: None,
+            outsider: None,
+            waiting: None,
+        }
     }
 
     pub(crate) fn who(&self, rank: Rank, pid: i32) -> Who {
@@ -166,6 +55,13 @@ impl Outcome {
     /// Why the job was ended, if it was.
     pub(crate) fn cause(&self) -> Option<&Cause> {
         self.cause.as_ref()
+    }
+
+    /// The same in words, with the last ones of the rank that is to blame.
+    pub(crate) fn why(&self) -> Option<String> {
+        let cause = self.cause.as_ref()?;
+        let silent = self.words.is_empty();
+        Some(if silent { cause.to_string() } else { format!("{cause}; its last words: \"{}\"", self.words) })
     }
 
     /// The job's exit code.
@@ -179,15 +75,27 @@ impl Outcome {
 
     /// Something ends the job. Only the first cause counts.
     pub(crate) fn fail(&mut self, cause: Cause) -> Step {
+        self.fail_with(cause, String::new())
+    }
+
+    /// The same, with the last words of a rank.
+    fn fail_with(&mut self, cause: Cause, words: String) -> Step {
         if self.cause.is_some() {
             return Step::Wait;
         }
+        let is_order = matches!(cause, Cause::Signalled(_) | Cause::TimedOut(_));
+        let (cause, words) = match self.settling.take() {
+            // A rank that just left is what the others stumbled over.
+            Some(earlier @ (Cause::LeftEarly(..), _)) if !is_order => earlier,
+            _ => (cause, words),
+        };
         self.cause = Some(cause);
+        self.words = words;
         Step::End
     }
 
-    /// A rank ended.
-    pub(crate) fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState) -> Step {
+    /// A rank ended, with these last words.
+    pub(crate) fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         self.ended += 1;
         if self.cause.is_some() {
             return Step::Wait; // clean-up has begun: what it does to ranks does not count
@@ -195,20 +103,40 @@ impl Outcome {
         self.worst = self.worst.max(code_of(ended));
         let all_ended = self.ended == self.placement.ranks();
         match (ended, pmi) {
-            (Ended::Signal(signal), _) => self.fail(Cause::Killed(who, signal)),
-            (Ended::Exit(0), PmiState::Active) if !all_ended => self.fail(Cause::LeftEarly(who)),
-            (Ended::Exit(code), PmiState::Active) if code != 0 => self.fail(Cause::Failed(who, code)),
+            (Ended::Signal(signal), _) => self.fail_with(Cause::Killed(who, signal), words),
+            (Ended::Exit(code), PmiState::Active) if code != 0 => {
+                self.fail_with(Cause::Failed(who, code), words)
+            }
+            (Ended::Exit(0), PmiState::Active) => {
+                self.left_early(who, words);
+                if all_ended { self.settle() } else { Step::Settle }
+            }
+            _ if all_ended && self.has_left_early() => self.settle(),
             _ if all_ended => Step::Finish,
             (_, PmiState::Unused) => {
-                self.outsider.get_or_insert((who, ended));
+                self.outsider.get_or_insert((who, ended, words));
                 self.check_joined()
             }
             (Ended::Exit(code), PmiState::Finalized) if code != 0 => {
-                self.settling.get_or_insert(Cause::Failed(who, code));
+                self.settling.get_or_insert((Cause::Failed(who, code), words));
                 Step::Settle
             }
             _ => Step::Wait,
         }
+    }
+
+    /// A rank exited with code 0 although it had begun PMI and not finalized it. That is an abnormal end, even
+    /// if no other rank suffers from it.
+    fn left_early(&mut self, who: Who, words: String) {
+        match &mut self.settling {
+            Some((Cause::LeftEarly(_, others), _)) => others.push(who.rank),
+            Some(_) => {}
+            None => self.settling = Some((Cause::LeftEarly(who, Vec::new()), words)),
+        }
+    }
+
+    fn has_left_early(&self) -> bool {
+        matches!(self.settling, Some((Cause::LeftEarly(..), _)))
     }
 
     /// A rank waits in a barrier.
@@ -219,8 +147,11 @@ impl Outcome {
 
     /// A barrier needs all ranks: with one that is gone and never joined, it cannot end.
     fn check_joined(&mut self) -> Step {
-        match (self.outsider, self.waiting) {
-            (Some((who, ended)), Some(waiting)) => self.fail(Cause::NeverJoined(who, ended, waiting)),
+        match (&self.outsider, self.waiting) {
+            (Some((who, ended, words)), Some(waiting)) => {
+                let (cause, words) = (Cause::NeverJoined(*who, *ended, waiting), words.clone());
+                self.fail_with(cause, words)
+            }
             _ => Step::Wait,
         }
     }
@@ -228,7 +159,7 @@ impl Outcome {
     /// The moment given by [`Step::Settle`] is over.
     pub(crate) fn settle(&mut self) -> Step {
         match self.settling.take() {
-            Some(cause) => self.fail(cause),
+            Some((cause, words)) => self.fail_with(cause, words),
             None => Step::Wait,
         }
     }
@@ -244,7 +175,7 @@ mod tests {
 
     fn end(outcome: &mut Outcome, rank: u32, ended: Ended, pmi: PmiState) -> Step {
         let who = outcome.who(Rank(rank), 100 + rank as i32);
-        outcome.rank_ended(who, ended, pmi)
+        outcome.rank_ended(who, ended, pmi, String::new())
     }
 
     #[test]
@@ -278,10 +209,58 @@ mod tests {
     }
 
     #[test]
-    fn leaving_without_finalize_is_an_error_while_others_run() {
+    fn leaving_without_finalize_is_an_error_and_all_who_did_are_named() {
+        let mut job = outcome(8);
+        assert_eq!(end(&mut job, 3, Ended::Exit(0), PmiState::Active), Step::Settle);
+        for rank in [7, 0, 1] {
+            assert_eq!(end(&mut job, rank, Ended::Exit(0), PmiState::Active), Step::Settle);
+        }
+        assert_eq!(end(&mut job, 2, Ended::Exit(0), PmiState::Finalized), Step::Wait);
+        assert_eq!(job.settle(), Step::End);
+        let text = "rank 3 (pid 103, node 0) exited with code 0 but without MPI_Finalize, and so did ranks 0-1 and 7";
+        assert_eq!((job.exit_code(), job.why().unwrap().as_str()), (1, text));
+    }
+
+    #[test]
+    fn leaving_without_finalize_is_an_error_for_the_last_rank_too() {
         let mut job = outcome(2);
-        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Active), Step::End);
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Wait);
+        assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Active), Step::End);
         assert_eq!(job.exit_code(), 1);
+        let mut job = outcome(2);
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Active), Step::Settle);
+        assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Finalized), Step::End);
+        assert_eq!(job.exit_code(), 1);
+    }
+
+    #[test]
+    fn who_stumbles_over_a_rank_that_left_is_not_the_cause() {
+        let mut job = outcome(3);
+        assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Active), Step::Settle);
+        assert_eq!(end(&mut job, 0, Ended::Exit(9), PmiState::Active), Step::End);
+        assert!(matches!(job.cause(), Some(Cause::LeftEarly(who, _)) if who.rank == Rank(1)));
+        assert_eq!(job.exit_code(), 9);
+        let mut job = outcome(3);
+        assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Active), Step::Settle);
+        assert_eq!(job.fail(Cause::Signalled(2)), Step::End);
+        assert_eq!(job.exit_code(), 130);
+    }
+
+    #[test]
+    fn last_words_are_told_with_the_cause_they_belong_to() {
+        let mut job = outcome(2);
+        let who = job.who(Rank(1), 7);
+        job.rank_ended(who, Ended::Signal(6), PmiState::Active, "out of memory".into());
+        let text =
+            "rank 1 (pid 7, node 1) was killed by signal 6 (Aborted); its last words: \"out of memory\"";
+        assert_eq!(job.why().unwrap(), text);
+        let mut job = outcome(2);
+        job.rank_ended(who, Ended::Exit(2), PmiState::Unused, "no such file".into());
+        assert_eq!(job.fence_begun(Rank(0)), Step::End);
+        assert!(job.why().unwrap().ends_with("; its last words: \"no such file\""));
+        let mut job = outcome(2);
+        job.fail(Cause::OutputClosed);
+        assert_eq!(job.why().unwrap(), "standard output was closed");
     }
 
     #[test]

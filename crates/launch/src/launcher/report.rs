@@ -1,5 +1,5 @@
 //! What is known of a job when it is over.
-use super::outcome::Cause;
+use super::cause::Cause;
 use std::time::Duration;
 
 /// When the steps of starting and ending a job were done, since it began.

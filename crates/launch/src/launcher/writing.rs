@@ -1,5 +1,5 @@
 //! What the launcher writes: output of ranks, its own words, the progress of a slow start.
-use super::outcome::Cause;
+use super::cause::Cause;
 use super::progress::Counts;
 use super::sink::Room;
 use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};

@@ -1,0 +1,157 @@
+//! Why a job was ended before its time: the words for it, and its part in the exit code. Pure.
+use proto::ids::{NodeId, Rank};
+use proto::tree::Ended;
+use std::fmt;
+use std::time::Duration;
+use sys::signal::signal_text;
+
+/// The exit code after a time-out, as `timeout` of the GNU tools has it.
+const EXIT_TIMEOUT: i32 = 124;
+
+/// A rank, as messages name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Its number.
+    pub rank: Rank,
+    /// Its process.
+    pub pid: i32,
+    /// Its node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} (pid {}, node {})", self.rank, self.pid, self.node)
+    }
+}
+
+/// Why a job was ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A signal killed a rank.
+    Killed(Who, i32),
+    /// A rank that had begun PMI exited with this code.
+    Failed(Who, i32),
+    /// A rank exited with code 0 between PMI init and finalize, and so did these others.
+    LeftEarly(Who, Vec<Rank>),
+    /// A rank ended without ever beginning PMI, and this one waits for it in a barrier for ever.
+    NeverJoined(Who, Ended, Rank),
+    /// A rank asked for the end.
+    Aborted(Who, i32, String),
+    /// A rank broke the PMI protocol.
+    BadPmi(Who, String),
+    /// A rank could not be started: the system's words, and the exit code.
+    StartFailed(Rank, NodeId, String, i32),
+    /// An agent is gone.
+    AgentLost(NodeId, i32, Ended),
+    /// An agent gave up.
+    AgentFailed(NodeId, String),
+    /// The warden is gone.
+    WardenLost(i32, Ended),
+    /// The launcher got a signal.
+    Signalled(i32),
+    /// Nobody reads the output any more.
+    OutputClosed,
+    /// A file for output of ranks cannot be written.
+    OutputFile(String),
+    /// The job took longer than it may.
+    TimedOut(Duration),
+}
+
+impl Cause {
+    /// Its part in the exit code of the job; never 0.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Cause::Killed(_, signal) | Cause::Signalled(signal) => 128 + signal,
+            Cause::Failed(_, code) => (*code).max(1),
+            Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
+            Cause::LeftEarly(..) | Cause::BadPmi(..) | Cause::AgentFailed(..) | Cause::OutputFile(_) => 1,
+            Cause::Aborted(_, code, _) => (code & 255).max(1),
+            Cause::StartFailed(_, _, _, code) => *code,
+            Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
+            Cause::OutputClosed => 128 + sys::signal::SIGPIPE,
+            Cause::TimedOut(_) => EXIT_TIMEOUT,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Killed(who, signal) => {
+                write!(f, "{who} was killed by signal {signal} ({})", signal_text(*signal))
+            }
+            Cause::Failed(who, code) => write!(f, "{who} exited with code {code}"),
+            Cause::LeftEarly(who, others) => {
+                write!(f, "{who} exited with code 0 but without MPI_Finalize")?;
+                if others.is_empty() { Ok(()) } else { write!(f, ", and so did {}", Ranks(others)) }
+            }
+            Cause::NeverJoined(who, ended, waiting) => {
+                write!(f, "{who} {} before MPI_Init, and rank {waiting} waits for it", Words(*ended))
+            }
+            Cause::Aborted(who, code, message) => {
+                write!(f, "{who} called MPI_Abort with code {code}")?;
+                if message.is_empty() || message == "abort" { Ok(()) } else { write!(f, ": {message}") }
+            }
+            Cause::BadPmi(who, reason) => write!(f, "{who} broke the PMI protocol: {reason}"),
+            Cause::StartFailed(rank, node, reason, _) => {
+                write!(f, "rank {rank} could not be started on node {node}: {reason}")
+            }
+            Cause::AgentLost(node, pid, ended) => {
+                write!(f, "the agent of node {node} (pid {pid}) died: {}", Words(*ended))
+            }
+            Cause::AgentFailed(node, reason) => write!(f, "the agent of node {node} failed: {reason}"),
+            Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
+            Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
+            Cause::OutputClosed => f.write_str("standard output was closed"),
+            Cause::OutputFile(reason) => f.write_str(reason),
+            Cause::TimedOut(limit) => write!(f, "the job took longer than {} s", limit.as_secs()),
+        }
+    }
+}
+
+/// Ranks in a row, as people write them.
+struct Ranks<'r>(&'r [Rank]);
+
+impl fmt::Display for Ranks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        let mut sorted: Vec<u32> = self.0.iter().map(|rank| rank.0).collect();
+        sorted.sort_unstable();
+        for rank in sorted {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == rank => *last = rank,
+                _ => ranges.push((rank, rank)),
+            }
+        }
+        f.write_str(if self.0.len() == 1 { "rank " } else { "ranks " })?;
+        for (at, (first, last)) in ranges.iter().enumerate() {
+            let joint = match ranges.len() - at {
+                _ if at == 0 => "",
+                1 => " and ",
+                _ => ", ",
+            };
+            if first == last { write!(f, "{joint}{first}")? } else { write!(f, "{joint}{first}-{last}")? }
+        }
+        Ok(())
+    }
+}
+
+struct Words(Ended);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ended::Exit(code) => write!(f, "exited with code {code}"),
+            Ended::Signal(signal) => write!(f, "killed by signal {signal} ({})", signal_text(signal)),
+        }
+    }
+}
+
+/// A way to end as an exit code.
+pub(super) fn code_of(ended: Ended) -> i32 {
+    match ended {
+        Ended::Exit(code) => code,
+        Ended::Signal(signal) => 128 + signal,
+    }
+}
