@@ -16,7 +16,13 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn an_unknown_command_is_named_and_exits_with_2() {
-    for args in [&["plant"][..], &["bench", "trees"], &["bench", "peers", "--fast"], &["demo", "long"]] {
+    for args in [
+        &["plant"][..],
+        &["bench", "trees"],
+        &["bench", "peers", "--fast"],
+        &["bench", "launch", "--fast"],
+        &["demo", "long"],
+    ] {
         let output = banyan(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(args.last().unwrap()), "{}", stderr(&output));
@@ -69,6 +75,27 @@ fn under_the_name_mpiexec_it_is_the_launcher() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stdout(&output), "hello\nhello\n");
     }
+}
+
+#[test]
+fn the_launchers_benchmark_runs_without_any_peer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, json) = (folder.path().to_str().unwrap(), folder.path().join("figures.json"));
+    let mut args = vec!["bench", "launch", "--rounds", "1", "--only", "true", "--launchers", "bare,banyan"];
+    args.extend(["--ranks", "3", "--nodes", "2x2", "--per-node", "1,2", "--dir", dir, "--json"]);
+    args.push(json.to_str().unwrap());
+    let output = banyan(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let jobs = figures["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2, "{figures:#}");
+    for job in jobs {
+        for launcher in ["bare", "banyan"] {
+            assert!(job["launchers"][launcher]["median_ms"].as_f64().unwrap() > 0.0, "{job:#}");
+        }
+    }
+    assert!(figures["started"].as_array().unwrap().iter().all(|point| point["runs"] == 1), "{figures:#}");
+    assert!(stdout(&output).contains("/bin/true, 2 nodes x 2"), "{}", stdout(&output));
 }
 
 #[test]

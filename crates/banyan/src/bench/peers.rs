@@ -2,9 +2,10 @@
 //! machine falls on all of them.
 use super::job::{EXIT_KEY, Job};
 use super::library::{self, Library, Name};
+use super::machine;
 use super::options::{HELP, Options};
 use super::report::{Column, Line, Report};
-use super::runner::{self, Finished};
+use super::runner::{self, Finished, RunError};
 use super::sample::Sample;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub fn main(args: &[String]) -> i32 {
         Err(what) => return crate::usage_error(&what),
     };
     match measure(&options) {
-        Ok(report) => publish(&report, &options),
+        Ok(report) => super::publish(&report.text(), &report.json(), options.json.as_deref()),
         Err(what) => {
             eprintln!("bench: {what}");
             1
@@ -36,22 +37,10 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn publish(report: &Report, options: &Options) -> i32 {
-    print!("{}", report.text());
-    let Some(path) = &options.json else { return 0 };
-    match std::fs::write(path, format!("{:#}\n", report.json())) {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("bench: {}: {e}", path.display());
-            1
-        }
-    }
-}
-
 fn measure(options: &Options) -> Result<Report, String> {
-    let load_before = load_average(); // before our own preparations
+    let load_before = machine::load_average(); // before our own preparations
     let jobs = Job::plan(&options.groups);
-    let bare = library::bare_program(options)?;
+    let bare = library::bare_program(&options.workshop)?;
     let contenders = prepare(options);
     if contenders.iter().all(|contender| contender.library.is_err()) {
         return Err("no library can be run".into());
@@ -81,7 +70,7 @@ struct Contender {
 fn prepare(options: &Options) -> Vec<Contender> {
     let prepared = |&name: &Name| {
         eprintln!("bench: preparing {}", name.key());
-        let library = Library::prepare(name, options);
+        let library = Library::prepare(name, &options.workshop, options.timeout);
         if let Err(why) = &library {
             eprintln!("bench: {} cannot be run: {why}", name.key());
         }
@@ -144,12 +133,6 @@ impl Bench<'_> {
     }
 }
 
-/// The load average of the last minute; 0 if unknown.
-fn load_average() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
-}
-
 fn command(library: &Library, job: &Job, options: &Options) -> Command {
     let mut command = library.command(job.mode, job.ranks);
     command.env("BENCH_LIMIT_S", (options.timeout.as_secs() + 30).to_string());
@@ -157,7 +140,7 @@ fn command(library: &Library, job: &Job, options: &Options) -> Command {
 }
 
 /// What a finished run says about a row: the value of rank 0, or the worst or the mean over all ranks.
-fn value(key: &str, outcome: &Result<Finished, String>, bare_kib: &Result<f64, String>) -> Option<f64> {
+fn value(key: &str, outcome: &Result<Finished, RunError>, bare_kib: &Result<f64, String>) -> Option<f64> {
     let finished = outcome.as_ref().ok()?;
     if key == EXIT_KEY {
         return Some(finished.elapsed.as_secs_f64() * 1e3);
@@ -173,7 +156,7 @@ fn value(key: &str, outcome: &Result<Finished, String>, bare_kib: &Result<f64, S
     values.into_iter().max_by(f64::total_cmp)
 }
 
-fn progress(round: usize, rounds: usize, job: &Job, name: Name, outcome: &Result<Finished, String>) {
+fn progress(round: usize, rounds: usize, job: &Job, name: Name, outcome: &Result<Finished, RunError>) {
     let end = match outcome {
         Ok(finished) => format!("{:.2} s", finished.elapsed.as_secs_f64()),
         Err(why) => format!("failed: {why}"),
@@ -229,7 +212,7 @@ impl Drop for BareProcess {
 mod tests {
     use super::*;
 
-    fn finished(stdout: &str) -> Result<Finished, String> {
+    fn finished(stdout: &str) -> Result<Finished, RunError> {
         Ok(Finished { stdout: stdout.into(), elapsed: Duration::from_millis(1500) })
     }
 
@@ -244,7 +227,7 @@ mod tests {
     #[test]
     fn a_run_without_its_line_gives_no_value() {
         assert_eq!(value("rate", &finished("latency_8 1\n"), &Ok(0.0)), None);
-        assert_eq!(value("rate", &Err("it broke".into()), &Ok(0.0)), None);
+        assert_eq!(value("rate", &Err(RunError::Failed("it broke".into())), &Ok(0.0)), None);
         assert_eq!(value("pss_kib", &finished("pss_kib -1\n"), &Ok(0.0)), None);
         assert_eq!(value("pss_kib", &finished("pss_kib 5\n"), &Err("gone".into())), None);
     }

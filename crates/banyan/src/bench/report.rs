@@ -2,14 +2,13 @@
 //! limit. As text and as JSON.
 use super::job::{Better, Group, Row};
 use super::library::Name;
-use super::sample::Sample;
+use super::machine;
+use super::sample::{Sample, number};
 use serde_json::{Map, Value, json};
 
 const LABEL_WIDTH: usize = 30;
 const CELL_WIDTH: usize = 26;
 const RATIO_WIDTH: usize = 14;
-/// A load average up to which the machine counts as quiet.
-const LOAD_QUIET: f64 = 0.5;
 
 /// A library of the table.
 #[derive(Debug)]
@@ -82,8 +81,7 @@ impl Report {
     }
 
     fn head(&self) -> String {
-        let cores = sys::limit::allowed_cores().map_or(0, |cores| cores.len());
-        let mut text = format!("{cores} cores, {}\n", crate::info::processor());
+        let mut text = format!("{}\n", machine::describe());
         for column in &self.columns {
             match &column.version {
                 Ok(version) => text += &format!("  {:<14}{version}\n", column.name.key()),
@@ -92,10 +90,8 @@ impl Report {
                 }
             }
         }
-        if self.load_before > LOAD_QUIET {
-            let load = self.load_before;
-            text +=
-                &format!("\nThe machine was busy (load average {load:.1}): do not trust these figures.\n");
+        if let Some(warning) = machine::busy_warning(self.load_before) {
+            text += &format!("\n{warning}\n");
         }
         text += &format!(
             "\nMedian of {} interleaved runs [smallest..largest]; ranks bound to cores\n\n",
@@ -162,7 +158,7 @@ impl Report {
         json!({
             "rounds": self.rounds,
             "processor": crate::info::processor(),
-            "cores": sys::limit::allowed_cores().map_or(0, |cores| cores.len()),
+            "cores": machine::cores(),
             "load_before": self.load_before,
             "limit_us": self.limit_us.median(),
             "versions": versions.collect::<Map<_, _>>(),
@@ -205,16 +201,6 @@ fn median_text(column: &Column, cell: &Sample) -> String {
         }
         _ if column.version.is_err() || cell.failed() > 0 => "failed".into(),
         _ => "-".into(),
-    }
-}
-
-/// Three significant digits.
-fn number(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }
 

@@ -1,11 +1,15 @@
-//! Runs one job of one library: with a time limit, and with its output read as results.
+//! Runs one job of one library or launcher: with a time limit, and with its output read as results.
+//!
+//! A job runs in a process group of its own. One that does not end is asked to, then killed as a group, and what it may
+//! have left elsewhere, still holding a pipe open, is not waited for.
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a launcher may take to clean up after it was told to end.
+/// How long a launcher may take to clean up after it was told to end, and its output to be read afterwards.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A job that ended well.
@@ -17,6 +21,24 @@ pub struct Finished {
     pub elapsed: Duration,
 }
 
+/// A job that did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// It had to be ended after this time.
+    Hung(Duration),
+    /// It could not be started, or failed: one line that says what happened.
+    Failed(String),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Hung(limit) => write!(f, "no end after {} s", limit.as_secs()),
+            RunError::Failed(what) => f.write_str(what),
+        }
+    }
+}
+
 impl Finished {
     /// The values of a key, one per line that has it.
     pub fn values(&self, key: &str) -> Vec<f64> {
@@ -25,54 +47,66 @@ impl Finished {
     }
 }
 
-/// Runs `command` to its end or to `limit`. An error is one line that says what happened.
-pub fn run(mut command: Command, limit: Duration) -> Result<Finished, String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+/// Runs `command` to its end or to `limit`.
+pub fn run(mut command: Command, limit: Duration) -> Result<Finished, RunError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let start = Instant::now();
-    let mut child = command.spawn().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+    let failed = |e: std::io::Error| RunError::Failed(e.to_string());
+    let mut child =
+        command.spawn().map_err(|e| RunError::Failed(format!("{}: {e}", command.get_program().display())))?;
     let (done, watched) = channel::<()>();
     let pid = child.id();
     let watchdog = thread::spawn(move || watch(pid, limit, &watched));
-    let mut stderr = child.stderr.take().expect("piped above");
-    let complaints = thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = stderr.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let mut stdout = Vec::new();
-    let read = child.stdout.take().expect("piped above").read_to_end(&mut stdout);
+    let stdout = reader(child.stdout.take().expect("piped above"));
+    let stderr = reader(child.stderr.take().expect("piped above"));
     let status = child.wait();
     let elapsed = start.elapsed();
     drop(done);
-    let timed_out = watchdog.join().unwrap_or(false);
-    let complaints = complaints.join().unwrap_or_default();
-    if timed_out {
-        return Err(format!("no end after {} s", limit.as_secs()));
+    if watchdog.join().unwrap_or(false) {
+        return Err(RunError::Hung(limit));
     }
-    read.map_err(|e| e.to_string())?;
-    match status {
-        Ok(status) if status.success() => {
-            Ok(Finished { stdout: String::from_utf8_lossy(&stdout).into_owned(), elapsed })
-        }
-        Ok(status) => Err(format!("{status}: {}", last_line(&complaints))),
-        Err(e) => Err(e.to_string()),
+    let status = status.map_err(failed)?;
+    let text = |bytes: &Receiver<Vec<u8>>| {
+        let bytes = bytes.recv_timeout(GRACE).map_err(|_| "its output has no end")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (stdout, stderr) = (text(&stdout), text(&stderr));
+    if !status.success() {
+        let words: Result<String, &str> = stderr;
+        return Err(RunError::Failed(format!("{status}: {}", last_line(&words.unwrap_or_default()))));
     }
+    let stdout = stdout.map_err(|what: &str| RunError::Failed(what.into()))?;
+    Ok(Finished { stdout, elapsed })
+}
+
+/// Reads to the end in a thread, so that a full pipe stops nobody and an endless one is not waited for.
+fn reader(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        let _ = send.send(bytes);
+    });
+    receive
 }
 
 /// Ends the process when the time is up; true if it had to. A launcher gets the chance to end its ranks.
-fn watch(pid: u32, limit: Duration, done: &std::sync::mpsc::Receiver<()>) -> bool {
+fn watch(pid: u32, limit: Duration, done: &Receiver<()>) -> bool {
     if done.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
         return false;
     }
-    signal(pid, "-TERM");
-    if done.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
-        signal(pid, "-KILL");
+    signal("-TERM", &pid.to_string());
+    let gone = done.recv_timeout(GRACE) != Err(RecvTimeoutError::Timeout);
+    if !gone {
+        signal("-KILL", &pid.to_string());
     }
+    // What is left of its group; the group's number is not used again while a member lives.
+    signal("-KILL", &format!("-{pid}"));
     true
 }
 
-fn signal(pid: u32, name: &str) {
-    let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
+fn signal(name: &str, target: &str) {
+    let _ = Command::new("kill").args([name, "--", target]).stderr(Stdio::null()).status();
 }
 
 fn last_line(text: &str) -> String {
@@ -102,18 +136,34 @@ mod tests {
     fn a_failing_job_says_its_last_words() {
         let error =
             run(shell("echo first >&2; echo it broke >&2; exit 7"), Duration::from_secs(20)).unwrap_err();
+        let RunError::Failed(error) = error else { panic!("{error}") };
         assert!(error.contains("7") && error.ends_with("it broke"), "{error}");
     }
 
     #[test]
     fn a_hanging_job_is_ended() {
-        let error = run(shell("exec sleep 600"), Duration::from_millis(50)).unwrap_err();
-        assert!(error.contains("no end"), "{error}");
+        let limit = Duration::from_millis(50);
+        assert_eq!(run(shell("exec sleep 600"), limit).unwrap_err(), RunError::Hung(limit));
+    }
+
+    #[test]
+    fn what_a_hanging_job_left_in_its_group_is_ended_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {}; wait", file.display());
+        assert!(run(shell(&script), Duration::from_millis(500)).is_err());
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let status = format!("/proc/{}/stat", pid.trim());
+        // Killed, and perhaps not yet reaped by whoever inherited it.
+        let ended = || std::fs::read_to_string(&status).map_or(true, |text| text.contains(") Z "));
+        while !ended() {
+            thread::yield_now();
+        }
     }
 
     #[test]
     fn a_missing_program_is_named() {
         let error = run(Command::new("/no/such/mpiexec"), Duration::from_secs(1)).unwrap_err();
-        assert!(error.contains("/no/such/mpiexec"), "{error}");
+        assert!(error.to_string().contains("/no/such/mpiexec"), "{error}");
     }
 }

@@ -50,6 +50,16 @@ impl Sample {
     }
 }
 
+/// Three significant digits.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
