@@ -1,23 +1,34 @@
-//! The agent of one node: starts the agents below it, then its ranks, serves them, and ends them.
+//! The agent of one node: starts the agents below it, then the ranks that jobs have here, serves them, and ends
+//! them.
 //!
 //! One thread, one poll loop. An agent lives as long as the job; losing its parent is the order to kill
 //! everything and go.
+mod asks;
 mod ending;
+mod here;
 mod output;
 mod pmi;
 mod ranks;
 
-use crate::job::Job;
+pub(crate) use here::COUNTER_KEYS;
+
+use crate::describe::{Parts, read_group};
+use crate::job::{Group, Spread, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::spec::StdinTo;
+use asks::Asks;
 use ending::Ending;
+use here::Here;
 use output::{OutputQueue, Source};
+use proto::board::Message;
 use proto::ids::NodeId;
-use proto::tree::{Action, Ended, Frame, Node};
-use ranks::Ranks;
+use proto::lane::{JobId, Neighbour};
+use proto::tree::{Answer, Ended, Frame};
+use ranks::Site;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Instant;
 use sys::poll::{Poll, Ready};
 use sys::process::{self, Pid, Wait};
@@ -28,8 +39,10 @@ use sys::socket;
 const STARTS_PER_TURN: u32 = 8;
 
 /// What a forked agent is given.
-pub(crate) struct Seed<'j> {
-    pub(crate) job: &'j Job,
+pub(crate) struct Seed {
+    pub(crate) tree: Rc<Tree>,
+    /// The job to begin with.
+    pub(crate) group: Rc<Group>,
     pub(crate) node: NodeId,
     pub(crate) uplink: OwnedFd,
     /// What the rank that reads standard input reads, if that rank is here or below.
@@ -49,7 +62,8 @@ pub(crate) enum Token {
     Pmi(u32),
     Out(u32),
     Err(u32),
-    Failures,
+    /// Of this job.
+    Failures(u32),
 }
 
 impl Token {
@@ -61,7 +75,7 @@ impl Token {
             Token::Pmi(index) => (3, index),
             Token::Out(index) => (4, index),
             Token::Err(index) => (5, index),
-            Token::Failures => (6, 0),
+            Token::Failures(job) => (6, job),
         };
         kind << 32 | u64::from(index)
     }
@@ -75,7 +89,7 @@ impl Token {
             3 => Token::Pmi(index),
             4 => Token::Out(index),
             5 => Token::Err(index),
-            6 => Token::Failures,
+            6 => Token::Failures(index),
             _ => return None,
         })
     }
@@ -89,27 +103,31 @@ struct Below {
     gone: bool,
 }
 
-struct Agent<'j> {
-    job: &'j Job,
+struct Agent {
+    tree: Rc<Tree>,
     node: NodeId,
+    cores: Vec<usize>,
     poll: Poll,
     signals: SignalQueue,
     uplink: Option<Link>,
     below: Vec<Below>,
-    tree: Node,
-    ranks: Ranks,
+    jobs: Vec<Here>,
+    /// Numbers of ranks that ever were here.
+    seats: u32,
+    asks: Asks,
+    /// Descriptions of jobs on their way from above.
+    parts: Parts,
     output: OutputQueue,
     ending: Option<Ending>,
     warden: Pid,
     launcher: Pid,
+    limit: process::DescriptorLimit,
     leftovers: Leftovers,
     has_children: bool,
-    /// Has the launcher heard that ranks here wait in barriers?
-    told_fence: bool,
 }
 
 /// The life of an agent, in a process of its own. Signals are blocked already. Returns the exit code.
-pub(crate) fn agent_main(seed: Seed<'_>) -> i32 {
+pub(crate) fn agent_main(seed: Seed) -> i32 {
     let node = seed.node;
     match Agent::start(seed).and_then(|mut agent| agent.run()) {
         Ok(code) => code,
@@ -121,9 +139,9 @@ pub(crate) fn agent_main(seed: Seed<'_>) -> i32 {
     }
 }
 
-impl<'j> Agent<'j> {
-    fn start(seed: Seed<'j>) -> io::Result<Self> {
-        let Seed { job, node, uplink, stdin, warden, launcher, limit } = seed;
+impl Agent {
+    fn start(seed: Seed) -> io::Result<Self> {
+        let Seed { tree, group, node, uplink, stdin, warden, launcher, limit } = seed;
         let leftovers = Leftovers::from_now();
         process::set_name("banyan-agent");
         process::set_subreaper(process::Subreaper::On)?;
@@ -137,36 +155,56 @@ impl<'j> Agent<'j> {
         uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
         let mut below = Vec::new();
         let mut stdin = stdin;
-        let all_read = job.stdin == StdinTo::All;
-        let reader = job.stdin_node().and_then(|reader| job.shape.next_hop(node, reader));
-        for (index, child) in job.shape.children(node).enumerate() {
+        let all_read = group.stdin == StdinTo::All;
+        let reader = group.stdin_node().and_then(|reader| tree.shape.next_hop(node, reader));
+        for (index, child) in tree.shape.children(node).enumerate() {
             let stdin = match &stdin {
                 Some(file) if all_read => Some(socket::duplicate(file.as_fd())?),
                 Some(_) if reader == Some(child) => stdin.take(),
                 _ => None,
             };
-            below.push(start_below(job, child, index as u32, &poll, stdin, (warden, launcher, limit))?);
+            let (tree, group) = (tree.clone(), group.clone());
+            let seed = |uplink| Seed { tree, group, node: child, uplink, stdin, warden, launcher, limit };
+            below.push(start_below(child, index as u32, &poll, seed)?);
         }
-        let ranks = Ranks::new(job, node, stdin, limit)?;
-        ranks.register(Token::Failures.pack(), &poll)?;
-        let tree = Node::new(node, job.shape, ranks.count());
-        Ok(Agent {
-            job,
+        let mut agent = Agent {
+            tree,
             node,
+            cores: sys::limit::allowed_cores()?,
             poll,
             signals,
             uplink: Some(uplink),
             below,
-            tree,
-            ranks,
+            jobs: Vec::new(),
+            seats: 0,
+            asks: Asks::default(),
+            parts: Parts::default(),
             output: OutputQueue::default(),
             ending: None,
             warden,
             launcher,
+            limit,
             leftovers,
             has_children: true,
-            told_fence: false,
-        })
+        };
+        agent.begin(group, stdin)?;
+        Ok(agent)
+    }
+
+    /// A job begins here.
+    fn begin(&mut self, group: Rc<Group>, stdin: Option<OwnedFd>) -> io::Result<()> {
+        let node = self.node;
+        let ranks_of = |group: &Group| match self.tree.spread {
+            Spread::OneHost => group.ranks(),
+            Spread::ManyHosts => group.ranks_on(node).len() as u32,
+        };
+        let crowd = self.jobs.iter().map(|here| ranks_of(&here.group)).sum::<u32>() + ranks_of(&group);
+        let site = Site { tree: &self.tree, node, cores: &self.cores, crowd };
+        let here = Here::new(group, site, self.seats, stdin, self.limit)?;
+        here.ranks.register(Token::Failures(here.group.id.0).pack(), &self.poll)?;
+        self.seats += here.ranks.count();
+        self.jobs.push(here);
+        Ok(())
     }
 
     fn run(&mut self) -> io::Result<i32> {
@@ -188,30 +226,45 @@ impl<'j> Agent<'j> {
 
     /// Starts the next few ranks.
     fn start_some(&mut self) -> io::Result<()> {
-        if self.ending.is_some() || self.ranks.all_started() {
+        if self.ending.is_some() {
             return Ok(());
         }
+        let Some(here) = self.jobs.iter_mut().find(|here| !here.ranks.all_started()) else { return Ok(()) };
+        let site = Site { tree: &self.tree, node: self.node, cores: &self.cores, crowd: 0 };
         for _ in 0..STARTS_PER_TURN {
-            if let Err(error) = self.ranks.start_next(self.job, &self.poll) {
-                let (rank, errno) = (self.ranks.next_rank(), error.raw_os_error().unwrap_or(0));
-                self.report(&Frame::StartFailed { rank, errno });
-                self.ranks.give_up_starting();
+            if let Err(error) = here.ranks.start_next(site, &self.poll) {
+                let (who, errno) = (here.ranks.next_member(), error.raw_os_error().unwrap_or(0));
+                here.ranks.give_up_starting();
+                self.report(&Frame::StartFailed { who, errno });
                 break;
             }
-            if self.ranks.all_started() {
-                self.report(&Frame::Started { node: self.node });
+            if here.ranks.all_started() {
+                let job = here.group.id;
+                self.report(&Frame::Started { node: self.node, job });
                 break;
             }
         }
         Ok(())
     }
 
-    fn on_failures(&mut self) -> io::Result<()> {
-        while let Some(frame) = self.ranks.next_failure()? {
-            self.report(&frame);
-            self.ranks.give_up_starting();
+    fn is_starting(&self) -> bool {
+        self.ending.is_none() && self.jobs.iter().any(|here| !here.ranks.all_started())
+    }
+
+    fn on_failures(&mut self, job: JobId) -> io::Result<()> {
+        let mut failures = Vec::new();
+        if let Some(here) = self.jobs.iter_mut().find(|here| here.group.id == job) {
+            while let Some(frame) = here.ranks.next_failure()? {
+                here.ranks.give_up_starting();
+                failures.push(frame);
+            }
         }
+        self.report_all(failures);
         Ok(())
+    }
+
+    fn report_all(&mut self, frames: impl IntoIterator<Item = Frame>) {
+        frames.into_iter().for_each(|frame| self.report(&frame));
     }
 
     fn report(&mut self, frame: &Frame) {
@@ -220,16 +273,11 @@ impl<'j> Agent<'j> {
         }
     }
 
-    /// Carries out what the tree decided, moves output up, and sends everything.
+    /// Carries out what the boards decided, moves output up, and sends everything.
     fn pump(&mut self) -> io::Result<()> {
-        while let Some(action) = self.tree.poll_action() {
-            match action {
-                Action::Up(frame) => self.report(&frame),
-                Action::Down(child, frame) => self.send_below(child, &frame),
-                Action::FenceDone => self.ranks.release_barrier(&self.poll)?,
-                Action::Named(slot, answer) => self.ranks.answer_name(slot, &answer, &self.poll)?,
-            }
-        }
+        self.pump_boards()?;
+        let asks = self.asks.take_frames(self.node);
+        self.report_all(asks);
         if let Some(uplink) = &mut self.uplink {
             for (source, credit) in self.output.send_up(uplink) {
                 if let Source::Child(index) = source
@@ -245,18 +293,31 @@ impl<'j> Agent<'j> {
                 link.flush(&self.poll)?;
             }
         }
-        self.ranks.pace_output(self.output.own_is_full(), &self.poll)
+        let full = self.output.own_is_full();
+        self.jobs.iter_mut().try_for_each(|here| here.ranks.pace_output(full, &self.poll))
     }
 
-    fn send_below(&mut self, child: NodeId, frame: &Frame) {
-        let below = self.below.iter_mut().find(|below| below.node == child);
-        if let Some(link) = below.and_then(|below| below.link.as_mut()) {
-            link.send(frame);
+    fn pump_boards(&mut self) -> io::Result<()> {
+        let mut said = Vec::new();
+        for index in 0..self.jobs.len() {
+            let (tree, asks, poll) = (&self.tree, &mut self.asks, &self.poll);
+            while let Some((to, frame)) = self.jobs[index].next_message(tree, asks, poll, &mut said)? {
+                match to {
+                    Neighbour::Child(child) => send_below(&mut self.below, child, &frame),
+                    Neighbour::Parent => {
+                        if let Some(uplink) = &mut self.uplink {
+                            uplink.send(&frame);
+                        }
+                    }
+                }
+            }
         }
+        self.report_all(said);
+        Ok(())
     }
 
     fn timeout_ms(&self) -> Option<u32> {
-        if self.ending.is_none() && !self.ranks.all_started() {
+        if self.is_starting() {
             return Some(0);
         }
         self.ending.as_ref().and_then(|ending| ending.timeout_ms(Instant::now(), self.has_children))
@@ -267,23 +328,33 @@ impl<'j> Agent<'j> {
             Some(Token::Signals) => self.on_signals(),
             Some(Token::Uplink) if event.readable => self.on_uplink(),
             Some(Token::Child(index)) if event.readable => self.on_below(index),
-            Some(Token::Pmi(slot)) => self.on_pmi(slot),
-            Some(Token::Failures) => self.on_failures(),
-            Some(Token::Out(slot) | Token::Err(slot)) => {
-                self.ranks.read_output(slot, &mut self.output, &self.poll)
+            Some(Token::Pmi(seat)) => self.on_pmi(seat),
+            Some(Token::Failures(job)) => self.on_failures(JobId(job)),
+            Some(Token::Out(seat) | Token::Err(seat)) => {
+                let Some((index, slot)) = self.find_seat(seat) else { return Ok(()) };
+                self.jobs[index].ranks.read_output(slot, &mut self.output, &self.poll)
             }
             _ => Ok(()),
         }
     }
 
-    fn on_pmi(&mut self, slot: u32) -> io::Result<()> {
-        if let Some(frame) = self.ranks.serve(slot, &mut self.tree, self.job, &self.poll)? {
-            self.report(&frame);
-        }
-        if !self.told_fence && self.tree.in_fence() {
-            self.told_fence = true;
-            self.report(&Frame::FenceBegun { rank: self.ranks.rank(slot) });
-        }
+    /// The job that a rank belongs to, and its local number there.
+    fn find_seat(&self, seat: u32) -> Option<(usize, u32)> {
+        let slots = self.jobs.iter().map(|here| here.ranks.slot_of_seat(seat));
+        slots.enumerate().find_map(|(index, slot)| slot.map(|slot| (index, slot)))
+    }
+
+    fn on_pmi(&mut self, seat: u32) -> io::Result<()> {
+        let Some((index, slot)) = self.find_seat(seat) else { return Ok(()) };
+        self.serve(index, slot)
+    }
+
+    fn serve(&mut self, index: usize, slot: u32) -> io::Result<()> {
+        let here = &mut self.jobs[index];
+        let said =
+            here.serve(&self.tree, &mut self.asks, &self.poll, |ranks, service| ranks.serve(slot, service))?;
+        let fence = here.fence_news(slot);
+        self.report_all(said.into_iter().chain(fence));
         Ok(())
     }
 
@@ -311,8 +382,11 @@ impl<'j> Agent<'j> {
     }
 
     fn on_end(&mut self, pid: Pid, ended: Ended) -> io::Result<()> {
-        if let Some(slot) = self.ranks.slot_of(pid) {
-            return self.on_rank_end(slot, pid, ended);
+        let slots = self.jobs.iter().map(|here| here.ranks.slot_of(pid));
+        if let Some((index, slot)) =
+            slots.enumerate().find_map(|(index, slot)| slot.map(|slot| (index, slot)))
+        {
+            return self.on_rank_end(index, slot, pid, ended);
         }
         let Some(index) = self.below.iter().position(|below| below.pid == pid) else { return Ok(()) };
         // Its last words first: they may name the cause.
@@ -329,13 +403,14 @@ impl<'j> Agent<'j> {
         Ok(())
     }
 
-    fn on_rank_end(&mut self, slot: u32, pid: Pid, ended: Ended) -> io::Result<()> {
-        self.on_failures()?;
-        self.on_pmi(slot)?; // what it said last, such as an abort
-        let (rank, pmi) = self.ranks.finish(slot, &mut self.output, &self.poll)?;
-        let values = self.ranks.take_stats(slot);
-        self.report(&Frame::Stats { rank, values });
-        self.report(&Frame::RankEnded { rank, pid: pid.0, ended, pmi });
+    fn on_rank_end(&mut self, index: usize, slot: u32, pid: Pid, ended: Ended) -> io::Result<()> {
+        self.on_failures(self.jobs[index].group.id)?;
+        self.serve(index, slot)?; // what it said last, such as an abort
+        let ranks = &mut self.jobs[index].ranks;
+        let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
+        let values = ranks.take_stats(slot);
+        self.report(&Frame::Stats { of: who, values });
+        self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words: String::new() });
         Ok(())
     }
 
@@ -358,17 +433,80 @@ impl<'j> Agent<'j> {
     fn on_order(&mut self, frame: Frame) -> io::Result<()> {
         match frame {
             Frame::Credit { bytes } => self.output.add_credit(bytes),
+            Frame::Board(message) => {
+                self.hear_board(Neighbour::Parent, &message).map_err(io::Error::other)?;
+            }
+            Frame::Answer { node, ask, answer } if node == self.node => self.on_answer(ask, &answer)?,
+            Frame::Answer { node, .. } => {
+                if let Some(child) = self.tree.shape.next_hop(self.node, node) {
+                    send_below(&mut self.below, child, &frame);
+                }
+            }
+            Frame::Begin { rest, bytes, .. } => self.on_description(rest, &bytes)?,
+            Frame::Over { job } => {
+                self.tell_all_below(&frame);
+                self.forget(job)?;
+            }
             Frame::End { grace_ms } => {
                 self.tell_all_below(&Frame::End { grace_ms });
+                let stats = self.jobs.iter().map(|here| here.board_stats(&self.tree, self.node));
+                let stats: Vec<Frame> = stats.flatten().collect();
+                self.report_all(stats);
                 self.begin_end(Ending::ordered(grace_ms, Instant::now()));
             }
             Frame::Signal { signal } => {
                 self.tell_all_below(&Frame::Signal { signal });
-                self.ranks.signal_all(signal);
+                self.signal_ranks(signal);
             }
-            frame => self.tree.from_parent(frame).map_err(io::Error::other)?,
+            Frame::Beat => {}
+            frame => return Err(io::Error::other(format!("its parent sent {frame:?}"))),
         }
         Ok(())
+    }
+
+    /// A part of the description of a job that begins. The whole goes to those below that have to do with it.
+    fn on_description(&mut self, rest: u32, bytes: &[u8]) -> io::Result<()> {
+        let Some(whole) = self.parts.push(rest, bytes).map_err(io::Error::other)? else { return Ok(()) };
+        let group = Rc::new(read_group(&whole, &self.tree).map_err(io::Error::other)?);
+        if self.ending.is_some() {
+            return Ok(());
+        }
+        let job = group.id;
+        self.begin(group, None)?;
+        let children = self.jobs.last().map_or(&[][..], |here| &here.children);
+        for frame in crate::describe::frames(job, &whole) {
+            children.iter().for_each(|child| send_below(&mut self.below, *child, &frame));
+        }
+        Ok(())
+    }
+
+    /// All ranks of a spawned job have ended.
+    fn forget(&mut self, job: JobId) -> io::Result<()> {
+        let Some(index) = self.jobs.iter().position(|here| here.group.id == job) else { return Ok(()) };
+        let mut here = self.jobs.remove(index);
+        here.ranks.drain(&mut self.output, &self.poll)?;
+        let stats = here.board_stats(&self.tree, self.node);
+        self.report_all(stats);
+        here.ranks.unregister(&self.poll);
+        Ok(())
+    }
+
+    fn on_answer(&mut self, ask: u32, answer: &Answer) -> io::Result<()> {
+        let seat = self.asks.close(ask);
+        let Some((index, slot)) = seat.and_then(|seat| self.find_seat(seat)) else { return Ok(()) };
+        let said = self.jobs[index].serve(&self.tree, &mut self.asks, &self.poll, |ranks, service| {
+            ranks.answer(slot, answer, service)
+        })?;
+        self.report_all(said);
+        Ok(())
+    }
+
+    /// A message between boards. One for a job that is over comes too late and does no harm.
+    fn hear_board(&mut self, from: Neighbour, bytes: &[u8]) -> Result<(), String> {
+        let message = Message::decode(bytes).map_err(|error| error.to_string())?;
+        let job = message.head.job;
+        let here = self.jobs.iter_mut().find(|here| here.group.id == job);
+        here.map_or(Ok(()), |here| here.hear(from, message))
     }
 
     fn tell_all_below(&mut self, frame: &Frame) {
@@ -424,28 +562,33 @@ impl<'j> Agent<'j> {
     /// A frame from below: the tree's business, or on its way to the launcher.
     fn on_report(&mut self, index: u32, node: NodeId, frame: Frame) -> Result<(), String> {
         match frame {
-            Frame::Output { rank, stream, bytes } => {
-                self.output.push(Source::Child(index), rank, stream, bytes);
+            Frame::Output { from, stream, bytes } => {
+                self.output.push(Source::Child(index), from, stream, bytes);
             }
-            Frame::Entries { .. } | Frame::FenceUp { .. } | Frame::Name { .. } => {
-                self.tree.from_child(node, frame).map_err(|error| error.to_string())?;
-            }
+            Frame::Board(message) => self.hear_board(Neighbour::Child(node), &message)?,
+            Frame::Beat => {}
             frame => self.report(&frame),
         }
         Ok(())
     }
 }
 
+fn send_below(below: &mut [Below], child: NodeId, frame: &Frame) {
+    let below = below.iter_mut().find(|below| below.node == child);
+    if let Some(link) = below.and_then(|below| below.link.as_mut()) {
+        link.send(frame);
+    }
+}
+
+/// Forks the agent of a node below.
 fn start_below(
-    job: &Job,
     node: NodeId,
     index: u32,
     poll: &Poll,
-    stdin: Option<OwnedFd>,
-    (warden, launcher, limit): (Pid, Pid, process::DescriptorLimit),
+    seed: impl FnOnce(OwnedFd) -> Seed,
 ) -> io::Result<Below> {
     let (here, there) = socket::socket_pair()?;
-    let seed = Seed { job, node, uplink: there, stdin, warden, launcher, limit };
+    let seed = seed(there);
     let pid = process::fork(move || agent_main(seed))?;
     let link = Link::new(here, Token::Child(index).pack(), poll)?;
     Ok(Below { node, pid, link: Some(link), gone: false })

@@ -6,12 +6,13 @@ mod outcome;
 mod progress;
 mod report;
 mod sink;
+mod spawning;
 mod writing;
 
-pub use cause::{Cause, Who};
-pub use report::{JobReport, Phases};
+pub use cause::{Cause, Spot, Who};
+pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
-use crate::job::Job;
+use crate::job::{Group, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::picture;
@@ -20,11 +21,13 @@ use crate::stdin::{StdinRelay, stdin_for_all, stdin_of_launcher};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
 use progress::Progress;
-use proto::ids::{NodeId, Rank};
-use proto::tree::{Ended, Frame};
+use proto::ids::NodeId;
+use proto::lane::JobId;
+use proto::tree::{Ended, Frame, Member, Names, PmiState};
 use sink::{Room, Sink};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use sys::poll::{Interest, Poll, Ready};
 use sys::process::{self, DescriptorLimit, Pid, Subreaper, Target, Wait};
@@ -64,7 +67,13 @@ enum Stage {
 }
 
 struct Launcher<'j> {
-    job: &'j Job,
+    spec: &'j JobSpec,
+    tree: Rc<Tree>,
+    /// The jobs in the tree, the first one first.
+    jobs: Vec<Begun>,
+    /// The number of the next job that is spawned.
+    next_job: u32,
+    names: Names,
     grace: Duration,
     timeout: Option<Duration>,
     talk: Talk,
@@ -84,17 +93,26 @@ struct Launcher<'j> {
     stats: Vec<Vec<u64>>,
     begun: Instant,
     phases: Phases,
+    boards: Vec<NodeBoard>,
     agents: u32,
-    nodes_started: u32,
     progress: Progress,
 }
 
+/// A job that has begun.
+struct Begun {
+    group: Rc<Group>,
+    /// Nodes on which all its ranks have been started.
+    nodes_started: u32,
+    /// Who is told when they all have: the node, and its number for the question.
+    asked_by: Option<(NodeId, u32)>,
+}
+
 /// Runs a job from start to end. The calling process must have one thread.
-pub(crate) fn run_job(spec: &JobSpec, job: &Job) -> io::Result<JobReport> {
+pub(crate) fn run_job(spec: &JobSpec, tree: Tree, group: Group) -> io::Result<JobReport> {
     let mask = SignalMask::block_all()?;
     process::set_subreaper(Subreaper::On)?;
     let limit = DescriptorLimit::raise()?;
-    let report = Launcher::start(spec, job, limit).and_then(Launcher::run);
+    let report = Launcher::start(spec, Rc::new(tree), Rc::new(group), limit).and_then(Launcher::run);
     let _ = limit.set();
     process::set_subreaper(Subreaper::Off)?;
     drop(mask);
@@ -102,20 +120,32 @@ pub(crate) fn run_job(spec: &JobSpec, job: &Job) -> io::Result<JobReport> {
 }
 
 impl<'j> Launcher<'j> {
-    fn start(spec: &JobSpec, job: &'j Job, limit: DescriptorLimit) -> io::Result<Self> {
+    fn start(
+        spec: &'j JobSpec,
+        tree: Rc<Tree>,
+        group: Rc<Group>,
+        limit: DescriptorLimit,
+    ) -> io::Result<Self> {
         let begun = Instant::now();
         let leftovers = Leftovers::from_now();
         let strangers =
             if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
         let (root_here, root_there) = socket::socket_pair()?;
         let (warden_here, warden_there) = socket::socket_pair()?;
-        let (stdin, relay) = match job.stdin {
+        let (stdin, relay) = match group.stdin {
             StdinTo::All => (stdin_for_all()?, None),
-            _ if job.stdin_node().is_some() => stdin_of_launcher()?,
+            _ if group.stdin_node().is_some() => stdin_of_launcher()?,
             _ => (None, None),
         };
-        let seed =
-            WardenSeed { job, link: warden_there, root: root_there, stdin, launcher: Pid::own(), limit };
+        let seed = WardenSeed {
+            tree: tree.clone(),
+            group: group.clone(),
+            link: warden_there,
+            root: root_there,
+            stdin,
+            launcher: Pid::own(),
+            limit,
+        };
         let warden = process::fork(move || warden_main(seed))?;
         let poll = Poll::new()?;
         let mut wanted = vec![signal::SIGCHLD];
@@ -136,8 +166,13 @@ impl<'j> Launcher<'j> {
         if let Some(relay) = &mut stdin {
             relay.register(&poll)?;
         }
+        let mut outcome = Outcome::default();
+        outcome.begin(group.id, group.ranks());
         Ok(Launcher {
-            job,
+            spec,
+            tree,
+            next_job: 1,
+            names: Names::default(),
             grace: spec.kill_grace,
             timeout: spec.timeout,
             talk: spec.talk,
@@ -152,13 +187,14 @@ impl<'j> Launcher<'j> {
             out: out.with_files(spec.out_files.as_ref()),
             err: err.with_files(spec.err_files.as_ref()),
             stdin,
-            outcome: Outcome::new(job.placement.clone()),
+            outcome,
             stage: Stage::Running,
-            stats: vec![Vec::new(); job.placement.ranks() as usize],
+            stats: vec![Vec::new(); group.ranks() as usize],
+            jobs: vec![Begun { group, nodes_started: 0, asked_by: None }],
+            boards: Vec::new(),
             begun,
             phases: Phases::default(),
             agents: 0,
-            nodes_started: 0,
             progress,
         })
     }
@@ -185,9 +221,10 @@ impl<'j> Launcher<'j> {
         Ok(JobReport {
             exit_code: self.outcome.exit_code(),
             cause: self.outcome.cause().cloned(),
-            ranks: self.job.placement.ranks(),
-            nodes: self.job.placement.nodes(),
+            ranks: self.jobs[0].group.ranks(),
+            nodes: self.jobs[0].group.placement.nodes(),
             stats: self.stats,
+            board: BoardReport { kind: self.tree.board, nodes: self.boards },
             phases: self.phases,
             stdout: self.out.into_captured(),
             stderr: self.err.into_captured(),
@@ -287,7 +324,7 @@ impl<'j> Launcher<'j> {
         let _ = socket::write(self.warden_link.as_fd(), &[HEARD]);
         self.on_root()?;
         if !matches!(self.stage, Stage::Ending(_)) {
-            self.fail(Cause::AgentLost(NodeId(0), pid.0, ended));
+            self.fail(Cause::AgentLost(self.spot(NodeId(0)), pid.0, ended));
         }
         Ok(())
     }
@@ -301,7 +338,7 @@ impl<'j> Launcher<'j> {
                 frames += 1;
                 match frame {
                     Ok(frame) => self.on_frame(frame),
-                    Err(error) => self.fail(Cause::AgentFailed(NodeId(0), error.to_string())),
+                    Err(error) => self.fail(Cause::AgentFailed(self.spot(NodeId(0)), error.to_string())),
                 }
             }
             if state == LinkState::Closed {
@@ -318,69 +355,123 @@ impl<'j> Launcher<'j> {
 
     fn on_frame(&mut self, frame: Frame) {
         match frame {
-            Frame::Output { rank, stream, bytes } => self.on_output(rank, stream, &bytes),
-            Frame::Hello { node, pid } => {
-                self.agents += 1;
-                if self.talk == Talk::Verbose && node.0 < self.job.placement.nodes() {
-                    self.hide_progress();
-                    let programs = self.programs_of(node);
-                    let ranks = picture::ranks_of(self.job, node);
-                    self.err.say(&format!("node {node} (agent {pid}): {ranks}: {programs}"));
-                }
-                if self.agents == self.job.placement.nodes() {
-                    self.phases.agents = self.begun.elapsed();
-                }
-            }
-            Frame::Started { .. } => {
-                self.nodes_started += 1;
-                if self.nodes_started == self.job.placement.nodes() {
-                    self.phases.started = self.begun.elapsed();
-                }
-            }
-            Frame::Stats { rank, values } => {
-                if let Some(stats) = self.stats.get_mut(rank.index()) {
+            Frame::Output { from, stream, bytes } => self.on_output(from, stream, &bytes),
+            Frame::Hello { node, pid } => self.on_agent(node, pid),
+            Frame::Started { job, .. } => self.on_started(job),
+            Frame::Ask { node, ask, question } => self.on_question(node, ask, question),
+            Frame::Stats { of, values } if of.job == JobId(0) => {
+                if let Some(stats) = self.stats.get_mut(of.rank.index()) {
                     *stats = values;
+                }
+            }
+            Frame::Stats { values, .. } => self.stats.push(values),
+            Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
+            Frame::Note { node, text } => {
+                if self.talk == Talk::Verbose {
+                    let spot = self.spot(node);
+                    self.err.say(&format!("{spot}: {text}"));
                 }
             }
             frame => self.on_event(frame),
         }
     }
 
+    fn on_agent(&mut self, node: NodeId, pid: i32) {
+        self.agents += 1;
+        if self.talk == Talk::Verbose && node.0 < self.tree.shape.nodes() {
+            self.hide_progress();
+            let group = &self.jobs[0].group;
+            let (ranks, programs) = (picture::ranks_on(group, node), picture::programs_on(group, node));
+            let spot = self.spot(node);
+            self.err.say(&format!("{spot} (agent {pid}): {ranks}{programs}"));
+        }
+        if self.agents == self.tree.shape.nodes() {
+            self.phases.agents = self.begun.elapsed();
+        }
+    }
+
+    /// All ranks that a job has on a node have been started.
+    fn on_started(&mut self, job: JobId) {
+        let Some(begun) = self.jobs.iter_mut().find(|begun| begun.group.id == job) else { return };
+        begun.nodes_started += 1;
+        if begun.nodes_started < begun.group.placement.nodes() {
+            return;
+        }
+        match begun.asked_by.take() {
+            Some(asked_by) => self.answer_spawn(job, asked_by),
+            None => self.phases.started = self.begun.elapsed(),
+        }
+    }
+
+    /// How messages name a node.
+    fn spot(&self, node: NodeId) -> Spot {
+        Spot { node, host: None }
+    }
+
+    /// The node that a user means by the name of a host.
+    fn node_named(&self, name: &str) -> Option<NodeId> {
+        (name == "localhost").then_some(NodeId(0))
+    }
+
+    /// How messages name a rank; `None` if there is no such rank.
+    fn who(&self, member: Member, pid: i32) -> Option<Who> {
+        let begun = self.jobs.iter().find(|begun| begun.group.id == member.job)?;
+        let node = (member.rank.0 < begun.group.ranks()).then(|| begun.group.node_of(member.rank))?;
+        Some(Who { member, pid, spot: self.spot(node) })
+    }
+
     /// A frame that may end the job.
     fn on_event(&mut self, frame: Frame) {
         let step = match frame {
-            Frame::RankEnded { rank, .. } | Frame::Aborted { rank, .. } | Frame::BadPmi { rank, .. }
-                if rank.0 >= self.job.placement.ranks() =>
-            {
-                Step::Wait
+            Frame::RankEnded { who, pid, ended, pmi, words } => match self.who(who, pid) {
+                Some(who) => self.rank_ended(who, ended, pmi, words),
+                None => Step::Wait,
+            },
+            Frame::Aborted { who, pid, code, message } => match self.who(who, pid) {
+                Some(who) => self.outcome.fail(Cause::Aborted(who, code, message)),
+                None => Step::Wait,
+            },
+            Frame::BadPmi { who, pid, reason } => match self.who(who, pid) {
+                Some(who) => self.outcome.fail(Cause::BadPmi(who, reason)),
+                None => Step::Wait,
+            },
+            Frame::FenceBegun { who } => self.outcome.fence_begun(who),
+            Frame::StartFailed { who, errno } => match self.who(who, 0) {
+                Some(who) => self.start_failed(who, errno),
+                None => Step::Wait,
+            },
+            Frame::AgentLost { node, pid, ended } => {
+                self.outcome.fail(Cause::AgentLost(self.spot(node), pid, ended))
             }
-            Frame::RankEnded { rank, pid, ended, pmi } => {
-                let who = self.outcome.who(rank, pid);
-                self.outcome.rank_ended(who, ended, pmi, String::new())
+            Frame::AgentFailed { node, reason } => {
+                self.outcome.fail(Cause::AgentFailed(self.spot(node), reason))
             }
-            Frame::Aborted { rank, pid, code, message } => {
-                let who = self.outcome.who(rank, pid);
-                self.outcome.fail(Cause::Aborted(who, code, message))
+            Frame::AgentMissing { node, reason } => {
+                self.outcome.fail(Cause::AgentMissing(self.spot(node), reason))
             }
-            Frame::BadPmi { rank, pid, reason } => {
-                let who = self.outcome.who(rank, pid);
-                self.outcome.fail(Cause::BadPmi(who, reason))
-            }
-            Frame::FenceBegun { rank } => self.outcome.fence_begun(rank),
-            Frame::StartFailed { rank, errno } => self.start_failed(rank, errno),
-            Frame::AgentLost { node, pid, ended } => self.outcome.fail(Cause::AgentLost(node, pid, ended)),
-            Frame::AgentFailed { node, reason } => self.outcome.fail(Cause::AgentFailed(node, reason)),
             _ => Step::Wait,
         };
         self.take(step);
     }
 
-    fn start_failed(&mut self, rank: Rank, errno: i32) -> Step {
+    fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
+        let job = who.member.job;
+        let step = self.outcome.rank_ended(who, ended, pmi, words);
+        if job != JobId(0) && self.outcome.is_over(job) {
+            self.forget(job);
+        }
+        step
+    }
+
+    fn start_failed(&mut self, who: Who, errno: i32) -> Step {
         let error = io::Error::from_raw_os_error(errno);
         let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-        let program = &self.job.programs[self.job.section_of(rank.0)].section.program;
-        let reason = format!("'{}': {error}", program.to_string_lossy());
-        self.outcome.fail(Cause::StartFailed(rank, self.job.placement.node_of(rank), reason, code))
+        let begun = self.jobs.iter().find(|begun| begun.group.id == who.member.job);
+        let program = begun.map_or_else(String::new, |begun| {
+            begun.group.programs[begun.group.section_of(who.member.rank)].name()
+        });
+        let reason = format!("'{program}': {error}");
+        self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
     }
 
     fn fail(&mut self, cause: Cause) {

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod describe;
 mod job;
 mod launcher;
 mod leftover;
@@ -24,12 +25,13 @@ mod options;
 mod pattern;
 mod picture;
 mod placement;
+mod program;
 mod spec;
 mod stats;
 mod stdin;
 mod warden;
 
-pub use launcher::{Cause, JobReport, Phases, Who};
+pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use pattern::{Pattern, PatternError};
 pub use placement::{MapBy, Placement};
 pub use spec::{
@@ -38,7 +40,7 @@ pub use spec::{
 };
 pub use stats::{json as stats_json, table as stats_table};
 
-use job::Job;
+use job::{PlanError, plan};
 use options::{Command, StatsForm, StatsWish};
 use std::ffi::OsString;
 use std::fs;
@@ -65,9 +67,10 @@ pub fn run(spec: &JobSpec) -> io::Result<JobReport> {
             "a job needs at least one rank and one node",
         ));
     }
-    match Job::find_programs(spec) {
-        Ok(programs) => launcher::run_job(spec, &Job::new(spec, programs)?),
-        Err(error) => {
+    match plan(spec) {
+        Ok((tree, group)) => launcher::run_job(spec, tree, group),
+        Err(PlanError::System(error)) => Err(error),
+        Err(PlanError::Program(error)) => {
             let message = format!("banyan: {error}\n");
             let mut report =
                 JobReport { exit_code: error.exit_code(), ranks: spec.ranks(), ..JobReport::default() };
@@ -103,22 +106,22 @@ pub fn main(args: Vec<OsString>) -> i32 {
 
 /// Prints what would be started where.
 fn dry_run(spec: &JobSpec) -> i32 {
-    let programs = match Job::find_programs(spec) {
-        Ok(programs) => programs,
-        Err(error) => {
-            eprintln!("banyan: {error}");
-            return error.exit_code();
-        }
-    };
-    match Job::new(spec, programs) {
-        Ok(job) => {
+    let drawn = plan(spec).and_then(|(tree, group)| {
+        let cores = sys::limit::allowed_cores()?;
+        Ok(picture::draw(&tree, &group, &cores))
+    });
+    match drawn {
+        Ok(text) => {
             // A reader that stops early (`| head`) has seen enough.
-            let _ = io::stdout().write_all(picture::draw(&job).as_bytes());
+            let _ = io::stdout().write_all(text.as_bytes());
             0
         }
         Err(error) => {
             eprintln!("banyan: {error}");
-            1
+            match error {
+                PlanError::Program(error) => error.exit_code(),
+                PlanError::System(_) => 1,
+            }
         }
     }
 }

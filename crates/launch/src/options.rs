@@ -10,7 +10,7 @@ pub(crate) use help::HELP;
 
 use crate::pattern::PatternError;
 use crate::spec::{JobSpec, RANKS_MAX};
-use hosts::HostsError;
+pub(crate) use hosts::HostsError;
 use parser::{Next, Parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,6 +70,11 @@ pub(crate) enum UsageError {
     NotLocal(String),
     #[error("option '-s': there is no rank {rank} among {ranks}")]
     NoSuchRank { rank: u32, ranks: u32 },
+}
+
+/// The names in a list of hosts.
+pub(crate) fn parse_hosts(list: &str) -> Result<Vec<String>, HostsError> {
+    Ok(hosts::parse_list(list)?.into_iter().map(|host| host.name).collect())
 }
 
 /// Parses the arguments behind `banyan run`.

@@ -1,10 +1,12 @@
 //! Texts with placeholders: names of output files and marks on lines. Pure.
-use proto::ids::{NodeId, Rank};
+use proto::ids::NodeId;
+use proto::tree::Member;
 
 /// Longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// A text with `%r` (rank), `%h` (node), `%w` (world: 0, the job's first) and `%%`.
+/// A text with `%r` (rank), `%h` (node), `%w` (world: 0 for the job's own ranks, 1 and so on for spawned ones) and
+/// `%%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     pieces: Vec<Piece>,
@@ -78,12 +80,12 @@ impl Pattern {
     }
 
     /// The text for a rank on a node.
-    pub fn fill(&self, rank: Rank, node: NodeId) -> String {
+    pub fn fill(&self, who: Member, node: NodeId) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
-            Piece::Rank => rank.to_string(),
+            Piece::Rank => who.rank.to_string(),
             Piece::Node => format!("node{node}"),
-            Piece::World => "0".into(),
+            Piece::World => who.job.0.to_string(),
         };
         self.pieces.iter().map(text).collect()
     }
@@ -92,10 +94,13 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::ids::Rank;
+    use proto::lane::JobId;
 
     #[test]
     fn placeholders_are_filled() {
-        let fill = |text: &str| Pattern::parse(text).unwrap().fill(Rank(3), NodeId(1));
+        let who = Member { job: JobId(0), rank: Rank(3) };
+        let fill = |text: &str| Pattern::parse(text).unwrap().fill(who, NodeId(1));
         assert_eq!(fill("out.%r.%h"), "out.3.node1");
         assert_eq!(fill("100%%%w"), "100%0");
         assert_eq!(fill("plain"), "plain");

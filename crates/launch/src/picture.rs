@@ -1,23 +1,23 @@
 //! What `--dry-run` prints: where ranks would live, and the tree of agents. Pure.
-use crate::job::Job;
+use crate::job::{Group, Tree};
 use proto::ids::{NodeId, Rank};
 use std::fmt::Write;
 
 /// Draws a job that is not started.
-pub(crate) fn draw(job: &Job) -> String {
-    let placement = &job.placement;
+pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
+    let placement = &group.placement;
     let mut text =
         format!("{} on {}\n\n", counted(placement.ranks(), "rank"), counted(placement.nodes(), "node"));
     text.push_str("  rank   node  local   core  program\n");
     for rank in (0..placement.ranks()).map(Rank) {
-        let core = job.core_of(rank.0).map_or_else(|| "-".into(), |core| core.to_string());
-        let program = job.programs[job.section_of(rank.0)].section.program.to_string_lossy();
         let (node, local) = (placement.node_of(rank).0, placement.local_of(rank));
+        let core = tree.core_of(rank, local, cores).map_or_else(|| "-".into(), |core| core.to_string());
+        let program = group.programs[group.section_of(rank)].name();
         writeln!(text, "{:>6} {node:>6} {local:>6} {core:>6}  {program}", rank.0)
             .expect("a string takes all");
     }
     text.push_str("\nlauncher\n");
-    draw_agent(job, NodeId(0), "", Place::Last, &mut text);
+    draw_agent(tree, group, NodeId(0), "", Place::Last, &mut text);
     text
 }
 
@@ -28,26 +28,26 @@ enum Place {
     Last,
 }
 
-fn draw_agent(job: &Job, node: NodeId, indent: &str, place: Place, text: &mut String) {
+fn draw_agent(tree: &Tree, group: &Group, node: NodeId, indent: &str, place: Place, text: &mut String) {
     let (branch, below) = match place {
         Place::Inner => ("├─ ", "│  "),
         Place::Last => ("└─ ", "   "),
     };
-    writeln!(text, "{indent}{branch}agent of node {node}: {}", ranks_of(job, node))
+    writeln!(text, "{indent}{branch}agent of node {node}: {}", ranks_on(group, node))
         .expect("a string takes all");
     let indent = format!("{indent}{below}");
-    let mut children = job.shape.children(node).peekable();
+    let mut children = tree.shape.children(node).peekable();
     while let Some(child) = children.next() {
         let place = if children.peek().is_some() { Place::Inner } else { Place::Last };
-        draw_agent(job, child, &indent, place, text);
+        draw_agent(tree, group, child, &indent, place, text);
     }
 }
 
 /// `rank 3`, `ranks 0-3`, `ranks 0,2,4`.
-pub(crate) fn ranks_of(job: &Job, node: NodeId) -> String {
+pub(crate) fn ranks_on(group: &Group, node: NodeId) -> String {
     /// More than so many numbers are not listed.
     const LISTED_MAX: usize = 16;
-    let ranks: Vec<Rank> = job.placement.ranks_of(node).collect();
+    let ranks = group.ranks_on(node);
     let (Some(first), Some(last)) = (ranks.first(), ranks.last()) else { return "no ranks".into() };
     if ranks.len() == 1 {
         return format!("rank {first}");
@@ -60,6 +60,17 @@ pub(crate) fn ranks_of(job: &Job, node: NodeId) -> String {
     format!("ranks {}{more}", listed.join(","))
 }
 
+/// `: PROGRAM, PROGRAM`, or nothing.
+pub(crate) fn programs_on(group: &Group, node: NodeId) -> String {
+    let mut sections: Vec<usize> =
+        group.ranks_on(node).into_iter().map(|rank| group.section_of(rank)).collect();
+    sections.sort_unstable();
+    sections.dedup();
+    let path = |section: &usize| group.programs[*section].path.to_string_lossy().into_owned();
+    let paths = sections.iter().map(path).collect::<Vec<_>>().join(", ");
+    if paths.is_empty() { paths } else { format!(": {paths}") }
+}
+
 fn counted(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -67,17 +78,19 @@ fn counted(count: u32, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::plan;
     use crate::placement::MapBy;
     use crate::spec::{Bind, JobSpec};
 
-    fn job(spec: &JobSpec) -> Job {
-        Job::new(spec, Job::find_programs(spec).unwrap()).unwrap()
+    fn drawn(spec: &JobSpec) -> String {
+        let (tree, group) = plan(spec).unwrap();
+        draw(&tree, &group, &sys::limit::allowed_cores().unwrap())
     }
 
     #[test]
     fn placement_and_tree_are_drawn() {
         let spec = JobSpec { nodes: 10, ..JobSpec::new("sh", Vec::new(), 11) };
-        let text = draw(&job(&spec));
+        let text = drawn(&spec);
         assert!(text.starts_with("11 ranks on 10 nodes\n"), "{text}");
         assert!(text.contains("\n     1      0      1      -  sh\n"), "{text}");
         let tree = "launcher\n└─ agent of node 0: ranks 0-1\n   ├─ agent of node 1: rank 2\n   │  └─ agent of node 9: rank 10\n";
@@ -88,9 +101,9 @@ mod tests {
     #[test]
     fn cores_and_scattered_ranks_are_shown() {
         let spec = JobSpec { nodes: 2, map: MapBy::Node, ..JobSpec::new("sh", Vec::new(), 5) };
-        let core = job(&spec).cores[0];
+        let core = sys::limit::allowed_cores().unwrap()[0];
         let spec = JobSpec { bind: Bind::User(vec![core]), ..spec };
-        let text = draw(&job(&spec));
+        let text = drawn(&spec);
         assert!(text.contains("agent of node 0: ranks 0,2,4\n"), "{text}");
         assert!(text.contains(&format!("\n     3      1      1 {core:>6}  sh\n")), "{text}");
     }

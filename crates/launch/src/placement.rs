@@ -1,4 +1,5 @@
 //! Which ranks live on which node. Pure.
+use crate::spec::RANKS_MAX;
 use proto::ids::{NodeId, Rank};
 use proto::pmi::Mapping;
 use std::fmt::Write;
@@ -62,6 +63,22 @@ impl Placement {
             sum
         }));
         Placement { map, before }
+    }
+
+    /// The order, and how many ranks each node has.
+    pub(crate) fn parts(&self) -> (MapBy, Vec<u32>) {
+        (self.map, (0..self.nodes()).map(|node| self.count(NodeId(node))).collect())
+    }
+
+    /// The placement with these parts, if there is one.
+    pub(crate) fn from_parts(map: MapBy, counts: &[u32]) -> Option<Self> {
+        let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        if counts.contains(&0) || !(1..=u64::from(RANKS_MAX)).contains(&total) {
+            return None;
+        }
+        let placement = Self::from_counts(counts.iter().copied(), map);
+        let is_even = || placement == Self::even(placement.ranks(), placement.nodes(), map);
+        (map == MapBy::Slot || is_even()).then_some(placement)
     }
 
     /// Ranks in the job.

@@ -1,6 +1,7 @@
 //! What a job is: programs, how many ranks of each, and where they live.
 use crate::pattern::Pattern;
 use crate::placement::{MapBy, Placement};
+use proto::board::BoardKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 pub const RANKS_MAX: u32 = 1 << 16;
 /// Queue pairs of a node's device unless `BANYAN_QP_MAX` says otherwise (a ConnectX-6 has as many).
 pub const QP_MAX_DEFAULT: u32 = 131_072;
+/// The longest value of a key that PMI-1 clients are told. Some of them have fixed buffers of this size.
+pub const PMI_VALUE_MAX_DEFAULT: u32 = 1024;
 /// How long ranks may take over a polite request to end.
 pub const KILL_GRACE_DEFAULT: Duration = Duration::from_millis(200);
 
@@ -119,6 +122,14 @@ pub struct JobSpec {
     pub folder: Option<PathBuf>,
     /// Folders (separated by colons) where programs are searched first.
     pub search: Option<OsString>,
+    /// Most links of an agent to others, if it is not the usual number.
+    pub links_max: Option<u32>,
+    /// How keys that ranks put travel, and where gets find them.
+    pub board: BoardKind,
+    /// Are the counters of boards wanted in the report?
+    pub board_counters: bool,
+    /// The longest value that PMI-1 clients may put, with its terminating zero.
+    pub pmi_value_max: u32,
     /// The universe size that ranks are told.
     pub universe: Option<u32>,
     /// Who reads standard input.
@@ -152,6 +163,10 @@ impl JobSpec {
             inherit: Inherit::All,
             folder: None,
             search: None,
+            links_max: None,
+            board: BoardKind::default(),
+            board_counters: false,
+            pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             universe: None,
             stdin: StdinTo::Rank(0),
             label: Label::None,

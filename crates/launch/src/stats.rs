@@ -1,5 +1,6 @@
 //! What a job has cost, for people and for scripts.
-use crate::launcher::JobReport;
+use crate::agent::COUNTER_KEYS;
+use crate::launcher::{JobReport, NodeBoard};
 use proto::stats::{Kind, Stat};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -33,7 +34,8 @@ fn round(value: f64) -> f64 {
 }
 
 /// One JSON object: `ranks`, `nodes`, a `{avg, min, max}` per counter, `init_ms` with the maximum over ranks of
-/// each phase of start-up, and `launch_ms` with the launcher's own phases.
+/// each phase of start-up, `launch_ms` with the launcher's own phases, and `board` with what the bulletin board
+/// has counted on each node.
 pub fn json(report: &JobReport) -> Value {
     let mut object = Map::new();
     object.insert("ranks".into(), json!(report.ranks));
@@ -57,7 +59,23 @@ pub fn json(report: &JobReport) -> Value {
             "total": launch(phases.total),
         }),
     );
+    object.insert("board".into(), board(report));
     Value::Object(object)
+}
+
+/// The kind of the board, and the counters of each node's part of it.
+fn board(report: &JobReport) -> Value {
+    let node = |board: &NodeBoard| {
+        let counters = COUNTER_KEYS.iter().zip(&board.values);
+        let mut object: Map<String, Value> =
+            counters.map(|(key, value)| ((*key).into(), json!(value))).collect();
+        object.insert("node".into(), json!(board.node.0));
+        object.insert("job".into(), json!(board.job.0));
+        Value::Object(object)
+    };
+    let mut nodes: Vec<&NodeBoard> = report.board.nodes.iter().collect();
+    nodes.sort_by_key(|board| (board.job, board.node));
+    json!({ "kind": report.board.kind.word(), "nodes": nodes.into_iter().map(node).collect::<Vec<_>>() })
 }
 
 /// The same as a table.
@@ -77,6 +95,14 @@ pub fn table(report: &JobReport) -> String {
             stat.key(),
             millis(spread(report, stat).map_or(0, |s| s.max))
         );
+    }
+    if !report.board.nodes.is_empty() {
+        let _ = writeln!(text, "{:<22} {:>14}", format!("board ({})", report.board.kind.word()), "all nodes");
+        for (index, key) in COUNTER_KEYS.iter().enumerate() {
+            let values = || report.board.nodes.iter().filter_map(|board| board.values.get(index).copied());
+            let total = if key.ends_with("peak") { values().max().unwrap_or(0) } else { values().sum() };
+            let _ = writeln!(text, "  {key:<20} {total:>14}");
+        }
     }
     let phases = report.phases;
     let _ = writeln!(text, "{:<22} {:>14}", "launch, since start", "ms");

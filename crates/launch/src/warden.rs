@@ -3,11 +3,12 @@
 //! Whatever loses its parent below becomes the warden's child. When the launcher dies, alone or together
 //! with any agents, the warden is still there, says so, and kills what is left.
 use crate::agent::{Seed, agent_main};
-use crate::job::Job;
+use crate::job::{Group, Tree};
 use crate::leftover::Leftovers;
 use proto::ids::NodeId;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use sys::poll::{Interest, Poll};
 use sys::process::{self, DescriptorLimit, Ended, Pid, Subreaper, Target, Wait};
@@ -26,8 +27,9 @@ const AGENTS_PATIENCE: Duration = Duration::from_millis(1500);
 const ROUND_MS: u32 = 5;
 
 /// What a forked warden is given.
-pub(crate) struct WardenSeed<'j> {
-    pub(crate) job: &'j Job,
+pub(crate) struct WardenSeed {
+    pub(crate) tree: Rc<Tree>,
+    pub(crate) group: Rc<Group>,
     /// To the launcher.
     pub(crate) link: OwnedFd,
     /// The root agent's link to the launcher.
@@ -78,7 +80,7 @@ struct Warden {
 }
 
 /// The life of the warden, in a process of its own. Signals are blocked already.
-pub(crate) fn warden_main(seed: WardenSeed<'_>) -> i32 {
+pub(crate) fn warden_main(seed: WardenSeed) -> i32 {
     match Warden::start(seed).and_then(|mut warden| warden.run()) {
         Ok(()) => 0,
         Err(error) => {
@@ -89,8 +91,8 @@ pub(crate) fn warden_main(seed: WardenSeed<'_>) -> i32 {
 }
 
 impl Warden {
-    fn start(seed: WardenSeed<'_>) -> io::Result<Self> {
-        let WardenSeed { job, link, root, stdin, launcher, limit } = seed;
+    fn start(seed: WardenSeed) -> io::Result<Self> {
+        let WardenSeed { tree, group, link, root, stdin, launcher, limit } = seed;
         let leftovers = Leftovers::from_now();
         let mut keep = vec![link.as_raw_fd(), root.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
@@ -102,7 +104,7 @@ impl Warden {
         socket::set_nonblocking(link.as_fd())?;
         socket::detach_stdio()?;
         let warden = Pid::own();
-        let root = Seed { job, node: NodeId(0), uplink: root, stdin, warden, launcher, limit };
+        let root = Seed { tree, group, node: NodeId(0), uplink: root, stdin, warden, launcher, limit };
         let root = process::fork(move || agent_main(root))?;
         let poll = Poll::new()?;
         let signals = SignalQueue::new(&[signal::SIGCHLD])?;

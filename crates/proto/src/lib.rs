@@ -12,9 +12,9 @@
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
 //! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
-//! | [`tree`] | what launcher and agents tell each other | `launch` |
+//! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
-//! | [`ids`], [`stats`] | the names of things, and what is counted | everybody |
+//! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
 //! - A machine is fed by methods, emptied by `poll_*` methods, and told the time in nanoseconds as an argument;
@@ -41,4 +41,5 @@ pub mod pmi;
 pub mod pmi2;
 pub mod stats;
 pub mod tree;
+pub mod wire;
 pub mod wireup;

@@ -1,21 +1,20 @@
-//! The tree of agents: its shape, the frames on its links, and what a node of it decides.
+//! The tree of agents: its shape and the frames on its links.
 //!
-//! Node 0 is the root. A [`Node`] aggregates barriers and keeps the bulletin board: keys put in a phase go up
-//! to the root with the barrier and come down to every node with its end, so every get is local. Names that
-//! services publish live at the root. Frames about processes (output, ends, statistics) only pass through
-//! on their way to the launcher, which is the parent of node 0: they are the agents' business.
-mod board;
+//! Node 0 is the root; the launcher is its parent. Frames about processes (output, ends, statistics, questions)
+//! pass up to the launcher, orders and answers pass down. The bulletin board has its own machine
+//! ([`crate::board`]), whose messages travel in frames of this format. [`Names`] are the services that processes
+//! publish.
 mod codec;
 mod frame;
-mod node;
+mod names;
+mod question;
 mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use board::{BOARD_BYTES_MAX, BoardFull};
 pub use frame::{
-    Ended, Entry, FRAME_BYTES_MAX, Frame, FrameError, Frames, NameAnswer, NameRequest, OUTPUT_BYTES_MAX,
-    PmiState, Stream, VERSION,
+    Ended, FRAME_BYTES_MAX, Frame, FrameError, Frames, Member, OUTPUT_BYTES_MAX, PmiState, Stream, VERSION,
 };
-pub use node::{Action, NAMES_MAX, Node, NodeError};
-pub use shape::Shape;
+pub use names::{NAMES_MAX, Names};
+pub use question::{Answer, Pair, Question, SpawnCommand, SpawnWish};
+pub use shape::{DEPTH_MAX, LINKS_MAX, Shape};

@@ -10,6 +10,13 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// No such file.
+pub const ENOENT: i32 = libc::ENOENT;
+/// Not allowed.
+pub const EACCES: i32 = libc::EACCES;
+/// Makes no sense.
+pub const EINVAL: i32 = libc::EINVAL;
+
 /// A process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pid(pub i32);

@@ -58,19 +58,23 @@ impl Ending {
     }
 }
 
-impl Agent<'_> {
+impl Agent {
     pub(super) fn begin_end(&mut self, ending: Ending) {
-        self.ranks.give_up_starting();
+        self.jobs.iter_mut().for_each(|here| here.ranks.give_up_starting());
         match &mut self.ending {
             Some(current) => current.hasten(ending),
             None => {
                 if ending.kill_at > Instant::now() {
-                    self.ranks.signal_all(SIGTERM);
-                    self.ranks.signal_all(SIGCONT); // a stopped rank hears nothing before
+                    self.signal_ranks(SIGTERM);
+                    self.signal_ranks(SIGCONT); // a stopped rank hears nothing before
                 }
                 self.ending = Some(ending);
             }
         }
+    }
+
+    pub(super) fn signal_ranks(&self, signal: i32) {
+        self.jobs.iter().for_each(|here| here.ranks.signal_all(signal));
     }
 
     /// Takes the next step of the end, if it is time.
@@ -86,8 +90,8 @@ impl Agent<'_> {
         }
         ending.next_round = now + ROUND;
         let force = now >= ending.force_at;
-        if self.ranks.any_alive() {
-            self.ranks.signal_all(SIGKILL);
+        if self.jobs.iter().any(|here| here.ranks.any_alive()) {
+            self.signal_ranks(SIGKILL);
             if !force {
                 return Ok(());
             }
@@ -112,7 +116,9 @@ impl Agent<'_> {
             return Ok(None);
         }
         let reason = ending.reason;
-        self.ranks.drain(&mut self.output, &self.poll)?;
+        for here in &mut self.jobs {
+            here.ranks.drain(&mut self.output, &self.poll)?;
+        }
         self.pump()?;
         let sent = self.output.is_empty() && self.uplink.as_ref().is_none_or(|link| link.is_flushed());
         Ok(match reason {

@@ -1,7 +1,6 @@
 //! Output on its way up: whole lines from ranks, bounded by credit from above.
 use crate::link::Link;
-use proto::ids::Rank;
-use proto::tree::{Frame, OUTPUT_BYTES_MAX, Stream};
+use proto::tree::{Frame, Member, OUTPUT_BYTES_MAX, Stream};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,12 +33,12 @@ impl Default for OutputQueue {
 }
 
 impl OutputQueue {
-    pub(crate) fn push(&mut self, source: Source, rank: Rank, stream: Stream, bytes: Vec<u8>) {
+    pub(crate) fn push(&mut self, source: Source, from: Member, stream: Stream, bytes: Vec<u8>) {
         let length = bytes.len();
         if source == Source::Own {
             self.own_bytes += length;
         }
-        self.pending.push_back((source, Frame::Output { rank, stream, bytes }, length as u32));
+        self.pending.push_back((source, Frame::Output { from, stream, bytes }, length as u32));
     }
 
     pub(crate) fn add_credit(&mut self, bytes: u32) {
@@ -111,34 +110,34 @@ impl LineStream {
     }
 
     /// Reads once and queues the lines that are whole now. At the end, what is left counts as a line.
-    pub(crate) fn read(&mut self, rank: Rank, queue: &mut OutputQueue) -> io::Result<PipeState> {
+    pub(crate) fn read(&mut self, who: Member, queue: &mut OutputQueue) -> io::Result<PipeState> {
         let Some(fd) = &self.fd else { return Ok(PipeState::Ended) };
         let mut bytes = [0; OUTPUT_BYTES_MAX];
         match socket::read(fd.as_fd(), &mut bytes)? {
             Transfer::Bytes(n) => {
                 self.partial.extend_from_slice(&bytes[..n]);
-                self.queue_lines(rank, queue);
+                self.queue_lines(who, queue);
                 Ok(PipeState::MayHaveMore)
             }
             Transfer::WouldBlock => Ok(PipeState::Empty),
             Transfer::Closed => {
-                self.queue_rest(rank, queue);
+                self.queue_rest(who, queue);
                 Ok(PipeState::Ended)
             }
         }
     }
 
-    fn queue_lines(&mut self, rank: Rank, queue: &mut OutputQueue) {
+    fn queue_lines(&mut self, who: Member, queue: &mut OutputQueue) {
         while let Some(end) = cut(&self.partial) {
             let rest = self.partial.split_off(end);
             let part = std::mem::replace(&mut self.partial, rest);
-            queue.push(Source::Own, rank, self.stream, part);
+            queue.push(Source::Own, who, self.stream, part);
         }
     }
 
-    pub(crate) fn queue_rest(&mut self, rank: Rank, queue: &mut OutputQueue) {
+    pub(crate) fn queue_rest(&mut self, who: Member, queue: &mut OutputQueue) {
         if !self.partial.is_empty() {
-            queue.push(Source::Own, rank, self.stream, std::mem::take(&mut self.partial));
+            queue.push(Source::Own, who, self.stream, std::mem::take(&mut self.partial));
         }
     }
 }
@@ -154,6 +153,10 @@ fn cut(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::ids::Rank;
+    use proto::lane::JobId;
+
+    const WHO: Member = Member { job: JobId(0), rank: Rank(1) };
 
     #[test]
     fn lines_are_cut_whole_and_long_ones_bounded() {
@@ -171,14 +174,13 @@ mod tests {
         stream.open(read).unwrap();
         let mut queue = OutputQueue::default();
         socket::write(write.as_fd(), b"a\nb").unwrap();
-        assert_eq!(stream.read(Rank(1), &mut queue).unwrap(), PipeState::MayHaveMore);
-        assert_eq!(stream.read(Rank(1), &mut queue).unwrap(), PipeState::Empty);
+        assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::MayHaveMore);
+        assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::Empty);
         assert_eq!(queue.pending.len(), 1);
         drop(write);
-        assert_eq!(stream.read(Rank(1), &mut queue).unwrap(), PipeState::Ended);
+        assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::Ended);
         let texts: Vec<_> = queue.pending.iter().map(|(_, frame, _)| frame.clone()).collect();
-        let output =
-            |bytes: &[u8]| Frame::Output { rank: Rank(1), stream: Stream::Out, bytes: bytes.to_vec() };
+        let output = |bytes: &[u8]| Frame::Output { from: WHO, stream: Stream::Out, bytes: bytes.to_vec() };
         assert_eq!(texts, [output(b"a\n"), output(b"b")]);
     }
 }

@@ -1,17 +1,21 @@
-//! The ranks of one node: starting them, their pipes and their PMI service.
+//! The ranks that one job has on one node: starting them, their pipes and their PMI service.
 use super::Token;
+use super::asks::Asks;
 use super::output::{LineStream, OutputQueue, PipeState};
-use super::pmi::{Facts, PmiClient, Said};
-use crate::job::Job;
+use super::pmi::{Desk, PmiClient, Said};
+use crate::job::{Group, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
+use proto::board::Board;
 use proto::ids::{NodeId, Rank};
+use proto::lane::Bytes;
 use proto::stats::Stat;
-use proto::tree::{Frame, NameAnswer, Node, PmiState, Stream};
+use proto::tree::{Answer, Frame, Member, PmiState, Stream};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
@@ -46,55 +50,58 @@ struct Template {
 }
 
 pub(crate) struct Ranks {
+    group: Rc<Group>,
     ranks: Vec<Rank>,
+    /// The number, among all that ever were on this node, of the first of them.
+    first_seat: u32,
     states: Vec<State>,
     next: u32,
     templates: Vec<Option<Template>>,
     failures: Failures,
     null: File,
     stdin: Option<OwnedFd>,
-    segment: NodeSegment,
+    segment: Option<NodeSegment>,
     limit: DescriptorLimit,
     slots: HashMap<Pid, u32>,
     paused: bool,
 }
 
+/// What ranks are told about where they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) node: NodeId,
+    /// Cores that may be used on this host.
+    pub(crate) cores: &'a [usize],
+    /// Ranks that share them, as far as is known.
+    pub(crate) crowd: u32,
+}
+
 impl Ranks {
-    /// Prepares everything that the ranks of `node` have in common.
+    /// Prepares everything that the ranks of `group` here have in common.
     pub(crate) fn new(
-        job: &Job,
-        node: NodeId,
+        group: Rc<Group>,
+        site: Site<'_>,
+        first_seat: u32,
         stdin: Option<OwnedFd>,
         limit: DescriptorLimit,
     ) -> io::Result<Self> {
-        let ranks: Vec<Rank> = job.placement.ranks_of(node).collect();
+        let ranks = group.ranks_on(site.node);
         let count = ranks.len() as u32;
-        let segment = NodeSegment::create(&NodeFacts {
-            node: node.0,
-            slots: count,
-            cores: job.cores.len() as u32,
-            qp_max: job.qp_max,
-            oversubscribed: job.oversubscribed(),
-            host: job.host,
-            key: job.key,
-        })?;
-        let mut templates: Vec<Option<Template>> = job.programs.iter().map(|_| None).collect();
-        for section in ranks.iter().map(|rank| job.section_of(rank.0)) {
-            if templates[section].is_none() {
-                templates[section] = Some(Template::new(job, section, count, &segment)?);
-            }
-        }
+        let segment = (count > 0).then(|| segment_of(site, count)).transpose()?;
         let state = |slot| State {
             pid: None,
             alive: false,
-            pmi: PmiClient::new(Token::Pmi(slot).pack()),
+            pmi: PmiClient::new(Token::Pmi(first_seat + slot).pack()),
             streams: [LineStream::new(Stream::Out), LineStream::new(Stream::Err)],
         };
         Ok(Ranks {
-            ranks,
             states: (0..count).map(state).collect(),
             next: 0,
-            templates,
+            templates: group.programs.iter().map(|_| None).collect(),
+            group,
+            ranks,
+            first_seat,
             failures: Failures::new()?,
             null: OpenOptions::new().read(true).write(true).open("/dev/null")?,
             stdin,
@@ -103,6 +110,11 @@ impl Ranks {
             slots: HashMap::with_capacity(count as usize),
             paused: false,
         })
+    }
+
+    /// The local number of a seat.
+    pub(crate) fn slot_of_seat(&self, seat: u32) -> Option<u32> {
+        seat.checked_sub(self.first_seat).filter(|slot| *slot < self.count())
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -126,44 +138,62 @@ impl Ranks {
         self.slots.get(&pid).copied().filter(|slot| self.states[*slot as usize].alive)
     }
 
-    pub(crate) fn rank(&self, slot: u32) -> Rank {
-        self.ranks[slot as usize]
+    pub(crate) fn member(&self, slot: u32) -> Member {
+        self.group.member(self.ranks[slot as usize])
     }
 
     /// Starts the next rank.
-    pub(crate) fn start_next(&mut self, job: &Job, poll: &Poll) -> io::Result<()> {
+    pub(crate) fn start_next(&mut self, site: Site<'_>, poll: &Poll) -> io::Result<()> {
         let slot = self.next;
-        let rank = self.rank(slot);
+        let rank = self.ranks[slot as usize];
         let (pmi_here, pmi_there) = socket::socket_pair()?;
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
-        let stdin = match (job.stdin, &self.stdin) {
+        let stdin = match (self.group.stdin, &self.stdin) {
             (StdinTo::Rank(reader), _) if reader == rank.0 => self.stdin.take(),
             (StdinTo::All, Some(file)) => Some(reopen(file)?),
             _ => None,
         };
+        let core = site.tree.core_of(rank, slot, site.cores);
+        let template = self.template(rank)?;
+        template.program.set(template.rank, rank.0);
+        template.program.set(template.local_rank, slot);
+        let template = self.templates[self.group.section_of(rank)].as_ref().expect("just made");
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];
-        let start = Start { descriptors: &descriptors, core: job.core_of(rank.0), limit: Some(self.limit) };
-        let template = self.templates[job.section_of(rank.0)].as_mut().expect("made for every local section");
-        template.program.set(template.rank, rank.0);
-        template.program.set(template.local_rank, slot);
+        let start = Start { descriptors: &descriptors, core, limit: Some(self.limit) };
         let pid = template.program.start(&start, &self.failures)?;
         self.next += 1;
         self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)
     }
 
+    /// The program of a rank, made ready when its first rank is started.
+    fn template(&mut self, rank: Rank) -> io::Result<&mut Template> {
+        let section = self.group.section_of(rank);
+        if self.templates[section].is_none() {
+            let segment = self.segment.as_ref().expect("there is one where there are ranks");
+            self.templates[section] = Some(Template::new(&self.group, section, self.count(), segment)?);
+        }
+        Ok(self.templates[section].as_mut().expect("just made"))
+    }
+
     /// What a rank, whose start failed, has to say about it.
     pub(crate) fn next_failure(&self) -> io::Result<Option<Frame>> {
         let Some((pid, error)) = self.failures.next_failure()? else { return Ok(None) };
-        let rank = self.slots.get(&pid).map(|slot| self.rank(*slot));
-        Ok(rank.map(|rank| Frame::StartFailed { rank, errno: error.raw_os_error().unwrap_or(0) }))
+        let who = self.slots.get(&pid).map(|slot| self.member(*slot));
+        Ok(who.map(|who| Frame::StartFailed { who, errno: error.raw_os_error().unwrap_or(0) }))
     }
 
     /// The rank that is started next.
-    pub(crate) fn next_rank(&self) -> Rank {
-        self.rank(self.next.min(self.count() - 1))
+    pub(crate) fn next_member(&self) -> Member {
+        self.member(self.next.min(self.count() - 1))
+    }
+
+    /// Waits for nothing any more.
+    pub(crate) fn unregister(&mut self, poll: &Poll) {
+        let _ = poll.remove(self.failures.as_fd());
+        self.states.iter_mut().for_each(|state| state.pmi.close(poll));
     }
 
     /// Waits for failures of starts.
@@ -204,37 +234,69 @@ impl Ranks {
     }
 
     /// Answers what a rank asks. Returns what the launcher must hear.
-    pub(crate) fn serve(
-        &mut self,
-        slot: u32,
-        tree: &mut Node,
-        job: &Job,
-        poll: &Poll,
-    ) -> io::Result<Option<Frame>> {
-        let rank = self.rank(slot);
-        let state = &mut self.states[slot as usize];
-        let pid = state.pid.map_or(0, |pid| pid.0);
-        let said = state.pmi.serve(&Facts { job, rank, slot }, tree, poll)?;
-        Ok(said.map(|said| match said {
-            Said::Abort(code, message) => Frame::Aborted { rank, pid, code, message: bounded(message) },
-            Said::Nonsense(reason) => Frame::BadPmi { rank, pid, reason: bounded(reason) },
-        }))
+    pub(crate) fn serve(&mut self, slot: u32, service: &mut Service<'_>) -> io::Result<Option<Frame>> {
+        self.with_client(slot, service, |client, desk, poll| client.serve(desk, poll))
     }
 
     /// The barrier is over.
-    pub(crate) fn release_barrier(&mut self, poll: &Poll) -> io::Result<()> {
-        self.states.iter_mut().try_for_each(|state| state.pmi.release(poll))
+    pub(crate) fn release_barrier(&mut self, service: &mut Service<'_>) -> io::Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        for slot in 0..self.count() {
+            frames.extend(self.with_client(slot, service, |client, desk, poll| client.release(desk, poll))?);
+        }
+        Ok(frames)
     }
 
-    pub(crate) fn answer_name(&mut self, slot: u32, answer: &NameAnswer, poll: &Poll) -> io::Result<()> {
-        self.states.get_mut(slot as usize).map_or(Ok(()), |state| state.pmi.named(answer, poll))
+    /// The board has found what a rank asked for, or knows that nobody has put it.
+    pub(crate) fn answer_get(
+        &mut self,
+        slot: u32,
+        value: Option<&Bytes>,
+        service: &mut Service<'_>,
+    ) -> io::Result<Option<Frame>> {
+        self.with_client(slot, service, |client, desk, poll| client.got(value, desk, poll))
+    }
+
+    /// The launcher has answered a question.
+    pub(crate) fn answer(
+        &mut self,
+        slot: u32,
+        answer: &Answer,
+        service: &mut Service<'_>,
+    ) -> io::Result<Option<Frame>> {
+        self.with_client(slot, service, |client, desk, poll| client.answered(answer, desk, poll))
+    }
+
+    fn with_client(
+        &mut self,
+        slot: u32,
+        service: &mut Service<'_>,
+        act: impl FnOnce(&mut PmiClient, &mut Desk<'_>, &Poll) -> io::Result<Option<Said>>,
+    ) -> io::Result<Option<Frame>> {
+        let who = self.member(slot);
+        let state = &mut self.states[slot as usize];
+        let pid = state.pid.map_or(0, |pid| pid.0);
+        let mut desk = Desk {
+            tree: service.tree,
+            group: &self.group,
+            rank: who.rank,
+            slot,
+            seat: self.first_seat + slot,
+            board: service.board,
+            asks: service.asks,
+        };
+        let said = act(&mut state.pmi, &mut desk, service.poll)?;
+        Ok(said.map(|said| match said {
+            Said::Abort(code, message) => Frame::Aborted { who, pid, code, message: bounded(message) },
+            Said::Nonsense(reason) => Frame::BadPmi { who, pid, reason: bounded(reason) },
+        }))
     }
 
     /// Reads both pipes of a rank once.
     pub(crate) fn read_output(&mut self, slot: u32, queue: &mut OutputQueue, poll: &Poll) -> io::Result<()> {
-        let rank = self.rank(slot);
+        let who = self.member(slot);
         for stream in &mut self.states[slot as usize].streams {
-            if stream.read(rank, queue)? == PipeState::Ended {
+            if stream.read(who, queue)? == PipeState::Ended {
                 close_stream(stream, poll);
             }
         }
@@ -247,8 +309,8 @@ impl Ranks {
             return Ok(());
         }
         self.paused = full;
-        for (slot, state) in (0..).zip(&self.states) {
-            for (stream, token) in state.streams.iter().zip([Token::Out(slot), Token::Err(slot)]) {
+        for (seat, state) in (self.first_seat..).zip(&self.states) {
+            for (stream, token) in state.streams.iter().zip([Token::Out(seat), Token::Err(seat)]) {
                 let Some(fd) = stream.fd() else { continue };
                 if full {
                     poll.remove(fd)?;
@@ -266,23 +328,24 @@ impl Ranks {
         slot: u32,
         queue: &mut OutputQueue,
         poll: &Poll,
-    ) -> io::Result<(Rank, PmiState)> {
-        let rank = self.rank(slot);
+    ) -> io::Result<(Member, PmiState)> {
+        let who = self.member(slot);
         let state = &mut self.states[slot as usize];
         state.alive = false;
         for stream in &mut state.streams {
-            drain_stream(stream, rank, queue, poll, LAST_READS_MAX)?;
+            drain_stream(stream, who, queue, poll, LAST_READS_MAX)?;
         }
         state.pmi.close(poll);
-        Ok((rank, state.pmi.state()))
+        Ok((who, state.pmi.state()))
     }
 
     /// All processes are gone: takes what is left in any pipe and closes them.
     pub(crate) fn drain(&mut self, queue: &mut OutputQueue, poll: &Poll) -> io::Result<()> {
         for (state, &rank) in self.states.iter_mut().zip(&self.ranks) {
+            let who = self.group.member(rank);
             for stream in &mut state.streams {
-                drain_stream(stream, rank, queue, poll, usize::MAX)?;
-                stream.queue_rest(rank, queue);
+                drain_stream(stream, who, queue, poll, usize::MAX)?;
+                stream.queue_rest(who, queue);
                 close_stream(stream, poll);
             }
         }
@@ -291,32 +354,53 @@ impl Ranks {
 
     /// The counters that a rank left in its slot, which is free afterwards.
     pub(crate) fn take_stats(&self, slot: u32) -> Vec<u64> {
-        let values = Stat::ALL
-            .iter()
-            .map(|stat| self.segment.stat(slot, *stat as usize).load(Ordering::Relaxed))
-            .collect();
-        self.segment.clear_slot(slot);
+        let Some(segment) = &self.segment else { return Vec::new() };
+        let value = |stat: &Stat| segment.stat(slot, *stat as usize).load(Ordering::Relaxed);
+        let values = Stat::ALL.iter().map(value).collect();
+        segment.clear_slot(slot);
         values
     }
 }
 
+/// What the PMI service of a rank works with.
+pub(crate) struct Service<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) board: &'a mut Board,
+    pub(crate) asks: &'a mut Asks,
+    pub(crate) poll: &'a Poll,
+}
+
+fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
+    NodeSegment::create(&NodeFacts {
+        node: site.node.0,
+        slots,
+        cores: site.cores.len() as u32,
+        qp_max: site.tree.qp_max,
+        oversubscribed: site.crowd as usize > site.cores.len(),
+        host: site.tree.host,
+        key: site.tree.key,
+    })
+}
+
 impl Template {
-    fn new(job: &Job, section: usize, local: u32, segment: &NodeSegment) -> io::Result<Self> {
-        let found = &job.programs[section];
+    fn new(group: &Group, section: usize, local: u32, segment: &NodeSegment) -> io::Result<Self> {
+        let found = &group.programs[section];
         let mut env = found.env.clone();
         env.push(PMI_FD.into());
-        env.push(format!("PMI_SIZE={}", job.placement.ranks()).into());
-        env.push(format!("PMI_JOBID={}", job.name).into());
+        env.push(format!("PMI_SIZE={}", group.ranks()).into());
+        env.push(format!("PMI_JOBID={}", group.name).into());
         env.push(format!("MPI_LOCALNRANKS={local}").into());
         env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
+        if group.spawner.is_some() {
+            env.push(b"PMI_SPAWNED=1".to_vec());
+        }
         // Spares Banyan's library a question; a placement that is no few blocks is asked for.
-        let mapping = job.placement.mapping().to_string();
+        let mapping = group.placement.mapping().to_string();
         if mapping.len() <= MAPPING_BYTES_MAX {
             env.push(format!("BANYAN_MAPPING={mapping}").into());
         }
-        let mut args = vec![found.section.program.as_encoded_bytes().to_vec()];
-        args.extend(found.section.args.iter().map(|arg| arg.as_encoded_bytes().to_vec()));
-        let mut program = Program::new(&found.path, args, env, found.folder.clone())?;
+        let path = found.path_here().map_err(|error| error.as_system())?;
+        let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
         let rank = program.add_number("PMI_RANK");
         let local_rank = program.add_number("MPI_LOCALRANKID");
         Ok(Template { program, rank, local_rank })
@@ -325,13 +409,13 @@ impl Template {
 
 fn drain_stream(
     stream: &mut LineStream,
-    rank: Rank,
+    who: Member,
     queue: &mut OutputQueue,
     poll: &Poll,
     reads_max: usize,
 ) -> io::Result<()> {
     for _ in 0..reads_max {
-        match stream.read(rank, queue)? {
+        match stream.read(who, queue)? {
             PipeState::MayHaveMore => {}
             PipeState::Empty => return Ok(()),
             PipeState::Ended => {

@@ -1,6 +1,6 @@
 //! Why a job was ended before its time: the words for it, and its part in the exit code. Pure.
 use proto::ids::{NodeId, Rank};
-use proto::tree::Ended;
+use proto::tree::{Ended, Member};
 use std::fmt;
 use std::time::Duration;
 use sys::signal::signal_text;
@@ -8,20 +8,38 @@ use sys::signal::signal_text;
 /// The exit code after a time-out, as `timeout` of the GNU tools has it.
 const EXIT_TIMEOUT: i32 = 124;
 
+/// A node, as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Its number in the tree.
+    pub node: NodeId,
+    /// Its host, if nodes are hosts.
+    pub host: Option<String>,
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "host {host}"),
+            None => write!(f, "node {}", self.node),
+        }
+    }
+}
+
 /// A rank, as messages name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// Its number.
-    pub rank: Rank,
+    /// Its job and number.
+    pub member: Member,
     /// Its process.
     pub pid: i32,
-    /// Its node.
-    pub node: NodeId,
+    /// Where it is.
+    pub spot: Spot,
 }
 
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} (pid {}, node {})", self.rank, self.pid, self.node)
+        write!(f, "{} (pid {}, {})", self.member, self.pid, self.spot)
     }
 }
 
@@ -35,17 +53,19 @@ pub enum Cause {
     /// A rank exited with code 0 between PMI init and finalize, and so did these others.
     LeftEarly(Who, Vec<Rank>),
     /// A rank ended without ever beginning PMI, and this one waits for it in a barrier for ever.
-    NeverJoined(Who, Ended, Rank),
+    NeverJoined(Who, Ended, Member),
     /// A rank asked for the end.
     Aborted(Who, i32, String),
     /// A rank broke the PMI protocol.
     BadPmi(Who, String),
     /// A rank could not be started: the system's words, and the exit code.
-    StartFailed(Rank, NodeId, String, i32),
+    StartFailed(Member, Spot, String, i32),
     /// An agent is gone.
-    AgentLost(NodeId, i32, Ended),
+    AgentLost(Spot, i32, Ended),
     /// An agent gave up.
-    AgentFailed(NodeId, String),
+    AgentFailed(Spot, String),
+    /// An agent could not be started.
+    AgentMissing(Spot, String),
     /// The warden is gone.
     WardenLost(i32, Ended),
     /// The launcher got a signal.
@@ -65,7 +85,8 @@ impl Cause {
             Cause::Killed(_, signal) | Cause::Signalled(signal) => 128 + signal,
             Cause::Failed(_, code) => (*code).max(1),
             Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
-            Cause::LeftEarly(..) | Cause::BadPmi(..) | Cause::AgentFailed(..) | Cause::OutputFile(_) => 1,
+            Cause::LeftEarly(..) | Cause::BadPmi(..) | Cause::OutputFile(_) => 1,
+            Cause::AgentFailed(..) | Cause::AgentMissing(..) => 1,
             Cause::Aborted(_, code, _) => (code & 255).max(1),
             Cause::StartFailed(_, _, _, code) => *code,
             Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
@@ -87,20 +108,23 @@ impl fmt::Display for Cause {
                 if others.is_empty() { Ok(()) } else { write!(f, ", and so did {}", Ranks(others)) }
             }
             Cause::NeverJoined(who, ended, waiting) => {
-                write!(f, "{who} {} before MPI_Init, and rank {waiting} waits for it", Words(*ended))
+                write!(f, "{who} {} before MPI_Init, and {waiting} waits for it", Words(*ended))
             }
             Cause::Aborted(who, code, message) => {
                 write!(f, "{who} called MPI_Abort with code {code}")?;
                 if message.is_empty() || message == "abort" { Ok(()) } else { write!(f, ": {message}") }
             }
             Cause::BadPmi(who, reason) => write!(f, "{who} broke the PMI protocol: {reason}"),
-            Cause::StartFailed(rank, node, reason, _) => {
-                write!(f, "rank {rank} could not be started on node {node}: {reason}")
+            Cause::StartFailed(who, spot, reason, _) => {
+                write!(f, "{who} could not be started on {spot}: {reason}")
             }
-            Cause::AgentLost(node, pid, ended) => {
-                write!(f, "the agent of node {node} (pid {pid}) died: {}", Words(*ended))
+            Cause::AgentLost(spot, pid, ended) => {
+                write!(f, "the agent of {spot} (pid {pid}) died: {}", Words(*ended))
             }
-            Cause::AgentFailed(node, reason) => write!(f, "the agent of node {node} failed: {reason}"),
+            Cause::AgentFailed(spot, reason) => write!(f, "the agent of {spot} failed: {reason}"),
+            Cause::AgentMissing(spot, reason) => {
+                write!(f, "the agent of {spot} could not be started: {reason}")
+            }
             Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
             Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
             Cause::OutputClosed => f.write_str("standard output was closed"),

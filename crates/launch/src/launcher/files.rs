@@ -2,7 +2,8 @@
 //!
 //! A write to a file is not waited for in the poll set: the files are meant to be plain ones.
 use crate::pattern::Pattern;
-use proto::ids::{NodeId, Rank};
+use proto::ids::NodeId;
+use proto::tree::Member;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -25,8 +26,8 @@ impl Files {
     }
 
     /// Writes output of a rank. The error names the file.
-    pub(crate) fn write(&mut self, rank: Rank, node: NodeId, bytes: &[u8]) -> Result<(), String> {
-        let name = self.pattern.fill(rank, node);
+    pub(crate) fn write(&mut self, who: Member, node: NodeId, bytes: &[u8]) -> Result<(), String> {
+        let name = self.pattern.fill(who, node);
         let written = self.file(&name).and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| format!("cannot write '{name}': {error}"))
     }
@@ -50,6 +51,8 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::ids::Rank;
+    use proto::lane::JobId;
 
     #[test]
     fn more_files_than_can_be_open_are_all_complete() {
@@ -59,7 +62,7 @@ mod tests {
         let ranks = OPEN_MAX as u32 + 9;
         for text in ["a", "b"] {
             for rank in (0..ranks).map(Rank) {
-                files.write(rank, NodeId(0), text.as_bytes()).unwrap();
+                files.write(Member { job: JobId(0), rank }, NodeId(0), text.as_bytes()).unwrap();
             }
         }
         assert!(files.open.len() <= OPEN_MAX);

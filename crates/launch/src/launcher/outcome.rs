@@ -1,8 +1,8 @@
 //! How a job ends: what counts as a failure, which one was first, and the exit code. Pure.
 use super::cause::{Cause, Who, code_of};
-use crate::placement::Placement;
-use proto::ids::Rank;
-use proto::tree::{Ended, PmiState};
+use proto::lane::JobId;
+use proto::tree::{Ended, Member, PmiState};
+use std::collections::BTreeMap;
 
 /// What the launcher should do after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,38 +18,40 @@ pub(crate) enum Step {
     End,
 }
 
-/// The record of a job's ranks.
-#[derive(Debug)]
+/// The record of the ranks of all jobs in the tree.
+#[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    placement: Placement,
-    ended: u32,
+    jobs: BTreeMap<JobId, Joined>,
+    /// Ranks that have not ended.
+    left: u32,
     worst: i32,
     cause: Option<Cause>,
     /// The last words of the rank that is the cause.
     words: String,
     settling: Option<(Cause, String)>,
+}
+
+/// Who of a job has, or has not, joined the others.
+#[derive(Debug, Default)]
+struct Joined {
+    /// Ranks that have not ended.
+    left: u32,
     /// The first rank that ended without ever beginning PMI, and its last words.
     outsider: Option<(Who, Ended, String)>,
     /// A rank that waits, or has waited, in a barrier of the whole job.
-    waiting: Option<Rank>,
+    waiting: Option<Member>,
 }
 
 impl Outcome {
-    pub(crate) fn new(placement: Placement) -> Self {
-        Outcome {
-            placement,
-            ended: 0,
-            worst: 0,
-            cause: None,
-            words: String::new(),
-            settling: None,
-            outsider: None,
-            waiting: None,
-        }
+    /// A job of so many ranks begins.
+    pub(crate) fn begin(&mut self, job: JobId, ranks: u32) {
+        self.left += ranks;
+        self.jobs.insert(job, Joined { left: ranks, ..Joined::default() });
     }
 
-    pub(crate) fn who(&self, rank: Rank, pid: i32) -> Who {
-        Who { rank, pid, node: self.placement.node_of(rank) }
+    /// Have all ranks of a job ended?
+    pub(crate) fn is_over(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_none_or(|joined| joined.left == 0)
     }
 
     /// Why the job was ended, if it was.
@@ -96,12 +98,15 @@ impl Outcome {
 
     /// A rank ended, with these last words.
     pub(crate) fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
-        self.ended += 1;
+        let job = who.member.job;
+        self.left = self.left.saturating_sub(1);
+        let joined = self.jobs.entry(job).or_default();
+        joined.left = joined.left.saturating_sub(1);
         if self.cause.is_some() {
             return Step::Wait; // clean-up has begun: what it does to ranks does not count
         }
         self.worst = self.worst.max(code_of(ended));
-        let all_ended = self.ended == self.placement.ranks();
+        let all_ended = self.left == 0;
         match (ended, pmi) {
             (Ended::Signal(signal), _) => self.fail_with(Cause::Killed(who, signal), words),
             (Ended::Exit(code), PmiState::Active) if code != 0 => {
@@ -114,8 +119,8 @@ impl Outcome {
             _ if all_ended && self.has_left_early() => self.settle(),
             _ if all_ended => Step::Finish,
             (_, PmiState::Unused) => {
-                self.outsider.get_or_insert((who, ended, words));
-                self.check_joined()
+                self.jobs.entry(job).or_default().outsider.get_or_insert((who, ended, words));
+                self.check_joined(job)
             }
             (Ended::Exit(code), PmiState::Finalized) if code != 0 => {
                 self.settling.get_or_insert((Cause::Failed(who, code), words));
@@ -129,7 +134,9 @@ impl Outcome {
     /// if no other rank suffers from it.
     fn left_early(&mut self, who: Who, words: String) {
         match &mut self.settling {
-            Some((Cause::LeftEarly(_, others), _)) => others.push(who.rank),
+            Some((Cause::LeftEarly(first, others), _)) if first.member.job == who.member.job => {
+                others.push(who.member.rank);
+            }
             Some(_) => {}
             None => self.settling = Some((Cause::LeftEarly(who, Vec::new()), words)),
         }
@@ -140,16 +147,16 @@ impl Outcome {
     }
 
     /// A rank waits in a barrier.
-    pub(crate) fn fence_begun(&mut self, rank: Rank) -> Step {
-        self.waiting.get_or_insert(rank);
-        self.check_joined()
+    pub(crate) fn fence_begun(&mut self, who: Member) -> Step {
+        self.jobs.entry(who.job).or_default().waiting.get_or_insert(who);
+        self.check_joined(who.job)
     }
 
-    /// A barrier needs all ranks: with one that is gone and never joined, it cannot end.
-    fn check_joined(&mut self) -> Step {
-        match (&self.outsider, self.waiting) {
-            (Some((who, ended, words)), Some(waiting)) => {
-                let (cause, words) = (Cause::NeverJoined(*who, *ended, waiting), words.clone());
+    /// A barrier needs all ranks of its job: with one that is gone and never joined, it cannot end.
+    fn check_joined(&mut self, job: JobId) -> Step {
+        match self.jobs.get(&job) {
+            Some(Joined { outsider: Some((who, ended, words)), waiting: Some(waiting), .. }) => {
+                let (cause, words) = (Cause::NeverJoined(who.clone(), *ended, *waiting), words.clone());
                 self.fail_with(cause, words)
             }
             _ => Step::Wait,
@@ -167,15 +174,28 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cause::Spot;
     use super::*;
+    use proto::ids::{NodeId, Rank};
 
     fn outcome(ranks: u32) -> Outcome {
-        Outcome::new(Placement::new(ranks, 2))
+        let mut outcome = Outcome::default();
+        outcome.begin(JobId(0), ranks);
+        outcome
+    }
+
+    fn member(rank: u32) -> Member {
+        Member { job: JobId(0), rank: Rank(rank) }
+    }
+
+    /// Four ranks on each node.
+    fn who(rank: u32) -> Who {
+        let spot = Spot { node: NodeId(rank / 4), host: None };
+        Who { member: member(rank), pid: 100 + rank as i32, spot }
     }
 
     fn end(outcome: &mut Outcome, rank: u32, ended: Ended, pmi: PmiState) -> Step {
-        let who = outcome.who(Rank(rank), 100 + rank as i32);
-        outcome.rank_ended(who, ended, pmi, String::new())
+        outcome.rank_ended(who(rank), ended, pmi, String::new())
     }
 
     #[test]
@@ -196,7 +216,7 @@ mod tests {
         assert_eq!(end(&mut job, 0, Ended::Signal(15), PmiState::Active), Step::Wait);
         assert_eq!(job.exit_code(), 139);
         let text = job.cause().unwrap().to_string();
-        assert_eq!(text, "rank 3 (pid 103, node 1) was killed by signal 11 (Segmentation fault)");
+        assert_eq!(text, "rank 3 (pid 103, node 0) was killed by signal 11 (Segmentation fault)");
     }
 
     #[test]
@@ -238,7 +258,7 @@ mod tests {
         let mut job = outcome(3);
         assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Active), Step::Settle);
         assert_eq!(end(&mut job, 0, Ended::Exit(9), PmiState::Active), Step::End);
-        assert!(matches!(job.cause(), Some(Cause::LeftEarly(who, _)) if who.rank == Rank(1)));
+        assert!(matches!(job.cause(), Some(Cause::LeftEarly(who, _)) if who.member.rank == Rank(1)));
         assert_eq!(job.exit_code(), 9);
         let mut job = outcome(3);
         assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Active), Step::Settle);
@@ -249,14 +269,13 @@ mod tests {
     #[test]
     fn last_words_are_told_with_the_cause_they_belong_to() {
         let mut job = outcome(2);
-        let who = job.who(Rank(1), 7);
-        job.rank_ended(who, Ended::Signal(6), PmiState::Active, "out of memory".into());
+        job.rank_ended(who(1), Ended::Signal(6), PmiState::Active, "out of memory".into());
         let text =
-            "rank 1 (pid 7, node 1) was killed by signal 6 (Aborted); its last words: \"out of memory\"";
+            "rank 1 (pid 101, node 0) was killed by signal 6 (Aborted); its last words: \"out of memory\"";
         assert_eq!(job.why().unwrap(), text);
         let mut job = outcome(2);
-        job.rank_ended(who, Ended::Exit(2), PmiState::Unused, "no such file".into());
-        assert_eq!(job.fence_begun(Rank(0)), Step::End);
+        job.rank_ended(who(1), Ended::Exit(2), PmiState::Unused, "no such file".into());
+        assert_eq!(job.fence_begun(member(0)), Step::End);
         assert!(job.why().unwrap().ends_with("; its last words: \"no such file\""));
         let mut job = outcome(2);
         job.fail(Cause::OutputClosed);
@@ -276,8 +295,7 @@ mod tests {
     fn an_abort_is_never_zero() {
         for (code, expected) in [(7, 7), (0, 1), (256, 1), (-1, 255)] {
             let mut job = outcome(2);
-            let who = job.who(Rank(0), 1);
-            assert_eq!(job.fail(Cause::Aborted(who, code, String::new())), Step::End);
+            assert_eq!(job.fail(Cause::Aborted(who(0), code, String::new())), Step::End);
             assert_eq!(job.exit_code(), expected);
         }
     }
@@ -286,7 +304,7 @@ mod tests {
     fn a_rank_that_ends_before_init_does_not_keep_the_others_waiting() {
         let mut job = outcome(3);
         assert_eq!(end(&mut job, 1, Ended::Exit(0), PmiState::Unused), Step::Wait);
-        assert_eq!(job.fence_begun(Rank(2)), Step::End);
+        assert_eq!(job.fence_begun(member(2)), Step::End);
         assert_eq!(job.exit_code(), 1);
         let text = job.cause().unwrap().to_string();
         assert_eq!(
@@ -294,9 +312,23 @@ mod tests {
             "rank 1 (pid 101, node 0) exited with code 0 before MPI_Init, and rank 2 waits for it"
         );
         let mut job = outcome(3);
-        assert_eq!(job.fence_begun(Rank(2)), Step::Wait);
+        assert_eq!(job.fence_begun(member(2)), Step::Wait);
         assert_eq!(end(&mut job, 1, Ended::Exit(127), PmiState::Unused), Step::End);
         assert_eq!(job.exit_code(), 127);
+    }
+
+    #[test]
+    fn spawned_jobs_count_and_are_named() {
+        let mut job = outcome(1);
+        job.begin(JobId(1), 2);
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Wait);
+        let child = |rank| Who { member: Member { job: JobId(1), rank: Rank(rank) }, ..who(rank) };
+        let fine = (Ended::Exit(0), PmiState::Finalized);
+        assert_eq!(job.rank_ended(child(0), fine.0, fine.1, String::new()), Step::Wait);
+        assert!(!job.is_over(JobId(1)) && job.is_over(JobId(0)));
+        assert_eq!(job.rank_ended(child(1), Ended::Signal(9), PmiState::Active, String::new()), Step::End);
+        let text = job.cause().unwrap().to_string();
+        assert_eq!(text, "rank 1 of spawned job 1 (pid 101, node 0) was killed by signal 9 (Killed)");
     }
 
     #[test]

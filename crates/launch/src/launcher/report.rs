@@ -1,5 +1,8 @@
 //! What is known of a job when it is over.
 use super::cause::Cause;
+use proto::board::BoardKind;
+use proto::ids::NodeId;
+use proto::lane::JobId;
 use std::time::Duration;
 
 /// When the steps of starting and ending a job were done, since it began.
@@ -15,6 +18,26 @@ pub struct Phases {
     pub total: Duration,
 }
 
+/// What the board of one job on one node has counted.
+#[derive(Clone, Debug)]
+pub struct NodeBoard {
+    /// The node.
+    pub node: NodeId,
+    /// The job.
+    pub job: JobId,
+    /// Its counters.
+    pub(crate) values: Vec<u64>,
+}
+
+/// What the boards have counted.
+#[derive(Clone, Debug, Default)]
+pub struct BoardReport {
+    /// How puts travel and where gets find them.
+    pub kind: BoardKind,
+    /// By node and job.
+    pub nodes: Vec<NodeBoard>,
+}
+
 /// How a job went.
 #[derive(Clone, Debug, Default)]
 pub struct JobReport {
@@ -27,7 +50,10 @@ pub struct JobReport {
     /// Nodes of the job.
     pub nodes: u32,
     /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that was never reaped.
+    /// Ranks of spawned jobs follow as they ended.
     pub stats: Vec<Vec<u64>>,
+    /// What boards have counted, where that was asked for.
+    pub board: BoardReport,
     /// Times of start-up and end.
     pub phases: Phases,
     /// Captured standard output.

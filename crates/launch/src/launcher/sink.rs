@@ -5,7 +5,9 @@
 use super::files::Files;
 use crate::pattern::Pattern;
 use crate::spec::Label;
-use proto::ids::{NodeId, Rank};
+use proto::ids::NodeId;
+use proto::lane::JobId;
+use proto::tree::Member;
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,7 +43,7 @@ pub(crate) struct Sink {
     /// Where output of ranks goes instead.
     files: Option<Files>,
     /// Ranks whose last output did not end in a newline.
-    midline: HashSet<Rank>,
+    midline: HashSet<Member>,
 }
 
 /// What a write achieved.
@@ -86,24 +88,24 @@ impl Sink {
     }
 
     /// Takes output of a rank. The error says which file it could not be written to.
-    pub(crate) fn take(&mut self, rank: Rank, node: NodeId, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn take(&mut self, who: Member, node: NodeId, bytes: &[u8]) -> Result<(), String> {
         let Some(files) = &mut self.files else {
-            self.push(rank, node, bytes);
+            self.push(who, node, bytes);
             return Ok(());
         };
         self.owed.push_back((0, bytes.len() as u32));
-        files.write(rank, node, bytes)
+        files.write(who, node, bytes)
     }
 
     /// Queues output of a rank.
-    fn push(&mut self, rank: Rank, node: NodeId, bytes: &[u8]) {
+    fn push(&mut self, who: Member, node: NodeId, bytes: &[u8]) {
         let before = self.unwritten.len();
         match &self.label {
             Label::None => self.unwritten.extend(bytes),
-            Label::Rank => self.push_labelled(rank, &format!("[{rank}] "), bytes),
+            Label::Rank => self.push_labelled(who, &short_label(who), bytes),
             Label::Pattern(pattern) => {
-                let label = pattern.fill(rank, node);
-                self.push_labelled(rank, &label, bytes);
+                let label = pattern.fill(who, node);
+                self.push_labelled(who, &label, bytes);
             }
         }
         self.owed.push_back((self.unwritten.len() - before, bytes.len() as u32));
@@ -120,14 +122,14 @@ impl Sink {
         self.unwritten.extend(text.as_bytes());
     }
 
-    fn push_labelled(&mut self, rank: Rank, label: &str, bytes: &[u8]) {
+    fn push_labelled(&mut self, who: Member, label: &str, bytes: &[u8]) {
         for line in bytes.split_inclusive(|&b| b == b'\n') {
-            if !self.midline.remove(&rank) {
+            if !self.midline.remove(&who) {
                 self.unwritten.extend(label.as_bytes());
             }
             self.unwritten.extend(line);
             if line.last() != Some(&b'\n') {
-                self.midline.insert(rank);
+                self.midline.insert(who);
             }
         }
     }
@@ -222,6 +224,14 @@ impl Sink {
     }
 }
 
+/// `[3] `, or `[1.3] ` for rank 3 of spawned job 1.
+fn short_label(who: Member) -> String {
+    match who.job {
+        JobId(0) => format!("[{}] ", who.rank),
+        JobId(job) => format!("[{job}.{}] ", who.rank),
+    }
+}
+
 /// Is there room to write?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
@@ -234,13 +244,18 @@ pub(crate) enum Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::ids::Rank;
+
+    fn who(rank: u32) -> Member {
+        Member { job: JobId(0), rank: Rank(rank) }
+    }
 
     #[test]
     fn credit_is_due_when_everything_of_a_push_is_written() {
         let poll = Poll::new().unwrap();
         let (_read, write) = socket::pipe().unwrap();
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(Rank(0), NodeId(0), &[b'x'; PIECE_BYTES + 1]);
+        sink.push(who(0), NodeId(0), &[b'x'; PIECE_BYTES + 1]);
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, PIECE_BYTES as u32 + 1);
@@ -250,9 +265,9 @@ mod tests {
     #[test]
     fn every_line_is_labelled_once() {
         let mut sink = Sink::memory(Label::Rank);
-        sink.push(Rank(1), NodeId(0), b"one\ntw");
-        sink.push(Rank(1), NodeId(0), b"o\n");
-        sink.push(Rank(2), NodeId(0), b"x\n");
+        sink.push(who(1), NodeId(0), b"one\ntw");
+        sink.push(who(1), NodeId(0), b"o\n");
+        sink.push(who(2), NodeId(0), b"x\n");
         sink.write(Room::Unknown, &Poll::new().unwrap()).unwrap();
         assert_eq!(String::from_utf8(sink.into_captured()).unwrap(), "[1] one\n[1] two\n[2] x\n");
     }
@@ -264,9 +279,9 @@ mod tests {
         let (read, write) = socket::pipe().unwrap();
         drop(read);
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(Rank(0), NodeId(0), b"x");
+        sink.push(who(0), NodeId(0), b"x");
         assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, closed: true });
-        sink.push(Rank(0), NodeId(0), b"yz");
+        sink.push(who(0), NodeId(0), b"yz");
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, closed: false });
     }
 }

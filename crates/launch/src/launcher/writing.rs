@@ -3,29 +3,30 @@ use super::cause::Cause;
 use super::progress::Counts;
 use super::sink::Room;
 use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};
-use proto::ids::{NodeId, Rank};
-use proto::tree::{Frame, Stream};
+use proto::ids::NodeId;
+use proto::tree::{Frame, Member, Stream};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 impl Launcher<'_> {
-    pub(super) fn on_output(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
+    pub(super) fn on_output(&mut self, from: Member, stream: Stream, bytes: &[u8]) {
         self.hide_progress();
-        let node = self.job.placement.node_of(rank);
+        let node = self.who(from, 0).map_or(NodeId(0), |who| who.spot.node);
         let sink = match stream {
             Stream::Out => &mut self.out,
             Stream::Err => &mut self.err,
         };
-        if let Err(reason) = sink.take(rank, node, bytes) {
+        if let Err(reason) = sink.take(from, node, bytes) {
             self.fail(Cause::OutputFile(reason));
         }
     }
 
     /// On a terminal: how far a slow start is.
     pub(super) fn show_progress(&mut self) {
-        let nodes = self.job.placement.nodes();
-        let counts = Counts { agents: self.agents, ready: self.nodes_started, nodes };
+        let first = &self.jobs[0];
+        let nodes = first.group.placement.nodes();
+        let counts = Counts { agents: self.agents, ready: first.nodes_started, nodes };
         let text = if counts.ready == nodes || self.stage != Stage::Running {
             self.progress.stop().map(str::to_owned)
         } else {
@@ -41,16 +42,6 @@ impl Launcher<'_> {
         if let Some(text) = self.progress.erase() {
             self.err.write_raw(text);
         }
-    }
-
-    /// What runs on a node.
-    pub(super) fn programs_of(&self, node: NodeId) -> String {
-        let mut sections: Vec<usize> =
-            self.job.placement.ranks_of(node).map(|rank| self.job.section_of(rank.0)).collect();
-        sections.sort_unstable();
-        sections.dedup();
-        let path = |section: &usize| self.job.programs[*section].path.to_string_lossy().into_owned();
-        sections.iter().map(path).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn write_output(&mut self, out: Room, err: Room) -> io::Result<()> {

@@ -29,6 +29,9 @@ Programs and what they get:
   -env NAME VALUE      set a variable for the processes of this program
   -envlist, -envnone, -envall  what the processes of this program inherit
   -s RANK|all|none     who reads standard input (default 0); 'all' needs it to be a file
+  --board KIND         how keys that processes put travel: hcs, hcma, hcmab or hcmab-lru (default)
+  --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
+                       programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
 
 Output:

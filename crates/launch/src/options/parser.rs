@@ -6,6 +6,7 @@ use super::{Command, StatsForm, StatsWish, UsageError};
 use crate::pattern::Pattern;
 use crate::placement::MapBy;
 use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
+use proto::board::{BoardKind, VALUE_BYTES_MAX};
 use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 32] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 34] = [
     "genv",
     "x",
     "genvlist",
@@ -39,6 +40,8 @@ pub(super) const OPTIONS_OF_JOB: [&str; 32] = [
     "dry-run",
     "s",
     "coll",
+    "board",
+    "pmi-value-max",
     "l",
     "prepend-rank",
     "prepend-pattern",
@@ -103,7 +106,10 @@ impl Parser {
         }
         let wish = match (self.form, self.file) {
             (None, None) => None,
-            (form, file) => Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file }),
+            (form, file) => {
+                self.spec.board_counters = true;
+                Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file })
+            }
         };
         Ok(Command::Run(Box::new(self.spec), wish))
     }
@@ -202,6 +208,12 @@ impl Parser {
                 let value = self.collectives(written)?;
                 self.spec.env.push(("BANYAN_COLL".into(), value));
             }
+            "board" => {
+                let word = self.text(written)?;
+                self.spec.board = BoardKind::from_word(&word)
+                    .ok_or_else(|| written.bad(&word, "hcs, hcma, hcmab or hcmab-lru"))?;
+            }
+            "pmi-value-max" => self.spec.pmi_value_max = self.value_max(written)?,
             "configfile" => self.config(written)?,
             "dry-run" => self.is_dry = written.alone(true)?,
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
@@ -345,6 +357,12 @@ impl Parser {
             "flat" | "auto" => Ok(value),
             other => Err(written.bad(other, "'flat' or 'auto'")),
         }
+    }
+
+    fn value_max(&mut self, written: &Written) -> Result<u32, UsageError> {
+        let bytes = self.count(written)?;
+        let fits = (2..=VALUE_BYTES_MAX as u32).contains(&bytes);
+        if fits { Ok(bytes) } else { Err(written.bad(&bytes.to_string(), "a number from 2 to 65536")) }
     }
 
     fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {

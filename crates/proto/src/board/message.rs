@@ -1,7 +1,8 @@
 //! What the boards of neighbouring nodes tell each other.
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::lane::wire::{HEAD_BYTES, LENGTH_BYTES, Reader, WireError, Writer};
+use crate::lane::wire::{HEAD_BYTES, LENGTH_BYTES, WireError, open, write_head};
 use crate::lane::{Bytes, Head};
+use crate::wire::{Reader, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -95,18 +96,18 @@ impl Message {
     /// Appends the encoded message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut writer = Writer(out);
-        writer.head(self.body.kind(), self.head);
+        write_head(&mut writer, self.body.kind(), self.head);
         self.body.write(&mut writer);
     }
 
     /// Reads a message that fills `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
-        let (kind, head, mut reader) = Reader::open(bytes)?;
+        let (kind, head, mut reader) = open(bytes)?;
         if !(PUT..=ABSENT).contains(&kind) {
             return Err(WireError::Kind(kind));
         }
         let body = Body::read(kind, &mut reader).ok_or(WireError::Body(kind))?;
-        if reader.is_empty() { Ok(Message { head, body }) } else { Err(WireError::Body(kind)) }
+        if reader.is_at_end() { Ok(Message { head, body }) } else { Err(WireError::Body(kind)) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What the exchanges of neighbouring nodes tell each other.
 use super::{CHUNK_BYTES_MAX, Collective};
 use crate::ids::Rank;
-use crate::lane::wire::{HEAD_BYTES, LENGTH_BYTES, Reader, Writer};
+use crate::lane::wire::{HEAD_BYTES, LENGTH_BYTES, open, write_head};
 use crate::lane::{Bytes, Head, WireError};
+use crate::wire::{Reader, Writer};
 use alloc::vec::Vec;
 
 /// Data from one process to another.
@@ -81,31 +82,41 @@ impl Message {
     /// Appends the encoded message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut writer = Writer(out);
+        write_head(&mut writer, self.body.kind(), self.head);
         match &self.body {
             Body::Letter(Letter { from, to, tag, data }) => {
-                writer.head(LETTER, self.head).u32(from.0).u32(to.0).u32(*tag).bytes(data);
+                writer.u32(from.0).u32(to.0).u32(*tag).bytes(data);
             }
-            Body::Part(chunks) => write_chunks(writer.head(PART, self.head), chunks),
+            Body::Part(chunks) => write_chunks(&mut writer, chunks),
             Body::Up { round, collective, chunks } => {
                 let (kind, root) = collective_words(*collective);
-                write_chunks(writer.head(UP, self.head).u32(*round).u8(kind).u32(root), chunks);
+                write_chunks(writer.u32(*round).u8(kind).u32(root), chunks);
             }
-            Body::Down { round, chunks } => write_chunks(writer.head(DOWN, self.head).u32(*round), chunks),
+            Body::Down { round, chunks } => write_chunks(writer.u32(*round), chunks),
         }
     }
 
     /// Reads a message that fills `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
-        let (kind, head, mut reader) = Reader::open(bytes)?;
+        let (kind, head, mut reader) = open(bytes)?;
         if !(LETTER..=DOWN).contains(&kind) {
             return Err(WireError::Kind(kind));
         }
         let body = Body::read(kind, &mut reader).ok_or(WireError::Body(kind))?;
-        if reader.is_empty() { Ok(Message { head, body }) } else { Err(WireError::Body(kind)) }
+        if reader.is_at_end() { Ok(Message { head, body }) } else { Err(WireError::Body(kind)) }
     }
 }
 
 impl Body {
+    fn kind(&self) -> u8 {
+        match self {
+            Body::Letter(_) => LETTER,
+            Body::Part(_) => PART,
+            Body::Up { .. } => UP,
+            Body::Down { .. } => DOWN,
+        }
+    }
+
     /// Bytes of the whole message.
     pub(super) fn encoded_bytes(&self) -> usize {
         let list = |chunks: &[Chunk]| LENGTH_BYTES + chunks.iter().map(Chunk::encoded_bytes).sum::<usize>();

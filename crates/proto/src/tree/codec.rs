@@ -1,241 +1,202 @@
-//! The bodies of frames, field by field: numbers little-endian, bytes behind their length.
-use super::frame::{Ended, Entry, Frame, NameAnswer, NameRequest, PmiState, Stream};
+//! The bodies of frames, field by field.
+use super::frame::{Ended, Frame, Member, PmiState, Stream};
+use super::question::{Answer, Pair, Question, SpawnCommand, SpawnWish};
 use crate::ids::{NodeId, Rank};
-use alloc::string::String;
+use crate::lane::JobId;
+use crate::wire::{Reader, Writer};
 use alloc::vec::Vec;
 
-/// Appends the fields of frames.
-pub(super) struct Writer<'o> {
-    out: &'o mut Vec<u8>,
+/// Appends kind and body.
+pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
+    match frame {
+        Frame::Hello { node, pid } => w.u8(1).u32(node.0).i32(*pid),
+        Frame::Started { node, job } => w.u8(2).u32(node.0).u32(job.0),
+        Frame::Output { from, stream, bytes } => member(w.u8(3), *from).u8(*stream as u8).bytes(bytes),
+        Frame::Credit { bytes } => w.u8(4).u32(*bytes),
+        Frame::Board(message) => w.u8(5).bytes(message),
+        Frame::Ask { node, ask, question } => write_question(w.u8(6).u32(node.0).u32(*ask), question),
+        Frame::Answer { node, ask, answer } => write_answer(w.u8(7).u32(node.0).u32(*ask), answer),
+        Frame::Begin { job, rest, bytes } => w.u8(8).u32(job.0).u32(*rest).bytes(bytes),
+        Frame::Beat => w.u8(9),
+        Frame::Over { job } => w.u8(25).u32(job.0),
+        Frame::Stats { of, values } => numbers(member(w.u8(10), *of), values),
+        Frame::RankEnded { who, pid, ended, pmi, words } => {
+            write_ended(member(w.u8(11), *who).i32(*pid), *ended).u8(*pmi as u8).bytes(words.as_bytes())
+        }
+        Frame::Aborted { who, pid, code, message } => {
+            member(w.u8(12), *who).i32(*pid).i32(*code).bytes(message.as_bytes())
+        }
+        Frame::StartFailed { who, errno } => member(w.u8(13), *who).i32(*errno),
+        Frame::AgentLost { node, pid, ended } => write_ended(w.u8(14).u32(node.0).i32(*pid), *ended),
+        Frame::AgentFailed { node, reason } => w.u8(15).u32(node.0).bytes(reason.as_bytes()),
+        Frame::End { grace_ms } => w.u8(16).u32(*grace_ms),
+        Frame::Signal { signal } => w.u8(17).i32(*signal),
+        Frame::BadPmi { who, pid, reason } => member(w.u8(18), *who).i32(*pid).bytes(reason.as_bytes()),
+        Frame::FenceBegun { who } => member(w.u8(19), *who),
+        Frame::BoardStats { node, job, values } => numbers(w.u8(20).u32(node.0).u32(job.0), values),
+        Frame::Note { node, text } => w.u8(21).u32(node.0).bytes(text.as_bytes()),
+        Frame::Input { node, to, bytes } => member(w.u8(22).u32(node.0), *to).bytes(bytes),
+        Frame::InputTaken { from, bytes } => member(w.u8(23), *from).u32(*bytes),
+        Frame::AgentMissing { node, reason } => w.u8(24).u32(node.0).bytes(reason.as_bytes()),
+    };
 }
 
-impl<'o> Writer<'o> {
-    pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
-        Writer { out }
-    }
+/// Takes a body. `None` is always a malformed one.
+pub(super) fn read(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
+    Some(match kind {
+        1 => Frame::Hello { node: node(r)?, pid: r.i32()? },
+        2 => Frame::Started { node: node(r)?, job: job(r)? },
+        3 => Frame::Output { from: read_member(r)?, stream: stream(r)?, bytes: r.vec()? },
+        4 => Frame::Credit { bytes: r.u32()? },
+        5 => Frame::Board(r.vec()?),
+        6 => Frame::Ask { node: node(r)?, ask: r.u32()?, question: read_question(r)? },
+        7 => Frame::Answer { node: node(r)?, ask: r.u32()?, answer: read_answer(r)? },
+        8 => Frame::Begin { job: job(r)?, rest: r.u32()?, bytes: r.vec()? },
+        9 => Frame::Beat,
+        25 => Frame::Over { job: job(r)? },
+        10 => Frame::Stats { of: read_member(r)?, values: r.list(Reader::u64)? },
+        20 => Frame::BoardStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
+        22 => Frame::Input { node: node(r)?, to: read_member(r)?, bytes: r.vec()? },
+        23 => Frame::InputTaken { from: read_member(r)?, bytes: r.u32()? },
+        16 => Frame::End { grace_ms: r.u32()? },
+        17 => Frame::Signal { signal: r.i32()? },
+        _ => return read_news(r, kind),
+    })
+}
 
-    /// Kind and body.
-    pub(super) fn frame(&mut self, frame: &Frame) {
-        let w = self;
-        match frame {
-            Frame::Hello { node, pid } => w.kind(1).u32(node.0).i32(*pid),
-            Frame::Started { node } => w.kind(2).u32(node.0),
-            Frame::Output { rank, stream, bytes } => w.kind(3).u32(rank.0).u8(*stream as u8).bytes(bytes),
-            Frame::Credit { bytes } => w.kind(4).u32(*bytes),
-            Frame::Entries { fence, entries } => {
-                w.kind(5).u32(*fence).u32(entries.len() as u32);
-                for Entry { key, value } in entries {
-                    w.bytes(key).bytes(value);
-                }
-                w
-            }
-            Frame::FenceUp { fence } => w.kind(6).u32(*fence),
-            Frame::FenceDown { fence } => w.kind(7).u32(*fence),
-            Frame::Name { node, slot, request } => w.kind(8).u32(node.0).u32(*slot).name_request(request),
-            Frame::NameReply { node, slot, answer } => w.kind(9).u32(node.0).u32(*slot).name_answer(answer),
-            Frame::Stats { rank, values } => {
-                w.kind(10).u32(rank.0).u32(values.len() as u32);
-                for value in values {
-                    w.out.extend_from_slice(&value.to_le_bytes());
-                }
-                w
-            }
-            Frame::RankEnded { rank, pid, ended, pmi } => {
-                w.kind(11).u32(rank.0).i32(*pid).ended(*ended).u8(*pmi as u8)
-            }
-            Frame::Aborted { rank, pid, code, message } => {
-                w.kind(12).u32(rank.0).i32(*pid).i32(*code).bytes(message.as_bytes())
-            }
-            Frame::StartFailed { rank, errno } => w.kind(13).u32(rank.0).i32(*errno),
-            Frame::AgentLost { node, pid, ended } => w.kind(14).u32(node.0).i32(*pid).ended(*ended),
-            Frame::AgentFailed { node, reason } => w.kind(15).u32(node.0).bytes(reason.as_bytes()),
-            Frame::End { grace_ms } => w.kind(16).u32(*grace_ms),
-            Frame::Signal { signal } => w.kind(17).i32(*signal),
-            Frame::FenceBegun { rank } => w.kind(19).u32(rank.0),
-            Frame::BadPmi { rank, pid, reason } => w.kind(18).u32(rank.0).i32(*pid).bytes(reason.as_bytes()),
-        };
-    }
-
-    fn u8(&mut self, value: u8) -> &mut Self {
-        self.out.push(value);
-        self
-    }
-
-    fn kind(&mut self, kind: u8) -> &mut Self {
-        self.u8(kind)
-    }
-
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.out.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn i32(&mut self, value: i32) -> &mut Self {
-        self.u32(value as u32)
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.u32(bytes.len() as u32);
-        self.out.extend_from_slice(bytes);
-        self
-    }
-
-    fn ended(&mut self, ended: Ended) -> &mut Self {
-        match ended {
-            Ended::Exit(code) => self.u8(0).i32(code),
-            Ended::Signal(signal) => self.u8(1).i32(signal),
+/// What concerns the life of ranks and agents.
+fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
+    Some(match kind {
+        11 => {
+            let (who, pid) = (read_member(r)?, r.i32()?);
+            Frame::RankEnded { who, pid, ended: read_ended(r)?, pmi: pmi(r)?, words: r.text()? }
         }
-    }
-
-    fn name_request(&mut self, request: &NameRequest) -> &mut Self {
-        match request {
-            NameRequest::Publish { service, port } => self.u8(0).bytes(service).bytes(port),
-            NameRequest::Lookup { service } => self.u8(1).bytes(service),
-            NameRequest::Unpublish { service } => self.u8(2).bytes(service),
+        12 => {
+            let (who, pid) = (read_member(r)?, r.i32()?);
+            Frame::Aborted { who, pid, code: r.i32()?, message: r.text()? }
         }
-    }
+        13 => Frame::StartFailed { who: read_member(r)?, errno: r.i32()? },
+        14 => Frame::AgentLost { node: node(r)?, pid: r.i32()?, ended: read_ended(r)? },
+        15 => Frame::AgentFailed { node: node(r)?, reason: r.text()? },
+        18 => Frame::BadPmi { who: read_member(r)?, pid: r.i32()?, reason: r.text()? },
+        19 => Frame::FenceBegun { who: read_member(r)? },
+        21 => Frame::Note { node: node(r)?, text: r.text()? },
+        24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
+        _ => return None,
+    })
+}
 
-    fn name_answer(&mut self, answer: &NameAnswer) -> &mut Self {
-        match answer {
-            NameAnswer::Done => self.u8(0),
-            NameAnswer::Found(port) => self.u8(1).bytes(port),
-            NameAnswer::NotFound => self.u8(2),
-            NameAnswer::Taken => self.u8(3),
-            NameAnswer::Full => self.u8(4),
-        }
+fn member<'w, 'o>(w: &'w mut Writer<'o>, member: Member) -> &'w mut Writer<'o> {
+    w.u32(member.job.0).u32(member.rank.0)
+}
+
+fn read_member(r: &mut Reader<'_>) -> Option<Member> {
+    Some(Member { job: job(r)?, rank: Rank(r.u32()?) })
+}
+
+fn numbers<'w, 'o>(w: &'w mut Writer<'o>, values: &[u64]) -> &'w mut Writer<'o> {
+    w.list(values, |w, value| {
+        w.u64(*value);
+    })
+}
+
+fn write_ended<'w, 'o>(w: &'w mut Writer<'o>, ended: Ended) -> &'w mut Writer<'o> {
+    match ended {
+        Ended::Exit(code) => w.u8(0).i32(code),
+        Ended::Signal(signal) => w.u8(1).i32(signal),
     }
 }
 
-/// Takes the fields of frames. `None` is always a malformed body.
-pub(super) struct Reader<'a> {
-    rest: &'a [u8],
+fn read_ended(r: &mut Reader<'_>) -> Option<Ended> {
+    match r.u8()? {
+        0 => Some(Ended::Exit(r.i32()?)),
+        1 => Some(Ended::Signal(r.i32()?)),
+        _ => None,
+    }
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(body: &'a [u8]) -> Self {
-        Reader { rest: body }
-    }
+fn node(r: &mut Reader<'_>) -> Option<NodeId> {
+    r.u32().map(NodeId)
+}
 
-    pub(super) fn is_at_end(&self) -> bool {
-        self.rest.is_empty()
-    }
+fn job(r: &mut Reader<'_>) -> Option<JobId> {
+    r.u32().map(JobId)
+}
 
-    pub(super) fn frame(&mut self, kind: u8) -> Option<Frame> {
-        Some(match kind {
-            1 => Frame::Hello { node: self.node()?, pid: self.i32()? },
-            2 => Frame::Started { node: self.node()? },
-            3 => Frame::Output { rank: self.rank()?, stream: self.stream()?, bytes: self.vec()? },
-            4 => Frame::Credit { bytes: self.u32()? },
-            5 => Frame::Entries { fence: self.u32()?, entries: self.entries()? },
-            6 => Frame::FenceUp { fence: self.u32()? },
-            7 => Frame::FenceDown { fence: self.u32()? },
-            8 => Frame::Name { node: self.node()?, slot: self.u32()?, request: self.name_request()? },
-            9 => Frame::NameReply { node: self.node()?, slot: self.u32()?, answer: self.name_answer()? },
-            10 => Frame::Stats { rank: self.rank()?, values: self.values()? },
-            11 => {
-                let (rank, pid) = (self.rank()?, self.i32()?);
-                Frame::RankEnded { rank, pid, ended: self.ended()?, pmi: self.pmi()? }
-            }
-            12 => {
-                let (rank, pid) = (self.rank()?, self.i32()?);
-                Frame::Aborted { rank, pid, code: self.i32()?, message: self.text()? }
-            }
-            13 => Frame::StartFailed { rank: self.rank()?, errno: self.i32()? },
-            14 => Frame::AgentLost { node: self.node()?, pid: self.i32()?, ended: self.ended()? },
-            15 => Frame::AgentFailed { node: self.node()?, reason: self.text()? },
-            16 => Frame::End { grace_ms: self.u32()? },
-            17 => Frame::Signal { signal: self.i32()? },
-            18 => Frame::BadPmi { rank: self.rank()?, pid: self.i32()?, reason: self.text()? },
-            19 => Frame::FenceBegun { rank: self.rank()? },
-            _ => return None,
-        })
-    }
+fn stream(r: &mut Reader<'_>) -> Option<Stream> {
+    [Stream::Out, Stream::Err].get(usize::from(r.u8()?)).copied()
+}
 
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.rest.split_at_checked(bytes)?;
-        self.rest = rest;
-        Some(head)
-    }
+fn pmi(r: &mut Reader<'_>) -> Option<PmiState> {
+    [PmiState::Unused, PmiState::Active, PmiState::Finalized].get(usize::from(r.u8()?)).copied()
+}
 
-    fn u8(&mut self) -> Option<u8> {
-        self.take(1).map(|b| b[0])
+fn write_question<'w, 'o>(w: &'w mut Writer<'o>, question: &Question) -> &'w mut Writer<'o> {
+    match question {
+        Question::Publish { service, port } => w.u8(0).bytes(service).bytes(port),
+        Question::Lookup { service } => w.u8(1).bytes(service),
+        Question::Unpublish { service } => w.u8(2).bytes(service),
+        Question::Spawn(wish) => member(w.u8(3), wish.by)
+            .list(&wish.commands, |w, command| {
+                w.u32(command.processes).bytes(&command.program);
+                w.list(&command.args, |w, arg| {
+                    w.bytes(arg);
+                })
+                .list(&command.infos, write_pair);
+            })
+            .list(&wish.preputs, write_pair),
     }
+}
 
-    fn u32(&mut self) -> Option<u32> {
-        self.take(4)?.try_into().ok().map(u32::from_le_bytes)
-    }
+fn read_question(r: &mut Reader<'_>) -> Option<Question> {
+    Some(match r.u8()? {
+        0 => Question::Publish { service: r.vec()?, port: r.vec()? },
+        1 => Question::Lookup { service: r.vec()? },
+        2 => Question::Unpublish { service: r.vec()? },
+        3 => Question::Spawn(SpawnWish {
+            by: read_member(r)?,
+            commands: r.list(read_command)?,
+            preputs: r.list(read_pair)?,
+        }),
+        _ => return None,
+    })
+}
 
-    fn u64(&mut self) -> Option<u64> {
-        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
-    }
+fn read_command(r: &mut Reader<'_>) -> Option<SpawnCommand> {
+    let (processes, program) = (r.u32()?, r.vec()?);
+    let args: Vec<Vec<u8>> = r.list(Reader::vec)?;
+    Some(SpawnCommand { processes, program, args, infos: r.list(read_pair)? })
+}
 
-    fn i32(&mut self) -> Option<i32> {
-        self.u32().map(|value| value as i32)
-    }
+fn write_pair(w: &mut Writer<'_>, pair: &Pair) {
+    w.bytes(&pair.key).bytes(&pair.value);
+}
 
-    fn node(&mut self) -> Option<NodeId> {
-        self.u32().map(NodeId)
-    }
+fn read_pair(r: &mut Reader<'_>) -> Option<Pair> {
+    Some(Pair { key: r.vec()?, value: r.vec()? })
+}
 
-    fn rank(&mut self) -> Option<Rank> {
-        self.u32().map(Rank)
+fn write_answer<'w, 'o>(w: &'w mut Writer<'o>, answer: &Answer) -> &'w mut Writer<'o> {
+    match answer {
+        Answer::Done => w.u8(0),
+        Answer::Found(port) => w.u8(1).bytes(port),
+        Answer::NotFound => w.u8(2),
+        Answer::Taken => w.u8(3),
+        Answer::Full => w.u8(4),
+        Answer::Spawned { name, processes } => w.u8(5).bytes(name).u32(*processes),
+        Answer::NotSpawned(reason) => w.u8(6).bytes(reason.as_bytes()),
     }
+}
 
-    fn vec(&mut self) -> Option<Vec<u8>> {
-        let bytes = self.u32()? as usize;
-        self.take(bytes).map(<[u8]>::to_vec)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.vec()?).ok()
-    }
-
-    /// As many items as announced. Nothing is reserved ahead: the announcement may be a lie.
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        (0..self.u32()?).map(|_| item(self)).collect()
-    }
-
-    fn entries(&mut self) -> Option<Vec<Entry>> {
-        self.list(|reader| Some(Entry { key: reader.vec()?, value: reader.vec()? }))
-    }
-
-    fn values(&mut self) -> Option<Vec<u64>> {
-        self.list(Self::u64)
-    }
-
-    fn stream(&mut self) -> Option<Stream> {
-        [Stream::Out, Stream::Err].get(usize::from(self.u8()?)).copied()
-    }
-
-    fn pmi(&mut self) -> Option<PmiState> {
-        [PmiState::Unused, PmiState::Active, PmiState::Finalized].get(usize::from(self.u8()?)).copied()
-    }
-
-    fn ended(&mut self) -> Option<Ended> {
-        match self.u8()? {
-            0 => Some(Ended::Exit(self.i32()?)),
-            1 => Some(Ended::Signal(self.i32()?)),
-            _ => None,
-        }
-    }
-
-    fn name_request(&mut self) -> Option<NameRequest> {
-        match self.u8()? {
-            0 => Some(NameRequest::Publish { service: self.vec()?, port: self.vec()? }),
-            1 => Some(NameRequest::Lookup { service: self.vec()? }),
-            2 => Some(NameRequest::Unpublish { service: self.vec()? }),
-            _ => None,
-        }
-    }
-
-    fn name_answer(&mut self) -> Option<NameAnswer> {
-        Some(match self.u8()? {
-            0 => NameAnswer::Done,
-            1 => NameAnswer::Found(self.vec()?),
-            2 => NameAnswer::NotFound,
-            3 => NameAnswer::Taken,
-            4 => NameAnswer::Full,
-            _ => return None,
-        })
-    }
+fn read_answer(r: &mut Reader<'_>) -> Option<Answer> {
+    Some(match r.u8()? {
+        0 => Answer::Done,
+        1 => Answer::Found(r.vec()?),
+        2 => Answer::NotFound,
+        3 => Answer::Taken,
+        4 => Answer::Full,
+        5 => Answer::Spawned { name: r.vec()?, processes: r.u32()? },
+        6 => Answer::NotSpawned(r.text()?),
+        _ => return None,
+    })
 }

@@ -1,11 +1,14 @@
 //! Frames: what travels on a link of the tree. Length-prefixed, versioned, bounded.
-use super::codec::{Reader, Writer};
+use super::codec;
+use super::question::{Answer, Question};
 use crate::ids::{NodeId, Rank};
+use crate::lane::JobId;
+use crate::wire::{Reader, Writer};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Version of the format. Both ends must have the same.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Most bytes of a frame behind its length word.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Most bytes of output in one frame.
@@ -15,15 +18,24 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 16;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 19;
+const KIND_MAX: u8 = 25;
 
-/// A key of the board and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Key.
-    pub key: Vec<u8>,
-    /// Value.
-    pub value: Vec<u8>,
+/// A process of the tree: its job and its rank there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The job: 0 is the one that was started first, the others were spawned.
+    pub job: JobId,
+    /// The rank.
+    pub rank: Rank,
+}
+
+impl core::fmt::Display for Member {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.job {
+            JobId(0) => write!(f, "rank {}", self.rank),
+            JobId(job) => write!(f, "rank {} of spawned job {job}", self.rank),
+        }
+    }
 }
 
 /// Where a rank wrote.
@@ -55,43 +67,6 @@ pub enum PmiState {
     Finalized,
 }
 
-/// What a rank asks of the name service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NameRequest {
-    /// Publish a port under a service name.
-    Publish {
-        /// Service name.
-        service: Vec<u8>,
-        /// Port.
-        port: Vec<u8>,
-    },
-    /// Find a port.
-    Lookup {
-        /// Service name.
-        service: Vec<u8>,
-    },
-    /// Withdraw a service.
-    Unpublish {
-        /// Service name.
-        service: Vec<u8>,
-    },
-}
-
-/// What the name service answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NameAnswer {
-    /// Published or withdrawn.
-    Done,
-    /// The port.
-    Found(Vec<u8>),
-    /// Nothing under that name.
-    NotFound,
-    /// The name is taken.
-    Taken,
-    /// No room for another name.
-    Full,
-}
-
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -102,15 +77,19 @@ pub enum Frame {
         /// Its process.
         pid: i32,
     },
-    /// Up: all ranks of a node have been started.
+    /// Both ways: the sender lives.
+    Beat,
+    /// Up: all ranks that a job has on a node have been started.
     Started {
         /// The node.
         node: NodeId,
+        /// The job.
+        job: JobId,
     },
     /// Up: output of a rank, whole lines where possible.
     Output {
         /// Who wrote it.
-        rank: Rank,
+        from: Member,
         /// Where.
         stream: Stream,
         /// What.
@@ -121,63 +100,89 @@ pub enum Frame {
         /// Bytes.
         bytes: u32,
     },
-    /// Both ways: keys of a phase of the board.
-    Entries {
-        /// Number of the barrier that ends the phase.
-        fence: u32,
-        /// The keys.
-        entries: Vec<Entry>,
+    /// Down: input for a rank; no bytes are its end.
+    Input {
+        /// The rank's node.
+        node: NodeId,
+        /// Who reads it.
+        to: Member,
+        /// What.
+        bytes: Vec<u8>,
     },
-    /// Up: all below are in the barrier.
-    FenceUp {
-        /// Number of the barrier.
-        fence: u32,
+    /// Up: a rank has taken so many bytes of its input.
+    InputTaken {
+        /// Who.
+        from: Member,
+        /// Bytes.
+        bytes: u32,
     },
-    /// Down: all are in the barrier.
-    FenceDown {
-        /// Number of the barrier.
-        fence: u32,
-    },
-    /// Up: a question to the name service.
-    Name {
+    /// Both ways: a message between the boards of two neighbours, encoded.
+    Board(Vec<u8>),
+    /// Up: a question that only the launcher can answer.
+    Ask {
         /// Who asks: the node,
         node: NodeId,
-        /// and the local rank.
-        slot: u32,
+        /// and its number for the question.
+        ask: u32,
         /// What.
-        request: NameRequest,
+        question: Question,
     },
-    /// Down: its answer.
-    NameReply {
+    /// Down: the answer.
+    Answer {
         /// For this node,
         node: NodeId,
-        /// and this local rank.
-        slot: u32,
+        /// and this question of its own.
+        ask: u32,
         /// The answer.
-        answer: NameAnswer,
+        answer: Answer,
+    },
+    /// Down: some of the description of a job that begins.
+    Begin {
+        /// The job.
+        job: JobId,
+        /// Bytes of the description that are still to come.
+        rest: u32,
+        /// The description, or a part of it. What is in it is the agents' business.
+        bytes: Vec<u8>,
+    },
+    /// Down: all ranks of a spawned job have ended; it can be forgotten.
+    Over {
+        /// The job.
+        job: JobId,
     },
     /// Up: the counters of a rank that ended.
     Stats {
         /// The rank.
-        rank: Rank,
+        of: Member,
+        /// Its counters.
+        values: Vec<u64>,
+    },
+    /// Up: the counters of a node's board at the end of the job.
+    BoardStats {
+        /// The node.
+        node: NodeId,
+        /// Whose board.
+        job: JobId,
         /// Its counters.
         values: Vec<u64>,
     },
     /// Up: a rank ended.
     RankEnded {
         /// The rank.
-        rank: Rank,
+        who: Member,
         /// Its process.
         pid: i32,
         /// How.
         ended: Ended,
         /// How far its use of PMI went.
         pmi: PmiState,
+        /// What it wrote last to its standard error.
+        words: String,
     },
     /// Up: a rank asks for the end of the job.
     Aborted {
         /// The rank.
-        rank: Rank,
+        who: Member,
         /// Its process.
         pid: i32,
         /// The code it gave.
@@ -188,7 +193,7 @@ pub enum Frame {
     /// Up: a rank broke the PMI protocol.
     BadPmi {
         /// The rank.
-        rank: Rank,
+        who: Member,
         /// Its process.
         pid: i32,
         /// What is wrong.
@@ -197,14 +202,21 @@ pub enum Frame {
     /// Up: a rank waits in a barrier; sent once by each node.
     FenceBegun {
         /// The rank.
-        rank: Rank,
+        who: Member,
     },
     /// Up: a rank could not be started.
     StartFailed {
         /// The rank.
-        rank: Rank,
+        who: Member,
         /// The system's error number.
         errno: i32,
+    },
+    /// Up: the agent of a node could not be started.
+    AgentMissing {
+        /// Its node.
+        node: NodeId,
+        /// Why.
+        reason: String,
     },
     /// Up: an agent is gone.
     AgentLost {
@@ -215,12 +227,19 @@ pub enum Frame {
         /// How it ended.
         ended: Ended,
     },
-    /// Up: an agent cannot go on, in its own words.
+    /// Up: an agent cannot go on, in its own words or in those of the agent above it.
     AgentFailed {
         /// Its node.
         node: NodeId,
         /// Why.
         reason: String,
+    },
+    /// Up: something that a user who asks for words may like to know.
+    Note {
+        /// Whose.
+        node: NodeId,
+        /// The words.
+        text: String,
     },
     /// Down: end all processes (politely first, if there is any grace), then yourself.
     End {
@@ -257,7 +276,7 @@ impl Frame {
         let start = out.len();
         out.extend_from_slice(&[0; PREFIX_BYTES]);
         out.push(VERSION);
-        Writer::new(out).frame(self);
+        codec::write(&mut Writer(out), self);
         let length = out.len() - start - PREFIX_BYTES;
         assert!(length <= FRAME_BYTES_MAX, "frame of {length} bytes");
         out[start..start + PREFIX_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
@@ -273,7 +292,7 @@ impl Frame {
             return Err(FrameError::Kind(*kind));
         }
         let mut reader = Reader::new(body);
-        let frame = reader.frame(*kind).ok_or(FrameError::Body(*kind))?;
+        let frame = codec::read(&mut reader, *kind).ok_or(FrameError::Body(*kind))?;
         if reader.is_at_end() { Ok(frame) } else { Err(FrameError::Body(*kind)) }
     }
 }

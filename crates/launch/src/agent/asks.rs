@@ -1,0 +1,87 @@
+//! Questions of local ranks that only the launcher can answer.
+use proto::tree::{Frame, Question};
+use proto::{ids::NodeId, tree::SpawnWish};
+use std::collections::BTreeMap;
+
+/// Most bytes of a spawn request: it has to fit a frame.
+const WISH_BYTES_MAX: usize = 192 << 10;
+
+/// Open questions by number.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    next: u32,
+    open: BTreeMap<u32, u32>,
+    unsent: Vec<(u32, Question)>,
+}
+
+/// A spawn request is too long to be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a spawn request of more than {WISH_BYTES_MAX} bytes")]
+pub(crate) struct TooLong;
+
+impl Asks {
+    /// Asks for the rank in `seat`.
+    pub(crate) fn ask(&mut self, seat: u32, question: Question) -> Result<(), TooLong> {
+        if let Question::Spawn(wish) = &question
+            && wish_bytes(wish) > WISH_BYTES_MAX
+        {
+            return Err(TooLong);
+        }
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.open.insert(number, seat);
+        self.unsent.push((number, question));
+        Ok(())
+    }
+
+    /// What goes to the launcher.
+    pub(crate) fn take_frames(&mut self, node: NodeId) -> impl Iterator<Item = Frame> + use<> {
+        let unsent = std::mem::take(&mut self.unsent);
+        unsent.into_iter().map(move |(ask, question)| Frame::Ask { node, ask, question })
+    }
+
+    /// A question has been answered: whose was it?
+    pub(crate) fn close(&mut self, ask: u32) -> Option<u32> {
+        self.open.remove(&ask)
+    }
+}
+
+fn wish_bytes(wish: &SpawnWish) -> usize {
+    /// What a length costs.
+    const WORD: usize = 4;
+    let pairs = |pairs: &[proto::tree::Pair]| -> usize {
+        pairs.iter().map(|pair| pair.key.len() + pair.value.len() + 2 * WORD).sum()
+    };
+    let commands = wish.commands.iter().map(|command| {
+        let args: usize = command.args.iter().map(|arg| arg.len() + WORD).sum();
+        command.program.len() + args + pairs(&command.infos) + 4 * WORD
+    });
+    commands.sum::<usize>() + pairs(&wish.preputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::ids::Rank;
+    use proto::lane::JobId;
+    use proto::tree::{Member, SpawnCommand};
+
+    #[test]
+    fn answers_find_who_asked() {
+        let mut asks = Asks::default();
+        asks.ask(7, Question::Lookup { service: b"a".to_vec() }).unwrap();
+        asks.ask(3, Question::Lookup { service: b"b".to_vec() }).unwrap();
+        assert_eq!(asks.take_frames(NodeId(1)).count(), 2);
+        assert_eq!(asks.take_frames(NodeId(1)).count(), 0);
+        assert_eq!((asks.close(1), asks.close(0), asks.close(0)), (Some(3), Some(7), None));
+    }
+
+    #[test]
+    fn a_wish_that_fits_no_frame_is_refused() {
+        let command =
+            SpawnCommand { processes: 1, program: vec![b'x'; WISH_BYTES_MAX], args: vec![], infos: vec![] };
+        let by = Member { job: JobId(0), rank: Rank(0) };
+        let wish = SpawnWish { by, commands: vec![command], preputs: vec![] };
+        assert_eq!(Asks::default().ask(0, Question::Spawn(wish)), Err(TooLong));
+    }
+}

@@ -1,0 +1,135 @@
+//! A job's part on this node: its ranks, if it has any here, and its board.
+use super::asks::Asks;
+use super::ranks::{Ranks, Service, Site};
+use crate::job::{Counters, Group, Tree};
+use proto::board::{Action, Board, BoardConfig, BoardCounters, Message};
+use proto::ids::NodeId;
+use proto::lane::{Generation, Neighbour, Place};
+use proto::tree::Frame;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use sys::poll::Poll;
+use sys::process::DescriptorLimit;
+
+pub(crate) struct Here {
+    pub(crate) group: Rc<Group>,
+    pub(crate) ranks: Ranks,
+    board: Board,
+    /// The nodes below that have ranks of the job at or below them.
+    pub(crate) children: Vec<NodeId>,
+    /// Has the launcher heard that ranks here wait in barriers?
+    told_fence: bool,
+}
+
+impl Here {
+    pub(crate) fn new(
+        group: Rc<Group>,
+        site: Site<'_>,
+        first_seat: u32,
+        stdin: Option<OwnedFd>,
+        limit: DescriptorLimit,
+    ) -> io::Result<Self> {
+        let place = Place::new(site.tree.shape, site.node, &group.places());
+        let mut board = Board::new(BoardConfig::new(group.id, Generation(0), site.tree.board), &place);
+        for pair in &group.preputs {
+            board.preload(&pair.key, &pair.value).map_err(io::Error::other)?;
+        }
+        let ranks = Ranks::new(group.clone(), site, first_seat, stdin, limit)?;
+        Ok(Here { group, ranks, board, children: place.children().to_vec(), told_fence: false })
+    }
+
+    /// Lets the PMI service of this job's ranks act.
+    pub(crate) fn serve<T>(
+        &mut self,
+        tree: &Tree,
+        asks: &mut Asks,
+        poll: &Poll,
+        act: impl FnOnce(&mut Ranks, &mut Service<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        act(&mut self.ranks, &mut Service { tree, board: &mut self.board, asks, poll })
+    }
+
+    /// A rank waits in a barrier, and the launcher has not heard of it.
+    pub(crate) fn fence_news(&mut self, slot: u32) -> Option<Frame> {
+        if self.told_fence || !self.board.in_fence() {
+            return None;
+        }
+        self.told_fence = true;
+        Some(Frame::FenceBegun { who: self.ranks.member(slot) })
+    }
+
+    /// A message from a neighbour's board.
+    pub(crate) fn hear(&mut self, from: Neighbour, message: Message) -> Result<(), String> {
+        self.board.hear(from, message).map_err(|error| error.to_string())
+    }
+
+    /// The next message to a neighbour's board. Ranks that the board has news for are told on the way; what they
+    /// say in turn is put into `said`.
+    pub(crate) fn next_message(
+        &mut self,
+        tree: &Tree,
+        asks: &mut Asks,
+        poll: &Poll,
+        said: &mut Vec<Frame>,
+    ) -> io::Result<Option<(Neighbour, Frame)>> {
+        while let Some(action) = self.board.poll_action() {
+            match action {
+                Action::Send(to, message) => {
+                    let mut bytes = Vec::new();
+                    message.encode(&mut bytes);
+                    return Ok(Some((to, Frame::Board(bytes))));
+                }
+                Action::FenceDone => {
+                    said.extend(
+                        self.serve(tree, asks, poll, |ranks, service| ranks.release_barrier(service))?,
+                    );
+                }
+                Action::Answer { client, value, .. } => {
+                    said.extend(self.serve(tree, asks, poll, |ranks, service| {
+                        ranks.answer_get(client, value.as_ref(), service)
+                    })?);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The counters of the board, where they are wanted.
+    pub(crate) fn board_stats(&self, tree: &Tree, node: NodeId) -> Option<Frame> {
+        let wanted = tree.counters == Counters::Wanted;
+        wanted.then(|| Frame::BoardStats {
+            node,
+            job: self.group.id,
+            values: counter_values(&self.board.counters()).to_vec(),
+        })
+    }
+}
+
+/// The counters that are passed on, in the order of [`COUNTER_KEYS`].
+fn counter_values(counters: &BoardCounters) -> [u64; COUNTER_KEYS.len()] {
+    [
+        counters.traffic.messages_sent,
+        counters.traffic.bytes_sent,
+        counters.hits,
+        counters.absent_hits,
+        counters.misses,
+        counters.merged,
+        counters.evictions,
+        counters.entries_peak,
+        counters.bytes_peak,
+    ]
+}
+
+/// What the counters of a board are called in statistics.
+pub(crate) const COUNTER_KEYS: [&str; 9] = [
+    "messages",
+    "bytes",
+    "hits",
+    "absent_hits",
+    "misses",
+    "merged",
+    "evictions",
+    "entries_peak",
+    "bytes_peak",
+];

@@ -1,0 +1,167 @@
+//! Questions that ranks ask of the launcher: names of services, and new jobs in the running tree.
+use super::{Begun, Launcher, Stage};
+use crate::describe;
+use crate::job::{Group, Spread};
+use crate::options::parse_hosts;
+use crate::placement::{MapBy, Placement};
+use crate::program::{Found, Where, find_section};
+use crate::spec::{RANKS_MAX, Section, StdinTo};
+use proto::ids::NodeId;
+use proto::lane::JobId;
+use proto::tree::{Answer, Frame, Question, SpawnCommand, SpawnWish};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::rc::Rc;
+
+/// Jobs that may be in the tree at a time.
+const JOBS_MAX: usize = 4096;
+
+impl Launcher<'_> {
+    pub(super) fn on_question(&mut self, node: NodeId, ask: u32, question: Question) {
+        let answer = match question {
+            Question::Publish { service, port } => self.names.publish(service, port),
+            Question::Lookup { service } => self.names.lookup(&service),
+            Question::Unpublish { service } => self.names.unpublish(&service),
+            Question::Spawn(wish) => match self.spawn(&wish, (node, ask)) {
+                Ok(()) => return, // answered when all ranks have been started
+                Err(reason) => Answer::NotSpawned(reason),
+            },
+        };
+        self.answer(node, ask, answer);
+    }
+
+    fn answer(&mut self, node: NodeId, ask: u32, answer: Answer) {
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::Answer { node, ask, answer });
+        }
+    }
+
+    /// All ranks of a spawned job have been started.
+    pub(super) fn answer_spawn(&mut self, job: JobId, (node, ask): (NodeId, u32)) {
+        let Some(begun) = self.jobs.iter().find(|begun| begun.group.id == job) else { return };
+        let (name, processes) = (begun.group.name.clone().into_bytes(), begun.group.ranks());
+        self.answer(node, ask, Answer::Spawned { name, processes });
+    }
+
+    /// Begins a job in the running tree. The error is for the rank that asked.
+    fn spawn(&mut self, wish: &SpawnWish, asked_by: (NodeId, u32)) -> Result<(), String> {
+        if self.stage != Stage::Running {
+            return Err("the job is ending".into());
+        }
+        if self.jobs.len() >= JOBS_MAX {
+            return Err(format!("{JOBS_MAX} jobs are running already"));
+        }
+        let spawner = self.jobs.iter().find(|begun| begun.group.id == wish.by.job);
+        let spawner = spawner.ok_or("the job that asks is unknown")?.group.name.clone();
+        let programs = self.find_commands(wish)?;
+        let total: u64 = programs.iter().map(|found| u64::from(found.ranks)).sum();
+        if total == 0 || total > u64::from(RANKS_MAX) {
+            return Err(format!("{total} processes; 1 to {RANKS_MAX} can be started"));
+        }
+        let id = JobId(self.next_job);
+        let (placement, nodes) = self.place(total as u32, wish)?;
+        let group = Group {
+            id,
+            name: format!("{}-{}", self.tree.name, id.0),
+            spawner: Some(spawner),
+            programs,
+            placement,
+            nodes,
+            preputs: wish.preputs.clone(),
+            stdin: StdinTo::Nobody,
+        };
+        self.next_job += 1;
+        self.begin(group, asked_by);
+        Ok(())
+    }
+
+    fn begin(&mut self, group: Group, asked_by: (NodeId, u32)) {
+        self.outcome.begin(group.id, group.ranks());
+        if let Some(root) = &mut self.root {
+            for frame in describe::frames(group.id, &describe::write_group(&group)) {
+                root.send(&frame);
+            }
+        }
+        self.jobs.push(Begun { group: Rc::new(group), nodes_started: 0, asked_by: Some(asked_by) });
+    }
+
+    /// All ranks of a spawned job have ended.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.jobs.retain(|begun| begun.group.id != job);
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::Over { job });
+        }
+    }
+
+    fn find_commands(&self, wish: &SpawnWish) -> Result<Vec<Found>, String> {
+        let at = match self.tree.spread {
+            Spread::OneHost => Where::Here,
+            Spread::ManyHosts => Where::Elsewhere,
+        };
+        let find = |command: &SpawnCommand| {
+            let section = section_of(command)?;
+            find_section(self.spec, &section, at).map_err(|error| error.to_string())
+        };
+        wish.commands.iter().map(find).collect()
+    }
+
+    /// Where the ranks of a spawned job go: to the hosts that were asked for, or else evenly to all, those with the
+    /// fewest ranks first.
+    fn place(&self, ranks: u32, wish: &SpawnWish) -> Result<(Placement, Vec<NodeId>), String> {
+        let asked = wish.commands.iter().find_map(|command| {
+            info(command, &[b"host", b"hosts"]).map(|value| String::from_utf8_lossy(value).into_owned())
+        });
+        let nodes = match asked {
+            Some(list) => self.nodes_named(&list)?,
+            None => self.nodes_by_load(),
+        };
+        let placement = match self.spec.map {
+            MapBy::Slot => Placement::new(ranks, nodes.len() as u32),
+            MapBy::Node => Placement::cyclic(ranks, nodes.len() as u32),
+        };
+        let nodes = nodes.into_iter().take(placement.nodes() as usize).collect();
+        Ok((placement, nodes))
+    }
+
+    fn nodes_by_load(&self) -> Vec<NodeId> {
+        let mut nodes = self.jobs[0].group.nodes.clone();
+        let load =
+            |node: NodeId| -> usize { self.jobs.iter().map(|begun| begun.group.ranks_on(node).len()).sum() };
+        nodes.sort_by_cached_key(|node| load(*node));
+        nodes
+    }
+
+    fn nodes_named(&self, list: &str) -> Result<Vec<NodeId>, String> {
+        let hosts = parse_hosts(list).map_err(|error| error.to_string())?;
+        let mut nodes = Vec::new();
+        for host in hosts {
+            let node = self.node_named(&host);
+            let node = node.ok_or_else(|| format!("host '{host}' is none of this job's"))?;
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        Ok(nodes)
+    }
+}
+
+fn section_of(command: &SpawnCommand) -> Result<Section, String> {
+    let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    if command.processes == 0 {
+        return Err("a program with no processes".into());
+    }
+    Ok(Section {
+        ranks: command.processes,
+        program: text(&command.program),
+        args: command.args.iter().map(|arg| text(arg)).collect(),
+        folder: info(command, &[b"wdir", b"wd"]).map(|value| text(value).into()),
+        search: info(command, &[b"path"]).map(text),
+        ..Section::default()
+    })
+}
+
+/// The value of the first hint with one of these names.
+fn info<'c>(command: &'c SpawnCommand, names: &[&[u8]]) -> Option<&'c [u8]> {
+    let pair = command.infos.iter().find(|pair| names.contains(&pair.key.as_slice()))?;
+    Some(&pair.value)
+}

@@ -1,0 +1,212 @@
+//! The programs of a job: where they are, and the environment that their ranks get.
+use crate::spec::{Inherit, JobSpec, Section};
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Variables of other launchers that would mislead a rank, by prefix.
+const SCRUBBED: [&str; 8] =
+    ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "BANYAN_NODE", "BANYAN_MAPPING", "HYDI_"];
+
+/// Who looks for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// It has been found: the path is what is executed.
+    Done,
+    /// It is not on the launcher's host: each agent looks on its own.
+    OnHost,
+}
+
+/// A program, ready to be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Ranks that run it.
+    pub(crate) ranks: u32,
+    pub(crate) path: CString,
+    pub(crate) search: Search,
+    /// Its name, as the user wrote it, and its arguments.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// `K=V` of what its ranks share.
+    pub(crate) env: Vec<Vec<u8>>,
+    pub(crate) folder: Option<CString>,
+}
+
+/// Why a program cannot be run, with the exit code that says so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ProgramError {
+    #[error("program '{0}' was not found")]
+    NotFound(String),
+    #[error("program '{0}' is not an executable file")]
+    NotExecutable(String),
+    #[error("'{0}' holds a zero byte")]
+    ZeroByte(String),
+}
+
+impl ProgramError {
+    pub(crate) fn exit_code(&self) -> i32 {
+        if matches!(self, ProgramError::NotFound(_)) { 127 } else { 126 }
+    }
+
+    /// The error that executing the program would have given.
+    pub(crate) fn as_system(&self) -> std::io::Error {
+        std::io::Error::from_raw_os_error(match self {
+            ProgramError::NotFound(_) => sys::process::ENOENT,
+            ProgramError::NotExecutable(_) => sys::process::EACCES,
+            ProgramError::ZeroByte(_) => sys::process::EINVAL,
+        })
+    }
+}
+
+/// Do the ranks of a job run where the launcher runs?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Here,
+    /// On other hosts, which may have other programs, and where the working folder has to be named.
+    Elsewhere,
+}
+
+/// Finds the programs of a job.
+pub(crate) fn find_programs(spec: &JobSpec, at: Where) -> Result<Vec<Found>, ProgramError> {
+    spec.sections.iter().map(|section| find_section(spec, section, at)).collect()
+}
+
+pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Result<Found, ProgramError> {
+    let here = (at == Where::Elsewhere).then(|| env::current_dir().ok()).flatten();
+    let folder = section.folder.as_ref().or(spec.folder.as_ref());
+    let folder = match (folder, here) {
+        (Some(folder), Some(here)) => Some(here.join(folder)),
+        (folder, here) => folder.cloned().or(here),
+    };
+    let first = section.search.as_ref().or(spec.search.as_ref()).map(OsString::as_os_str);
+    let (path, search) = match find_program(&section.program, folder.as_deref(), first) {
+        Ok(path) => (path, Search::Done),
+        Err(_) if at == Where::Elsewhere => (PathBuf::from(&section.program), Search::OnHost),
+        Err(error) => return Err(error),
+    };
+    let own: Vec<_> = spec.env.iter().chain(&section.env).cloned().collect();
+    let inherit = section.inherit.as_ref().unwrap_or(&spec.inherit);
+    let mut args = vec![section.program.as_bytes().to_vec()];
+    args.extend(section.args.iter().map(|arg| arg.as_bytes().to_vec()));
+    Ok(Found {
+        ranks: section.ranks,
+        path: c_string(path.into_os_string())?,
+        search,
+        args,
+        env: environment(env::vars_os(), inherit, &own),
+        folder: folder.map(|folder| c_string(folder.into_os_string())).transpose()?,
+    })
+}
+
+impl Found {
+    /// The program's name, as the user wrote it.
+    pub(crate) fn name(&self) -> String {
+        String::from_utf8_lossy(self.args.first().map_or(b"", Vec::as_slice)).into_owned()
+    }
+
+    /// The path on this host.
+    pub(crate) fn path_here(&self) -> Result<CString, ProgramError> {
+        if self.search == Search::Done {
+            return Ok(self.path.clone());
+        }
+        let folder = self.folder.as_ref().map(|folder| Path::new(OsStr::from_bytes(folder.to_bytes())));
+        let found = find_program(OsStr::from_bytes(self.path.to_bytes()), folder, None)?;
+        c_string(found.into_os_string())
+    }
+}
+
+fn c_string(text: OsString) -> Result<CString, ProgramError> {
+    let shown = text.to_string_lossy().into_owned();
+    CString::new(text.into_vec()).map_err(|_| ProgramError::ZeroByte(shown))
+}
+
+/// `K=V` of what is inherited but for what misleads, and the job's own variables, of which later ones win.
+fn environment(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    inherit: &Inherit,
+    own: &[(OsString, OsString)],
+) -> Vec<Vec<u8>> {
+    let misleads =
+        |name: &OsStr| SCRUBBED.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
+    let wanted = |name: &OsString| match inherit {
+        Inherit::All => true,
+        Inherit::Nothing => false,
+        Inherit::Listed(names) => names.contains(name),
+    };
+    let is_own = |own: &[(OsString, OsString)], name: &OsStr| own.iter().any(|(key, _)| key == name);
+    let kept = inherited.filter(|(name, _)| wanted(name) && !misleads(name) && !is_own(own, name));
+    // Fortran programs otherwise hold their output back until they end.
+    let unbuffered = (OsString::from("GFORTRAN_UNBUFFERED_PRECONNECTED"), OsString::from("y"));
+    let last = own.iter().enumerate().filter(|(i, (name, _))| !is_own(&own[i + 1..], name));
+    let own = last.map(|(_, pair)| pair.clone());
+    kept.chain([unbuffered]).chain(own).map(|(name, value)| variable(&name, &value)).collect()
+}
+
+/// `K=V`.
+pub(crate) fn variable(name: &OsStr, value: &OsStr) -> Vec<u8> {
+    [name.as_bytes(), b"=", value.as_bytes()].concat()
+}
+
+fn find_program(
+    program: &OsStr,
+    folder: Option<&Path>,
+    search: Option<&OsStr>,
+) -> Result<PathBuf, ProgramError> {
+    let text = || program.to_string_lossy().into_owned();
+    let based = |path: &Path| folder.map_or_else(|| path.to_owned(), |folder| folder.join(path));
+    if program.as_bytes().contains(&b'/') {
+        let path = Path::new(program);
+        if !based(path).exists() {
+            return Err(ProgramError::NotFound(text()));
+        }
+        return if is_executable(&based(path)) {
+            Ok(path.to_owned())
+        } else {
+            Err(ProgramError::NotExecutable(text()))
+        };
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
+    let first = search.map(env::split_paths).into_iter().flatten();
+    let candidates: Vec<PathBuf> =
+        first.chain(env::split_paths(&path)).map(|folder| folder.join(program)).collect();
+    match candidates.iter().find(|path| is_executable(path)) {
+        Some(found) => Ok(found.clone()),
+        None if candidates.iter().any(|path| path.is_file()) => Err(ProgramError::NotExecutable(text())),
+        None => Err(ProgramError::NotFound(text())),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_other_launchers_are_scrubbed_and_own_ones_win() {
+        let pair = |(a, b): (&str, &str)| (OsString::from(a), OsString::from(b));
+        let inherited =
+            [("PATH", "/bin"), ("PMI_FD", "9"), ("PMIX_RANK", "1"), ("BANYAN_NODE", "1:2:3"), ("A", "1")];
+        let own = [pair(("A", "0")), pair(("A", "2"))];
+        let text = |inherit: Inherit| {
+            let env = environment(inherited.map(pair).into_iter(), &inherit, &own);
+            env.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
+        };
+        let (path, fortran, own) = ("PATH=/bin", "GFORTRAN_UNBUFFERED_PRECONNECTED=y", "A=2");
+        assert_eq!(text(Inherit::All), [path, fortran, own]);
+        assert_eq!(text(Inherit::Nothing), [fortran, own]);
+        assert_eq!(text(Inherit::Listed(vec!["PATH".into(), "PMI_FD".into()])), [path, fortran, own]);
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_has_the_shells_exit_code() {
+        let code = |program: &str| find_program(OsStr::new(program), None, None).unwrap_err().exit_code();
+        assert_eq!(code("/no/such/thing"), 127);
+        assert_eq!(code("no-such-program-anywhere"), 127);
+        assert_eq!(code("/etc/passwd"), 126);
+        assert!(find_program(OsStr::new("sh"), None, None).is_ok());
+    }
+}
