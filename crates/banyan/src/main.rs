@@ -21,6 +21,7 @@ usage: banyan COMMAND [OPTIONS]
   demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
   bench peers                           Banyan against MPICH, Open MPI and Intel MPI (`--help`)
   bench launch                          Banyan against Hydra, Open MPI's mpirun and a bare loop (`--help`)
+  bench board                           the caches of the bulletin board against each other (`--help`)
   bench limit                           what the machine itself costs
   info                                  version, cores, what the kernel allows
   help, version

@@ -99,6 +99,26 @@ fn the_launchers_benchmark_runs_without_any_peer() {
 }
 
 #[test]
+fn the_boards_benchmark_counts_a_message_up_and_down_per_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let mut args = vec!["bench", "board", "--ranks", "16", "--per-node", "4", "--rounds", "1"];
+    args.extend(["--keys-rounds", "20", "--json", json.to_str().unwrap()]);
+    let output = banyan(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let of_kind =
+        |kind: &str| figures["jobs"].as_array().unwrap().iter().find(|job| job["kind"] == kind).unwrap();
+    for gets in ["two_gets", "all_gets"] {
+        assert_eq!(of_kind("hcmab")[gets]["messages"], 6.0, "3 links: {figures:#}");
+        assert!(of_kind("hcs")[gets]["messages"].as_f64().unwrap() > 18.0, "{figures:#}");
+    }
+    let lru = figures["kept"].as_array().unwrap().iter().find(|kept| kept["kind"] == "hcmab-lru").unwrap();
+    assert_eq!(lru["entries"][2]["root_entries_peak"], 20 * 16, "{figures:#}");
+    assert!(lru["entries"][2]["other_entries_peak"].as_u64().unwrap() <= 4 * 16, "{figures:#}");
+}
+
+#[test]
 fn the_demo_checks_its_results_and_shows_who_connected_to_whom() {
     let output = banyan(&["demo"]);
     let text = stdout(&output);

@@ -2,6 +2,7 @@
 //! as JSON.
 use super::super::machine;
 use super::super::sample::number;
+use super::super::verdict::{Verdict, ratio};
 use super::Timing;
 use super::growth::{Growth, SLOPE_MAX};
 use super::launcher::Launcher;
@@ -127,8 +128,8 @@ impl Report {
         let mut text = String::from("\nRatios of medians\n\n") + &line_of("", names);
         for line in &self.lines {
             let cells = ratios.iter().map(|&(a, b)| {
-                let ratio = self.ratio(line.cell, a, b).map_or("-".into(), |ratio| format!("{ratio:.2}"));
-                format!("{ratio:<RATIO_WIDTH$}")
+                let said = self.ratio(line.cell, a, b).map_or("-".into(), ratio);
+                format!("{said:<RATIO_WIDTH$}")
             });
             text += &line_of(&line.cell.to_string(), cells);
         }
@@ -229,32 +230,6 @@ impl Report {
 fn line_of(label: &str, cells: impl IntoIterator<Item = String>) -> String {
     let cells: String = cells.into_iter().collect();
     format!("{label:<LABEL_WIDTH$}{cells}").trim_end().to_string() + "\n"
-}
-
-/// A goal and what became of it.
-struct Verdict {
-    what: String,
-    value: Option<f64>,
-    at_most: f64,
-}
-
-impl Verdict {
-    fn word(&self) -> &'static str {
-        match self.value {
-            None => "not measured",
-            Some(value) if value <= self.at_most => "met",
-            Some(_) => "MISSED",
-        }
-    }
-
-    fn line(&self) -> String {
-        let value = self.value.map_or("-".into(), |value| format!("{value:.2}"));
-        format!("{:<13} {value:>5} (at most {:.2})  {}\n", self.word(), self.at_most, self.what)
-    }
-
-    fn json(&self) -> Value {
-        json!({"what": self.what, "ratio": self.value, "at_most": self.at_most, "verdict": self.word()})
-    }
 }
 
 #[cfg(test)]
