@@ -11,8 +11,10 @@ pub enum Deed {
     TwoGets,
     /// One put, a fence, and gets of all keys.
     AllGets,
-    /// One put, a fence, and as many gets, all of the rank's own key: no board can be faster.
-    OwnGets,
+    /// One put, a fence, and two gets of the rank's own key: no board can be faster.
+    TwoOwnGets,
+    /// The same with as many gets as there are ranks.
+    AllOwnGets,
     /// So often: a put of a new key, a fence, and gets of both neighbours' keys.
     Rounds(usize),
     /// The same, and then many gets of a key that nobody puts.
@@ -31,7 +33,8 @@ impl Deed {
             Deed::Meet => ("meet", None),
             Deed::TwoGets => ("two", None),
             Deed::AllGets => ("all", None),
-            Deed::OwnGets => ("own", None),
+            Deed::TwoOwnGets => ("two-own", None),
+            Deed::AllOwnGets => ("all-own", None),
             Deed::Rounds(count) => ("rounds", Some(count)),
             Deed::RoundsThenAbsent(count) => ("absent", Some(count)),
         };
@@ -44,7 +47,8 @@ impl Deed {
             ("meet", 1) => Some(Deed::Meet),
             ("two", 1) => Some(Deed::TwoGets),
             ("all", 1) => Some(Deed::AllGets),
-            ("own", 1) => Some(Deed::OwnGets),
+            ("two-own", 1) => Some(Deed::TwoOwnGets),
+            ("all-own", 1) => Some(Deed::AllOwnGets),
             ("rounds", 2) => Some(Deed::Rounds(count()?)),
             ("absent", 2) => Some(Deed::RoundsThenAbsent(count()?)),
             _ => None,
@@ -84,7 +88,8 @@ fn perform(deed: Deed) -> Result<(f64, f64), String> {
         Deed::Meet => {}
         Deed::TwoGets => exchange(&mut client, 0, neighbours)?,
         Deed::AllGets => exchange(&mut client, 0, (1..=size).map(|step| (rank + step) % size))?,
-        Deed::OwnGets => exchange(&mut client, 0, (0..size).map(|_| rank))?,
+        Deed::TwoOwnGets => exchange(&mut client, 0, [rank; 2])?,
+        Deed::AllOwnGets => exchange(&mut client, 0, (0..size).map(|_| rank))?,
         Deed::Rounds(count) | Deed::RoundsThenAbsent(count) => {
             (0..count).try_for_each(|round| exchange(&mut client, round, neighbours))?;
         }
@@ -137,7 +142,8 @@ mod tests {
             Deed::Meet,
             Deed::TwoGets,
             Deed::AllGets,
-            Deed::OwnGets,
+            Deed::TwoOwnGets,
+            Deed::AllOwnGets,
             Deed::Rounds(7),
             Deed::RoundsThenAbsent(1000),
         ];
