@@ -9,6 +9,7 @@ mod here;
 mod output;
 mod pmi;
 mod ranks;
+mod words;
 
 pub(crate) use here::COUNTER_KEYS;
 
@@ -267,7 +268,9 @@ impl Agent {
         frames.into_iter().for_each(|frame| self.report(&frame));
     }
 
+    /// Tells the launcher something, behind what ranks have written before.
     fn report(&mut self, frame: &Frame) {
+        self.send_output();
         if let Some(uplink) = &mut self.uplink {
             uplink.send(frame);
         }
@@ -278,14 +281,8 @@ impl Agent {
         self.pump_boards()?;
         let asks = self.asks.take_frames(self.node);
         self.report_all(asks);
+        self.send_output();
         if let Some(uplink) = &mut self.uplink {
-            for (source, credit) in self.output.send_up(uplink) {
-                if let Source::Child(index) = source
-                    && let Some(link) = &mut self.below[index as usize].link
-                {
-                    link.send(&Frame::Credit { bytes: credit });
-                }
-            }
             uplink.flush(&self.poll)?;
         }
         for below in &mut self.below {
@@ -295,6 +292,18 @@ impl Agent {
         }
         let full = self.output.own_is_full();
         self.jobs.iter_mut().try_for_each(|here| here.ranks.pace_output(full, &self.poll))
+    }
+
+    /// Moves output up as far as credit reaches, and passes the credit on.
+    fn send_output(&mut self) {
+        let Some(uplink) = &mut self.uplink else { return };
+        for (source, credit) in self.output.send_up(uplink) {
+            if let Source::Child(index) = source
+                && let Some(link) = &mut self.below[index as usize].link
+            {
+                link.send(&Frame::Credit { bytes: credit });
+            }
+        }
     }
 
     fn pump_boards(&mut self) -> io::Result<()> {
@@ -408,9 +417,10 @@ impl Agent {
         self.serve(index, slot)?; // what it said last, such as an abort
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
+        let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
         let values = ranks.take_stats(slot);
         self.report(&Frame::Stats { of: who, values });
-        self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words: String::new() });
+        self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 //! Output on its way up: whole lines from ranks, bounded by credit from above.
+use super::words::LastWords;
 use crate::link::Link;
 use proto::tree::{Frame, Member, OUTPUT_BYTES_MAX, Stream};
 use std::collections::VecDeque;
@@ -80,6 +81,8 @@ pub(crate) struct LineStream {
     fd: Option<OwnedFd>,
     stream: Stream,
     partial: Vec<u8>,
+    /// Of standard error.
+    words: LastWords,
 }
 
 /// What reading a pipe gave.
@@ -92,7 +95,7 @@ pub(crate) enum PipeState {
 
 impl LineStream {
     pub(crate) fn new(stream: Stream) -> Self {
-        LineStream { fd: None, stream, partial: Vec::new() }
+        LineStream { fd: None, stream, partial: Vec::new(), words: LastWords::default() }
     }
 
     pub(crate) fn open(&mut self, fd: OwnedFd) -> io::Result<()> {
@@ -116,6 +119,9 @@ impl LineStream {
         match socket::read(fd.as_fd(), &mut bytes)? {
             Transfer::Bytes(n) => {
                 self.partial.extend_from_slice(&bytes[..n]);
+                if self.stream == Stream::Err {
+                    self.words.push(&bytes[..n]);
+                }
                 self.queue_lines(who, queue);
                 Ok(PipeState::MayHaveMore)
             }
@@ -133,6 +139,11 @@ impl LineStream {
             let part = std::mem::replace(&mut self.partial, rest);
             queue.push(Source::Own, who, self.stream, part);
         }
+    }
+
+    /// What was written last, if this is standard error.
+    pub(crate) fn last_words(&self) -> String {
+        self.words.text()
     }
 
     pub(crate) fn queue_rest(&mut self, who: Member, queue: &mut OutputQueue) {

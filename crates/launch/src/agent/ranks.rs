@@ -339,6 +339,11 @@ impl Ranks {
         Ok((who, state.pmi.state()))
     }
 
+    /// What a rank wrote last to standard error.
+    pub(crate) fn last_words(&self, slot: u32) -> String {
+        self.states[slot as usize].streams.iter().map(LineStream::last_words).collect()
+    }
+
     /// All processes are gone: takes what is left in any pipe and closes them.
     pub(crate) fn drain(&mut self, queue: &mut OutputQueue, poll: &Poll) -> io::Result<()> {
         for (state, &rank) in self.states.iter_mut().zip(&self.ranks) {

@@ -1,0 +1,97 @@
+//! What is said about a job that goes wrong, and what is left of it.
+mod common;
+
+use common::{assert_nothing_left, launcher, run, start, texts, wait_until};
+use std::path::{Path, PathBuf};
+use sys::process::{Pid, Target, kill};
+use sys::signal::{SIGSTOP, SIGTERM};
+
+/// A rank's part of PMI-1 in a shell: init, and what follows.
+fn pmi_rank(then: &str) -> String {
+    format!("echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; {then}")
+}
+
+const FINALIZE: &str = "echo cmd=finalize >&3; read answer <&3";
+
+#[test]
+fn the_last_words_of_a_rank_that_dies_are_told() {
+    let script = "echo nothing to worry about; test $PMI_RANK = 1 || exec sleep 60; \
+                  echo looking at the disk >&2; echo 'the disk is full' >&2; kill -SEGV $$";
+    let (code, _, errors) = texts(&run(&["-n", "3", "sh", "-c", script]));
+    assert_eq!(code, Some(139));
+    let cause = "was killed by signal 11 (Segmentation fault); \
+                 its last words: \"looking at the disk / the disk is full\"; ending the job";
+    assert!(errors.contains(cause), "{errors}");
+    assert!(errors.starts_with("looking at the disk\nthe disk is full\nbanyan: rank 1 (pid "), "{errors}");
+}
+
+#[test]
+fn a_rank_that_says_nothing_is_not_quoted() {
+    let (code, _, errors) = texts(&run(&["-n", "2", "sh", "-c", "kill -9 $$"]));
+    assert_eq!(code, Some(137));
+    assert!(errors.ends_with("was killed by signal 9 (Killed); ending the job\n"), "{errors}");
+}
+
+#[test]
+fn who_leaves_without_finalize_is_named_even_if_it_was_the_only_rank() {
+    let (code, _, errors) = texts(&run(&["-n", "1", "sh", "-c", &pmi_rank("exit 0")]));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("exited with code 0 but without MPI_Finalize"), "{errors}");
+}
+
+#[test]
+fn all_who_leave_without_finalize_are_named() {
+    let script = pmi_rank(&format!("test $PMI_RANK -lt 3 && exit 0; {FINALIZE}; exec sleep 60"));
+    let (code, _, errors) = texts(&run(&["-n", "5", "--nodes", "2", "sh", "-c", &script]));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains(" but without MPI_Finalize, and so did ranks "), "{errors}");
+}
+
+#[test]
+fn a_good_end_stays_one() {
+    let (code, _, errors) = texts(&run(&["-n", "4", "--nodes", "2", "sh", "-c", &pmi_rank(FINALIZE)]));
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+}
+
+/// The file that ranks of a job make in shared memory.
+fn shared_file(mark: &str) -> PathBuf {
+    Path::new("/dev/shm").join(format!("mpich_shm_{mark}"))
+}
+
+#[test]
+fn files_of_killed_ranks_are_removed_from_shared_memory() {
+    let script = ": > /dev/shm/mpich_shm_$BANYAN_TEST_MARK; kill -9 $$";
+    let (mut command, mark) = launcher(&["-v", "-n", "2", "sh", "-c", script]);
+    let (code, _, errors) = texts(&command.output().unwrap());
+    assert_eq!(code, Some(137));
+    assert!(!shared_file(&mark).exists());
+    assert!(errors.contains(&format!("removed '{}'", shared_file(&mark).display())), "{errors}");
+}
+
+#[test]
+fn a_good_end_removes_nothing() {
+    let script = ": > /dev/shm/mpich_shm_$BANYAN_TEST_MARK";
+    let (mut command, mark) = launcher(&["-n", "2", "sh", "-c", script]);
+    assert_eq!(command.output().unwrap().status.code(), Some(0));
+    let left = shared_file(&mark).exists();
+    std::fs::remove_file(shared_file(&mark)).unwrap();
+    assert!(left);
+}
+
+#[test]
+fn stopped_and_deaf_ranks_with_deep_families_are_all_gone() {
+    let script = "trap '' TERM INT HUP; (setsid sh -c 'sleep 600 & sleep 600' &) & sleep 600 & \
+                  : > ready.$PMI_RANK; while :; do wait; done";
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let job = start(&["-n", "4", "--nodes", "2", "--kill-grace", "20", "-wdir", place, "sh", "-c", script]);
+    wait_until("all ranks", || (0..4).all(|rank| folder.path().join(format!("ready.{rank}")).exists()));
+    for process in common::processes(&job.mark).iter().filter(|process| process.name == "sh") {
+        kill(Target::Process(Pid(process.pid)), SIGSTOP).unwrap();
+    }
+    kill(Target::Process(Pid(job.child.id() as i32)), SIGTERM).unwrap();
+    let mark = job.mark.clone();
+    let (code, errors) = job.end();
+    assert_nothing_left(&mark);
+    assert_eq!(code, Some(143), "{errors}");
+}
