@@ -20,6 +20,8 @@ pub struct Placement {
     map: MapBy,
     /// Ranks on the nodes before each node, and at the end all of them.
     before: Vec<u32>,
+    /// Round robin among nodes of different sizes: node and local number of each rank. Empty otherwise.
+    dealt: Vec<(NodeId, u32)>,
 }
 
 impl Placement {
@@ -48,6 +50,18 @@ impl Placement {
         Self::from_counts(counts.take_while(|count| *count > 0), MapBy::Slot)
     }
 
+    /// Round robin over nodes, none of which gets more than its slots until all are full. Then it begins again.
+    pub fn dealt(ranks: u32, slots: &[u32]) -> Self {
+        assert!(ranks > 0 && !slots.is_empty() && slots.iter().all(|slots| *slots > 0));
+        let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
+        let (rounds, left) = ((u64::from(ranks) / total) as u32, (u64::from(ranks) % total) as u32);
+        let mut counts: Vec<u32> = slots.iter().map(|slots| rounds * slots).collect();
+        for (node, _) in deal(slots).take(left as usize) {
+            counts[node.index()] += 1;
+        }
+        Self::from_counts(counts.into_iter().take_while(|count| *count > 0), MapBy::Node)
+    }
+
     fn even(ranks: u32, nodes: u32, map: MapBy) -> Self {
         assert!(ranks > 0 && nodes > 0);
         let nodes = nodes.min(ranks);
@@ -62,7 +76,14 @@ impl Placement {
             sum += count;
             sum
         }));
-        Placement { map, before }
+        let mut placement = Placement { map, before, dealt: Vec::new() };
+        let (_, counts) = placement.parts();
+        let is_even = counts.is_sorted_by(|a, b| a >= b)
+            && counts.first().zip(counts.last()).is_none_or(|(first, last)| first - last <= 1);
+        if map == MapBy::Node && !is_even {
+            placement.dealt = deal(&counts).collect();
+        }
+        placement
     }
 
     /// The order, and how many ranks each node has.
@@ -76,9 +97,7 @@ impl Placement {
         if counts.contains(&0) || !(1..=u64::from(RANKS_MAX)).contains(&total) {
             return None;
         }
-        let placement = Self::from_counts(counts.iter().copied(), map);
-        let is_even = || placement == Self::even(placement.ranks(), placement.nodes(), map);
-        (map == MapBy::Slot || is_even()).then_some(placement)
+        Some(Self::from_counts(counts.iter().copied(), map))
     }
 
     /// Ranks in the job.
@@ -100,19 +119,27 @@ impl Placement {
     pub fn rank(&self, node: NodeId, local: u32) -> Rank {
         match self.map {
             MapBy::Slot => Rank(self.before[node.0 as usize] + local),
+            MapBy::Node if !self.dealt.is_empty() => {
+                let at = self.dealt.iter().position(|dealt| *dealt == (node, local));
+                Rank(at.expect("a rank of this node") as u32)
+            }
             MapBy::Node => Rank(node.0 + local * self.nodes()),
         }
     }
 
     /// The ranks of a node, in order.
     pub fn ranks_of(&self, node: NodeId) -> impl Iterator<Item = Rank> + '_ {
-        (0..self.count(node)).map(move |local| self.rank(node, local))
+        let dealt =
+            (0..).zip(&self.dealt).filter(move |(_, (at, _))| *at == node).map(|(rank, _)| Rank(rank));
+        let reckoned = if self.dealt.is_empty() { self.count(node) } else { 0 };
+        (0..reckoned).map(move |local| self.rank(node, local)).chain(dealt)
     }
 
     /// The node of a rank.
     pub fn node_of(&self, rank: Rank) -> NodeId {
         match self.map {
             MapBy::Slot => NodeId(self.before.partition_point(|before| *before <= rank.0) as u32 - 1),
+            MapBy::Node if !self.dealt.is_empty() => self.dealt[rank.index()].0,
             MapBy::Node => NodeId(rank.0 % self.nodes()),
         }
     }
@@ -121,6 +148,7 @@ impl Placement {
     pub fn local_of(&self, rank: Rank) -> u32 {
         match self.map {
             MapBy::Slot => rank.0 - self.before[self.node_of(rank).0 as usize],
+            MapBy::Node if !self.dealt.is_empty() => self.dealt[rank.index()].1,
             MapBy::Node => rank.0 / self.nodes(),
         }
     }
@@ -130,6 +158,16 @@ impl Placement {
     pub fn mapping(&self) -> Mapping {
         let mut text = String::from("(vector");
         match self.map {
+            MapBy::Node if !self.dealt.is_empty() => {
+                let mut at = 0;
+                while at < self.dealt.len() {
+                    let first = self.dealt[at].0.0;
+                    let row = (first..).zip(&self.dealt[at..]).take_while(|(node, dealt)| *node == dealt.0.0);
+                    let nodes = row.count();
+                    write!(text, ",({first},{nodes},1)").expect("a string takes all");
+                    at += nodes;
+                }
+            }
             MapBy::Node => write!(text, ",(0,{},1)", self.nodes()).expect("a string takes all"),
             MapBy::Slot => {
                 let mut first = 0;
@@ -145,6 +183,13 @@ impl Placement {
         text.push(')');
         Mapping::parse(&text).expect("no more blocks than ranks")
     }
+}
+
+/// One rank after the other to the next node that has room: node and local number.
+fn deal(counts: &[u32]) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    let rounds = counts.iter().copied().max().unwrap_or(0);
+    let open = move |round: u32| (0..).zip(counts).filter(move |(_, count)| **count > round);
+    (0..rounds).flat_map(move |round| open(round).map(move |(node, _)| (NodeId(node), round)))
 }
 
 #[cfg(test)]
@@ -176,6 +221,8 @@ mod tests {
             check(&Placement::new(ranks, nodes));
             check(&Placement::cyclic(ranks, nodes));
             check(&Placement::slots(ranks, &[1, 3, 2, 2]));
+            check(&Placement::dealt(ranks, &[1, 3, 2, 2]));
+            check(&Placement::dealt(ranks, &[2, 2]));
         }
     }
 
@@ -184,6 +231,19 @@ mod tests {
         assert_eq!(Placement::new(7, 3).mapping().to_string(), "(vector,(0,1,3),(1,2,2))");
         assert_eq!(Placement::new(7, 3).mapping(), Mapping::blocks(7, 3));
         assert_eq!(Placement::cyclic(7, 3).mapping().to_string(), "(vector,(0,3,1))");
+    }
+
+    #[test]
+    fn round_robin_passes_over_nodes_that_are_full() {
+        let dealt = Placement::dealt(6, &[1, 3, 2]);
+        let nodes: Vec<u32> = (0..6).map(|rank| dealt.node_of(Rank(rank)).0).collect();
+        assert_eq!(nodes, [0, 1, 2, 1, 2, 1]);
+        assert_eq!(dealt.mapping().to_string(), "(vector,(0,3,1),(1,2,1),(1,1,1))");
+        assert_eq!(counts(&Placement::dealt(8, &[1, 3, 2])), [2, 4, 2]);
+        assert_eq!(Placement::dealt(5, &[4, 4]), Placement::cyclic(5, 2));
+        assert_eq!(counts(&Placement::dealt(1, &[4, 4])), [1]);
+        let (map, parts) = dealt.parts();
+        assert_eq!(Placement::from_parts(map, &parts), Some(dealt));
     }
 
     #[test]

@@ -188,7 +188,8 @@ impl JobSpec {
     pub fn placement(&self) -> Placement {
         let nodes = if self.slots.is_empty() { self.nodes } else { self.slots.len() as u32 };
         match self.map {
-            MapBy::Node => Placement::cyclic(self.ranks(), nodes),
+            MapBy::Node if self.slots.is_empty() => Placement::cyclic(self.ranks(), nodes),
+            MapBy::Node => Placement::dealt(self.ranks(), &self.slots),
             MapBy::Slot if self.slots.is_empty() => Placement::new(self.ranks(), nodes),
             MapBy::Slot => Placement::slots(self.ranks(), &self.slots),
         }
