@@ -13,6 +13,7 @@
 //! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
+//! | [`seal`] | whether the other end of a link belongs to the job, and its frames to the link | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
@@ -39,6 +40,7 @@ pub mod matching;
 pub mod pmgr;
 pub mod pmi;
 pub mod pmi2;
+pub mod seal;
 pub mod stats;
 pub mod tree;
 pub mod wire;
