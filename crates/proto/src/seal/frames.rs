@@ -9,7 +9,7 @@ pub const TAG_BYTES: usize = 16;
 /// The length word of a frame.
 const PREFIX_BYTES: usize = 4;
 /// How far around the expected number a wrong tag's own number is looked for, to say what happened.
-const LOOK_AROUND: u64 = 64;
+const LOOK_AROUND: u64 = 8;
 
 /// Why a link is of no use any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
