@@ -39,6 +39,9 @@ use sys::socket;
 /// Ranks started between two looks at the links, so that an order to end is not kept waiting.
 const STARTS_PER_TURN: u32 = 8;
 
+/// What agents are called in lists of processes.
+pub(crate) const AGENT_NAME: &str = "banyan-agent";
+
 /// What a forked agent is given.
 pub(crate) struct Seed {
     pub(crate) tree: Rc<Tree>,
@@ -144,7 +147,7 @@ impl Agent {
     fn start(seed: Seed) -> io::Result<Self> {
         let Seed { tree, group, node, uplink, stdin, warden, launcher, limit } = seed;
         let leftovers = Leftovers::from_now();
-        process::set_name("banyan-agent");
+        process::set_name(AGENT_NAME);
         process::set_subreaper(process::Subreaper::On)?;
         let mut keep = vec![uplink.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
@@ -529,18 +532,13 @@ impl Agent {
         if let Some(uplink) = self.uplink.take() {
             uplink.close(&self.poll);
         }
-        if self.node == NodeId(0) && Pid::parent() != self.warden && self.ending.is_none() {
-            eprintln!(
-                "banyan: the launcher (pid {}) and its warden (pid {}) died; ending the job",
-                self.launcher, self.warden
-            );
-        }
         for below in &mut self.below {
             if let Some(link) = below.link.take() {
                 link.close(&self.poll);
             }
         }
         self.begin_end(Ending::orphaned(Instant::now()));
+        self.tell_if_alone();
     }
 
     fn on_below(&mut self, index: u32) -> io::Result<()> {

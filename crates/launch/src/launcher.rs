@@ -18,7 +18,7 @@ use crate::link::{Link, LinkState};
 use crate::picture;
 use crate::spec::{JobSpec, Output, StdinTo, Talk};
 use crate::stdin::{StdinRelay, stdin_for_all, stdin_of_launcher};
-use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WardenSeed, parse_report, warden_main};
+use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WAKE, WardenSeed, parse_report, warden_main};
 use outcome::{Outcome, Step};
 use progress::Progress;
 use proto::ids::NodeId;
@@ -80,9 +80,12 @@ struct Launcher<'j> {
     poll: Poll,
     signals: SignalQueue,
     root: Option<Link>,
+    root_pid: Option<Pid>,
     warden_link: OwnedFd,
     warden: Pid,
     warden_gone: bool,
+    /// Has the warden been asked to kill everything?
+    asked_to_kill: bool,
     strangers: Vec<Pid>,
     leftovers: Leftovers,
     out: Sink,
@@ -176,12 +179,14 @@ impl<'j> Launcher<'j> {
             grace: spec.kill_grace,
             timeout: spec.timeout,
             talk: spec.talk,
+            root_pid: None,
             root: Some(Link::new(root_here, TOKEN_ROOT, &poll)?),
             poll,
             signals,
             warden_link: warden_here,
             warden,
             warden_gone: false,
+            asked_to_kill: false,
             strangers,
             leftovers,
             out: out.with_files(spec.out_files.as_ref()),
@@ -377,6 +382,9 @@ impl<'j> Launcher<'j> {
     }
 
     fn on_agent(&mut self, node: NodeId, pid: i32) {
+        if node == NodeId(0) {
+            self.root_pid = Some(Pid(pid));
+        }
         self.agents += 1;
         if self.talk == Talk::Verbose && node.0 < self.tree.shape.nodes() {
             self.hide_progress();
@@ -499,6 +507,7 @@ impl<'j> Launcher<'j> {
 
     fn order_end(&mut self, grace: Duration) {
         self.phases.ended = self.begun.elapsed();
+        self.wake_neighbours();
         self.stage = Stage::Ending(Instant::now() + grace + TREE_PATIENCE);
         if let Some(root) = &mut self.root {
             root.send(&Frame::End { grace_ms: grace.as_millis() as u32 });
@@ -529,14 +538,29 @@ impl<'j> Launcher<'j> {
         Ok(())
     }
 
-    /// Kills the whole tree at once.
+    /// Kills the whole tree at once. The warden does it, and if it has been asked in vain, the launcher.
     fn kill_tree(&mut self) -> io::Result<()> {
         self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
-        let _ = socket::write(self.warden_link.as_fd(), &[KILL_ALL]);
         if self.warden_gone {
-            self.kill_rest()?;
+            return self.kill_rest();
+        }
+        let _ = socket::write(self.warden_link.as_fd(), &[KILL_ALL]);
+        self.wake_neighbours();
+        if std::mem::replace(&mut self.asked_to_kill, true) {
+            let _ = process::kill(Target::Process(self.warden), signal::SIGKILL);
         }
         Ok(())
+    }
+
+    /// Somebody may have stopped the warden or the root agent; they would not hear of the end.
+    fn wake_neighbours(&self) {
+        let root = self.root_pid.filter(|_| self.root.is_some());
+        if root.is_none() && self.root.is_some() {
+            let _ = socket::write(self.warden_link.as_fd(), &[WAKE]); // it has not said yet who it is
+        }
+        for pid in root.into_iter().chain((!self.warden_gone).then_some(self.warden)) {
+            let _ = process::kill(Target::Process(pid), signal::SIGCONT);
+        }
     }
 
     /// Whatever still descends from here, if the warden could not see to it.

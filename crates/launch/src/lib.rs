@@ -29,6 +29,7 @@ mod program;
 mod spec;
 mod stats;
 mod stdin;
+mod stray;
 mod warden;
 
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};

@@ -17,6 +17,8 @@ use sys::socket::{self, Transfer};
 
 /// What the launcher may write to the warden: kill everything now.
 pub(crate) const KILL_ALL: u8 = b'K';
+/// And: the root agent may be stopped, let it go on.
+pub(crate) const WAKE: u8 = b'W';
 /// And: I have heard of the root agent's end, and shall say so.
 pub(crate) const HEARD: u8 = b'H';
 /// How long the launcher may take over hearing it. If it is dying too, its link closes within that time.
@@ -187,6 +189,9 @@ impl Warden {
                 if bytes[..n].contains(&KILL_ALL) {
                     self.force_at = Some(Instant::now());
                 }
+                if bytes[..n].contains(&WAKE) {
+                    self.wake_root();
+                }
                 if bytes[..n].contains(&HEARD) {
                     self.unheard_until = None;
                 }
@@ -197,9 +202,17 @@ impl Warden {
                 let _ = self.poll.remove(link.as_fd());
                 self.link = None;
                 self.force_at = Some(Instant::now() + AGENTS_PATIENCE);
+                self.wake_root();
             }
         }
         Ok(())
+    }
+
+    /// Somebody may have stopped it.
+    fn wake_root(&self) {
+        if !self.root_gone {
+            let _ = process::kill(Target::Process(self.root), signal::SIGCONT);
+        }
     }
 
     /// Kills what has come to the warden; the agents too when their time is over.

@@ -201,6 +201,11 @@ pub fn set_name(name: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr(), 0, 0, 0) };
 }
 
+/// Is this process called so in process lists? (See [`set_name`].)
+pub fn is_called(pid: Pid, name: &str) -> bool {
+    fs::read(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_ascii_end() == name.as_bytes())
+}
+
 /// Puts this process into a process group of its own.
 pub fn lead_group() -> io::Result<()> {
     // SAFETY: plain numbers.

@@ -1,5 +1,6 @@
 //! How an agent ends: politely, then by force, until nothing descends from it.
-use super::Agent;
+use super::{AGENT_NAME, Agent};
+use crate::stray::kill_strays;
 use std::io;
 use std::time::{Duration, Instant};
 use sys::process::{self, Pid, Target};
@@ -26,6 +27,8 @@ pub(crate) struct Ending {
     kill_at: Instant,
     force_at: Instant,
     next_round: Instant,
+    /// Has this agent said itself why everything ends?
+    told: bool,
 }
 
 impl Ending {
@@ -39,7 +42,7 @@ impl Ending {
 
     fn new(reason: Reason, grace: Duration, now: Instant) -> Self {
         let kill_at = now + grace;
-        Ending { reason, kill_at, force_at: kill_at + BELOW_PATIENCE, next_round: kill_at }
+        Ending { reason, kill_at, force_at: kill_at + BELOW_PATIENCE, next_round: kill_at, told: false }
     }
 
     /// The sooner of two ends. An orphan stays one.
@@ -69,12 +72,41 @@ impl Agent {
                     self.signal_ranks(SIGCONT); // a stopped rank hears nothing before
                 }
                 self.ending = Some(ending);
+                self.wake_neighbours();
             }
         }
     }
 
     pub(super) fn signal_ranks(&self, signal: i32) {
         self.jobs.iter().for_each(|here| here.ranks.signal_all(signal));
+    }
+
+    /// A process that somebody stopped would not hear that the end has come.
+    fn wake_neighbours(&self) {
+        for below in self.below.iter().filter(|below| !below.gone) {
+            let _ = process::kill(Target::Process(below.pid), SIGCONT);
+        }
+        if Pid::parent() == self.warden {
+            let _ = process::kill(Target::Process(self.warden), SIGCONT);
+        }
+    }
+
+    /// Is nobody left above who would care for what this agent does not know of? Not certain at the moment when the
+    /// link above closes: a dying process closes its links before its children get another parent.
+    fn is_alone(&self) -> bool {
+        let parent = Pid::parent();
+        parent != self.warden && parent != self.launcher && !process::is_called(parent, AGENT_NAME)
+    }
+
+    /// If nobody above can say what happened, it is said here.
+    pub(super) fn tell_if_alone(&mut self) {
+        let is_alone = self.is_alone();
+        let Some(ending) = self.ending.as_mut().filter(|ending| is_alone && !ending.told) else { return };
+        ending.told = true;
+        let (launcher, warden, node) = (self.launcher, self.warden, self.node);
+        eprintln!(
+            "banyan: the launcher (pid {launcher}) and its warden (pid {warden}) died; node {node} ends the job"
+        );
     }
 
     /// Takes the next step of the end, if it is time.
@@ -123,6 +155,10 @@ impl Agent {
         let sent = self.output.is_empty() && self.uplink.as_ref().is_none_or(|link| link.is_flushed());
         Ok(match reason {
             Reason::Orphaned => {
+                if self.is_alone() {
+                    self.tell_if_alone();
+                    kill_strays(&self.tree.name);
+                }
                 self.leftovers.remove(); // whoever is above may be gone as well
                 Some(1)
             }

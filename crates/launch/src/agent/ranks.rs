@@ -6,6 +6,7 @@ use super::pmi::{Desk, PmiClient, Said};
 use crate::job::{Group, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
+use crate::stray::JOB_VARIABLE;
 use proto::board::Board;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
@@ -393,7 +394,7 @@ impl Template {
         let mut env = found.env.clone();
         env.push(PMI_FD.into());
         env.push(format!("PMI_SIZE={}", group.ranks()).into());
-        env.push(format!("PMI_JOBID={}", group.name).into());
+        env.push(format!("{JOB_VARIABLE}={}", group.name).into());
         env.push(format!("MPI_LOCALNRANKS={local}").into());
         env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
         if group.spawner.is_some() {

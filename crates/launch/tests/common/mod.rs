@@ -25,6 +25,7 @@ pub struct Process {
     pub pid: i32,
     pub parent: i32,
     pub group: i32,
+    pub session: i32,
     pub name: String,
 }
 
@@ -77,8 +78,9 @@ fn process(pid: i32) -> Option<Process> {
     if fields.next()? == "Z" {
         return None;
     }
-    let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(Process { pid, parent, group, name: stat[open + 1..close].into() })
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    Some(Process { pid, parent, group, session, name: stat[open + 1..close].into() })
 }
 
 /// Waits until `done`, or fails with `what`.
