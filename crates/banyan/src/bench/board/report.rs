@@ -117,7 +117,7 @@ impl Row {
         let median = |kind, of: fn(&Measured) -> &Sample| of(self.measured(kind, deed)?).median();
         let quotient = |of: &dyn Fn(BoardKind) -> Option<f64>| {
             let (hcmab, hcs) = (of(BoardKind::Hcmab)?, of(BoardKind::Hcs)?);
-            (hcs > 0.0).then(|| hcmab / hcs)
+            (hcs > 0.0 && hcmab >= 0.0).then(|| hcmab / hcs)
         };
         let time = |kind| median(kind, |measured| &measured.ms);
         [
