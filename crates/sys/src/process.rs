@@ -319,6 +319,11 @@ impl DescriptorLimit {
         Ok(before)
     }
 
+    /// As the kernel takes it.
+    fn raw(self) -> libc::rlimit64 {
+        libc::rlimit64 { rlim_cur: self.soft, rlim_max: self.hard }
+    }
+
     /// Sets the limits of this process.
     pub fn set(self) -> io::Result<()> {
         let limit = libc::rlimit { rlim_cur: self.soft, rlim_max: self.hard };

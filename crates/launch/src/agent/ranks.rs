@@ -159,7 +159,7 @@ impl Ranks {
         let template = self.template(rank)?;
         template.program.set(template.rank, rank.0);
         template.program.set(template.local_rank, slot);
-        let template = self.templates[self.group.section_of(rank)].as_ref().expect("just made");
+        let template = self.templates[self.group.section_of(rank)].as_mut().expect("just made");
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];
