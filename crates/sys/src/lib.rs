@@ -7,6 +7,7 @@
 //! It decides nothing: protocols are in `proto`, objects in `fabric`.
 #![allow(unsafe_code)]
 
+pub mod board;
 pub mod cma;
 pub mod cpu;
 pub mod inherit;

@@ -9,7 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// No change of the size, no writing but through maps that exist, and no other seals.
+const SEALS: libc::c_int =
+    libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
 
 /// Where a shared segment is found: a process, its descriptor, and when the process started (so that a
 /// recycled process id is not taken for the owner).
@@ -63,9 +67,18 @@ pub struct SharedMemory {
 impl SharedMemory {
     /// A new segment of `bytes`, sparse: pages cost memory only once touched.
     pub fn create(name: &str, bytes: u64) -> io::Result<Self> {
+        Self::create_with(name, bytes, libc::MFD_CLOEXEC)
+    }
+
+    /// The same, for [`SharedMemory::seal_but_for_maps`].
+    pub fn create_sealable(name: &str, bytes: u64) -> io::Result<Self> {
+        Self::create_with(name, bytes, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+    }
+
+    fn create_with(name: &str, bytes: u64, flags: libc::c_uint) -> io::Result<Self> {
         let name = std::ffi::CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // SAFETY: memfd_create reads a NUL-terminated name and returns a new descriptor or -1.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -79,9 +92,17 @@ impl SharedMemory {
     /// Opens the segment of another process of the same user. The file's owner and the process's start
     /// time are checked.
     pub fn open(at: &Locator) -> io::Result<Self> {
+        Self::open_with(at, OpenOptions::new().read(true).write(true))
+    }
+
+    /// The same for [`SharedMemory::map_read_only`] alone.
+    pub fn open_read_only(at: &Locator) -> io::Result<Self> {
+        Self::open_with(at, OpenOptions::new().read(true))
+    }
+
+    fn open_with(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid));
-        let file: File =
-            OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
+        let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
         if start_ticks(at.pid).map_err(|_| gone())? != at.start_ticks {
             return Err(gone());
         }
@@ -127,19 +148,42 @@ impl SharedMemory {
         Ok(Locator { pid, fd: self.fd.as_raw_fd() as u32, start_ticks: start_ticks(pid)? })
     }
 
+    /// From now on nobody changes the size, and nobody writes but through maps that are there already.
+    pub fn seal_but_for_maps(&self) -> io::Result<()> {
+        // SAFETY: adding seals to a descriptor that is open for as long as `self` lives.
+        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Has the owner sealed it so? Then what a reader has mapped stays there.
+    pub fn is_sealed(&self) -> bool {
+        // SAFETY: asking for the seals of a descriptor that is open for as long as `self` lives.
+        let seals = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_GET_SEALS) };
+        seals >= 0 && seals & SEALS == SEALS
+    }
+
     /// Maps `bytes` from `offset` (a multiple of the page size).
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Maps the first `bytes`, not beyond the end, to be read.
+    pub fn map_read_only(&self, bytes: usize) -> io::Result<ReadMap> {
+        if bytes as u64 > self.bytes()? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map beyond the end of the segment"));
+        }
+        let map = self.map_with(0, bytes, libc::PROT_READ)?;
+        map.leave_out_of_dumps();
+        Ok(ReadMap(map))
+    }
+
+    fn map_with(&self, offset: u64, bytes: usize, protection: libc::c_int) -> io::Result<SharedMap> {
         let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // SAFETY: a fresh shared mapping chosen by the kernel; nothing existing is replaced.
         let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                self.fd.as_raw_fd(),
-                offset,
-            )
+            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, self.fd.as_raw_fd(), offset)
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -182,6 +226,12 @@ impl SharedMap {
         self.base.as_ptr() as u64
     }
 
+    /// A core dump would otherwise touch every page of a sparse segment.
+    pub(crate) fn leave_out_of_dumps(&self) {
+        // SAFETY: advice on a range that is mapped for as long as `self` lives; it changes no contents.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_DONTDUMP) };
+    }
+
     /// The address of `offset`; `bytes` behind it are inside the mapping (asserted).
     #[inline]
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
@@ -211,6 +261,26 @@ impl Drop for SharedMap {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` got; no reference outlives `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A mapping that can only be read. Words are loaded relaxed: on memory without the right to write, a load may be
+/// nothing else. Order is a matter of fences.
+#[derive(Debug)]
+pub struct ReadMap(SharedMap);
+
+impl ReadMap {
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// The double word number `index`, if it is inside.
+    #[inline]
+    pub fn word(&self, index: u64) -> Option<u64> {
+        let offset = usize::try_from(index).ok()?.checked_mul(8)?;
+        let inside = offset.checked_add(8).is_some_and(|end| end <= self.bytes());
+        inside.then(|| self.0.u64_at(offset).load(Ordering::Relaxed))
     }
 }
 
@@ -351,7 +421,6 @@ impl UserBufMut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_segment_is_found_by_its_locator_and_shared() {
@@ -363,6 +432,27 @@ mod tests {
         assert_eq!(again.bytes().unwrap(), 8192);
         assert_eq!(again.map(4096, 4096).unwrap().u32_at(8).load(Ordering::Acquire), 77);
         assert_eq!(again.touched_bytes().unwrap(), 4096);
+    }
+
+    #[test]
+    fn a_sealed_segment_is_written_by_its_owner_alone() {
+        let memory = SharedMemory::create_sealable("test", 8192).unwrap();
+        let map = memory.map(0, 8192).unwrap();
+        assert!(!memory.is_sealed());
+        memory.seal_but_for_maps().unwrap();
+        map.u64_at(8).store(77, Ordering::Relaxed);
+        let reader = SharedMemory::open_read_only(&memory.locator().unwrap()).unwrap();
+        assert!(reader.is_sealed());
+        let read = reader.map_read_only(4096).unwrap();
+        assert_eq!(
+            (read.word(1), read.word(511), read.word(512), read.word(u64::MAX)),
+            (Some(77), Some(0), None, None)
+        );
+        assert!(reader.map_read_only(8193).is_err());
+        let other = SharedMemory::open(&memory.locator().unwrap()).unwrap();
+        assert_eq!(other.map(0, 4096).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(other.resize(4096).is_err() && other.resize(1 << 20).is_err());
+        assert!(SharedMemory::create("test", 4096).unwrap().seal_but_for_maps().is_err());
     }
 
     #[test]
