@@ -9,13 +9,15 @@
 //! either, and what the agent put into the environment is not asked: `PMI_JOBID` is the name of the key-value space
 //! there, and `BANYAN_MAPPING` is the placement of ranks. So a process gets through init without once waiting for
 //! the agent, which at that moment is busy with starting the others. Foreign servers may rely on PMI's lock-step,
-//! so they get one question at a time.
+//! so they get one question at a time. What the agent keeps on its board in memory (`BANYAN_BOARD`) is read there
+//! ([`Client::get_here`]) without a word to the agent.
 //!
 //! PMI-1 is asked for first, because every known server speaks it (Slurm's PMI-2 plugin as well). A server that answers
 //! with version 2, or refuses and then takes version 2, is spoken to in PMI-2: the stream translates, so that nothing
 //! else here knows the difference. `BANYAN_PMI_VERSION=2` asks for version 2 at once.
 //!
 //! A closed stream is an error here and the end of the job; [`Client::is_closed`] watches for it.
+mod board;
 mod env;
 mod stream;
 mod two;
@@ -23,6 +25,7 @@ mod two;
 #[cfg(test)]
 mod tests;
 
+use board::Board;
 use env::{AgentFacts, Contact};
 use proto::ids::Rank;
 use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
@@ -54,6 +57,7 @@ pub struct Client {
     /// Questions whose answers have not been read, oldest first.
     owed: VecDeque<Verb>,
     phase: Phase,
+    board: Option<Board>,
 }
 
 /// May a question follow another before that is answered?
@@ -161,7 +165,7 @@ impl Client {
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, PmiError> {
-        let agent = env::agent(&get);
+        let agent = env::agent(&get)?;
         let greeting = Greeting { version: env::version(&get)?, job: get("PMI_JOBID") };
         match env::contact(get)? {
             None => Ok(None),
@@ -185,7 +189,7 @@ impl Client {
         greeting: &Greeting,
     ) -> Result<Self, PmiError> {
         let pace = if agent.is_some() { Pace::Ahead } else { Pace::LockStep };
-        let AgentFacts { kvs_name, mapping } = agent.unwrap_or_default();
+        let AgentFacts { kvs_name, mapping, board } = agent.unwrap_or_default();
         let mut client = Client {
             stream,
             rank,
@@ -196,6 +200,7 @@ impl Client {
             pace,
             owed: VecDeque::new(),
             phase: Phase::Open,
+            board,
         };
         match pace {
             Pace::Ahead => client.tell(&Request::Init { version: 1, subversion: 1 })?,
@@ -319,6 +324,9 @@ impl Client {
         self.make_way()?;
         self.send(Verb::Barrier, &emit(&Request::Barrier))?;
         self.owed.push_back(Verb::Barrier);
+        if let Some(board) = &mut self.board {
+            board.fence_begins();
+        }
         Ok(())
     }
 
@@ -337,6 +345,12 @@ impl Client {
             }
         }
         Ok(true)
+    }
+
+    /// The value of a key that was put before the last fence, if the node's board in memory has it and the fence
+    /// is over. Makes no system call. `None` says nothing: wait for the fence and [ask](Client::get).
+    pub fn get_here(&mut self, key: &str) -> Option<String> {
+        self.board.as_mut()?.get(key)
     }
 
     /// Asks the launcher to end the job. There is no answer, and if the launcher is gone the job ends anyway: the

@@ -86,27 +86,60 @@ pub(crate) struct Job {
     pub wireup: Wireup,
     pub oversubscribed: bool,
     pub warn_s: u64,
+    pub lookups: Lookups,
     finished: bool,
+}
+
+/// How cards of peers were found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lookups {
+    /// In the node's memory.
+    pub here: u64,
+    /// By a question to the process manager.
+    pub asked: u64,
 }
 
 impl Job {
     /// The card of a peer, from the board.
     pub fn look_up(&mut self, peer: Rank) -> Result<String, String> {
-        let pmi = self.pmi.as_mut().ok_or("a process of its own has no peers")?;
-        let mut patience = Patience::new(self.warn_s);
+        let key = card_key(peer);
+        if let Some(card) = self.card_here(&key) {
+            return Ok(card);
+        }
+        self.wait_for_all(peer)?;
+        if let Some(card) = self.card_here(&key) {
+            return Ok(card);
+        }
+        self.lookups.asked += 1;
+        match self.process_manager()?.get(&key) {
+            Ok(Some(card)) => Ok(card),
+            Ok(None) => Err("it published no card; is it a program of another MPI library?".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn card_here(&mut self, key: &str) -> Option<String> {
+        let card = self.pmi.as_mut()?.get_here(key)?;
+        self.lookups.here += 1;
+        Some(card)
+    }
+
+    /// Waits until all processes have put their cards.
+    fn wait_for_all(&mut self, peer: Rank) -> Result<(), String> {
+        let (me, mut patience) = (self.rank, Patience::new(self.warn_s));
+        let pmi = self.process_manager()?;
         while !pmi.fence_poll(Duration::from_secs(1)).map_err(|error| error.to_string())? {
             if let Some(waited_s) = patience.runs_out() {
-                let me = self.rank;
                 eprintln!(
                     "banyan: rank {me} has waited {waited_s} s for all ranks to initialise, to reach rank {peer}"
                 );
             }
         }
-        match pmi.get(&card_key(peer)) {
-            Ok(Some(card)) => Ok(card),
-            Ok(None) => Err("it published no card; is it a program of another MPI library?".into()),
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(())
+    }
+
+    fn process_manager(&mut self) -> Result<&mut Client, String> {
+        self.pmi.as_mut().ok_or_else(|| "a process of its own has no peers".into())
     }
 }
 
@@ -143,7 +176,8 @@ impl Endpoint {
         let oversubscribed = context.facts().oversubscribed;
         let warn_s = config.warn_s;
         let (rank, size) = (facts.rank, facts.size);
-        let job = Job { rank, size, facts, pmi, wireup, oversubscribed, warn_s, finished: false };
+        let lookups = Lookups::default();
+        let job = Job { rank, size, facts, pmi, wireup, oversubscribed, warn_s, lookups, finished: false };
         let endpoint = Endpoint::new(job, context);
         let rest_ns = clock.lap();
         let phases = [
@@ -173,6 +207,8 @@ impl Endpoint {
             Stat::EagerSent => counters.eager,
             Stat::RendezvousSent => counters.rendezvous,
             Stat::BytesSent => counters.bytes,
+            Stat::CardsHere => self.job.lookups.here,
+            Stat::CardsAsked => self.job.lookups.asked,
             _ => self.context.published_stat(stat as usize),
         }
     }

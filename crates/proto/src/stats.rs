@@ -57,6 +57,10 @@ stats! {
     RendezvousSent = "rendezvous_sent", Spread;
     /// Bytes of messages sent.
     BytesSent = "bytes_sent", Spread;
+    /// Cards of peers found on the board in the node's memory.
+    CardsHere = "cards_from_memory", Spread;
+    /// Cards of peers that the process manager was asked for.
+    CardsAsked = "cards_asked", Spread;
     /// Phase: from the start of the process to the start of init.
     InitLoad = "load", PhaseNs;
     /// Phase: PMI init and job facts.

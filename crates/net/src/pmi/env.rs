@@ -1,5 +1,6 @@
 //! What the launcher left in the environment, and the descriptor behind it.
 use super::PmiError;
+use super::board::Board;
 use proto::ids::Rank;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -19,11 +20,16 @@ pub(super) enum Contact {
 pub(super) struct AgentFacts {
     pub(super) kvs_name: Option<String>,
     pub(super) mapping: Option<String>,
+    pub(super) board: Option<Board>,
 }
 
 /// What Banyan's own agent left, if this process is one of its ranks.
-pub(super) fn agent(get: impl Fn(&str) -> Option<String>) -> Option<AgentFacts> {
-    get("BANYAN_NODE").map(|_| AgentFacts { kvs_name: get("PMI_JOBID"), mapping: get("BANYAN_MAPPING") })
+pub(super) fn agent(get: impl Fn(&str) -> Option<String>) -> Result<Option<AgentFacts>, PmiError> {
+    if get("BANYAN_NODE").is_none() {
+        return Ok(None);
+    }
+    let board = Board::from_variables(&get)?;
+    Ok(Some(AgentFacts { kvs_name: get("PMI_JOBID"), mapping: get("BANYAN_MAPPING"), board }))
 }
 
 /// Which version of PMI to ask for (`BANYAN_PMI_VERSION`): 1 unless the user wants 2.

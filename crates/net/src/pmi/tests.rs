@@ -375,3 +375,54 @@ fn an_abort_inside_a_fence_that_never_ends_is_sent() {
     pmi.abort(5);
     server.join().unwrap();
 }
+
+/// Writes boards as an agent would.
+fn connect_with_board(client: &UnixStream, board: &str) -> Result<Client, PmiError> {
+    let fd = client.as_raw_fd().to_string();
+    let pmi = Client::from_variables(|name| match name {
+        "PMI_FD" => Some(fd.clone()),
+        "PMI_RANK" => Some("3".into()),
+        "PMI_SIZE" => Some("8".into()),
+        "PMI_JOBID" => Some("job_7".into()),
+        "BANYAN_NODE" => Some("1:2:3".into()),
+        "BANYAN_BOARD" => Some(board.into()),
+        _ => None,
+    });
+    pmi.map(|pmi| pmi.expect("the environment names a launcher"))
+}
+
+#[test]
+fn a_key_on_the_board_in_memory_is_had_without_a_question_once_the_fence_is_over() {
+    let mut board = sys::board::BoardWriter::create().unwrap();
+    let (client, server) = server(&[
+        INIT,
+        PUT,
+        BARRIER,
+        ("cmd=get kvsname=job_7 key=card-5", "cmd=get_result rc=0 msg=success value=y"),
+    ]);
+    // A process that had this rank before has left something.
+    board.keep(b"card-4", b"old");
+    board.fences_over(2);
+    let mut pmi = connect_with_board(&client, &board.locator().unwrap().to_string()).unwrap();
+    assert_eq!(pmi.get_here("card-4").as_deref(), Some("old"));
+    pmi.put("card-3", "a=b c").unwrap();
+    pmi.fence_begin().unwrap();
+    assert_eq!(pmi.get_here("card-4"), None);
+    board.keep(b"card-4", b"x");
+    board.keep(b"card-6", b"\xff");
+    assert_eq!(pmi.get_here("card-4"), None);
+    board.fences_over(3);
+    assert_eq!(pmi.get_here("card-4").as_deref(), Some("x"));
+    assert_eq!((pmi.get_here("card-5"), pmi.get_here("card-6")), (None, None));
+    assert_eq!(pmi.get("card-5").unwrap().as_deref(), Some("y"));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_board_that_cannot_be_opened_is_none_and_one_that_cannot_be_read_is_an_error() {
+    let (client, _server) = UnixStream::pair().unwrap();
+    let mut pmi = connect_with_board(&client, "1:999999:3").unwrap();
+    assert_eq!(pmi.get_here("card-4"), None);
+    let error = connect_with_board(&client, "somewhere").unwrap_err().to_string();
+    assert!(error.starts_with("BANYAN_BOARD=\"somewhere\" in the environment"), "{error}");
+}
