@@ -4,7 +4,7 @@ use crate::{Target, Verdict};
 use banyan_proto::board::{self, Board, BoardConfig, BoardKind, Entry};
 use banyan_proto::exchange::{self, Call, Chunk, Collective, Exchange, Letter};
 use banyan_proto::ids::{NodeId, Rank};
-use banyan_proto::lane::{Bytes, Generation, Head, JobId, Neighbour, Place};
+use banyan_proto::lane::{Bytes, Generation, Head, JobId, MESSAGE_BYTES_MAX, Neighbour, Place};
 use banyan_proto::tree::Shape;
 
 /// The node under test is this one of seven, with a parent and two children, and two processes on each.
@@ -98,6 +98,7 @@ impl Target for Boards {
         let heard = self.board.hear(NEIGHBOURS[from], message);
         let actions = std::iter::from_fn(|| self.board.poll_action()).count();
         assert!(actions < ACTIONS_MAX, "{actions} actions");
+        assert!(self.board.counters().bytes_peak <= (BOARD_BYTES + MESSAGE_BYTES_MAX) as u64);
         if heard.is_err() {
             *self = Self::of_kind(BoardKind::ALL[chance.below(BoardKind::ALL.len())]);
         }
