@@ -418,6 +418,7 @@ impl Agent {
     fn on_rank_end(&mut self, index: usize, slot: u32, pid: Pid, ended: Ended) -> io::Result<()> {
         self.on_failures(self.jobs[index].group.id)?;
         self.serve(index, slot)?; // what it said last, such as an abort
+        self.jobs[index].forget_waiter(slot);
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
@@ -505,12 +506,13 @@ impl Agent {
     }
 
     fn on_answer(&mut self, ask: u32, answer: &Answer) -> io::Result<()> {
-        let seat = self.asks.close(ask);
-        let Some((index, slot)) = seat.and_then(|seat| self.find_seat(seat)) else { return Ok(()) };
+        let Some(asker) = self.asks.close(ask) else { return Ok(()) };
+        let Some((index, slot)) = self.find_seat(asker.seat) else { return Ok(()) };
         let said = self.jobs[index].serve(&self.tree, &mut self.asks, &self.poll, |ranks, service| {
-            ranks.answer(slot, answer, service)
+            ranks.answer(slot, asker.request, answer, service)
         })?;
-        self.report_all(said);
+        let fence = self.jobs[index].fence_news(slot);
+        self.report_all(said.into_iter().chain(fence));
         Ok(())
     }
 

@@ -1,16 +1,26 @@
 //! Questions of local ranks that only the launcher can answer.
-use proto::tree::{Frame, Question};
-use proto::{ids::NodeId, tree::SpawnWish};
+use proto::ids::NodeId;
+use proto::pmi2::RequestId;
+use proto::tree::{Frame, Question, SpawnWish};
 use std::collections::BTreeMap;
 
 /// Most bytes of a spawn request: it has to fit a frame.
 const WISH_BYTES_MAX: usize = 192 << 10;
 
+/// Whose question it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// The rank,
+    pub(crate) seat: u32,
+    /// and its own number for it.
+    pub(crate) request: RequestId,
+}
+
 /// Open questions by number.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     next: u32,
-    open: BTreeMap<u32, u32>,
+    open: BTreeMap<u32, Asker>,
     unsent: Vec<(u32, Question)>,
 }
 
@@ -20,8 +30,8 @@ pub(crate) struct Asks {
 pub(crate) struct TooLong;
 
 impl Asks {
-    /// Asks for the rank in `seat`.
-    pub(crate) fn ask(&mut self, seat: u32, question: Question) -> Result<(), TooLong> {
+    /// Asks for a rank.
+    pub(crate) fn ask(&mut self, asker: Asker, question: Question) -> Result<(), TooLong> {
         if let Question::Spawn(wish) = &question
             && wish_bytes(wish) > WISH_BYTES_MAX
         {
@@ -29,7 +39,7 @@ impl Asks {
         }
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        self.open.insert(number, seat);
+        self.open.insert(number, asker);
         self.unsent.push((number, question));
         Ok(())
     }
@@ -41,7 +51,7 @@ impl Asks {
     }
 
     /// A question has been answered: whose was it?
-    pub(crate) fn close(&mut self, ask: u32) -> Option<u32> {
+    pub(crate) fn close(&mut self, ask: u32) -> Option<Asker> {
         self.open.remove(&ask)
     }
 }
@@ -69,11 +79,12 @@ mod tests {
     #[test]
     fn answers_find_who_asked() {
         let mut asks = Asks::default();
-        asks.ask(7, Question::Lookup { service: b"a".to_vec() }).unwrap();
-        asks.ask(3, Question::Lookup { service: b"b".to_vec() }).unwrap();
+        let [first, second] = [(7, 1), (3, 2)].map(|(seat, id)| Asker { seat, request: RequestId(id) });
+        asks.ask(first, Question::Lookup { service: b"a".to_vec() }).unwrap();
+        asks.ask(second, Question::Lookup { service: b"b".to_vec() }).unwrap();
         assert_eq!(asks.take_frames(NodeId(1)).count(), 2);
         assert_eq!(asks.take_frames(NodeId(1)).count(), 0);
-        assert_eq!((asks.close(1), asks.close(0), asks.close(0)), (Some(3), Some(7), None));
+        assert_eq!((asks.close(1), asks.close(0), asks.close(0)), (Some(second), Some(first), None));
     }
 
     #[test]
@@ -82,6 +93,7 @@ mod tests {
             SpawnCommand { processes: 1, program: vec![b'x'; WISH_BYTES_MAX], args: vec![], infos: vec![] };
         let by = Member { job: JobId(0), rank: Rank(0) };
         let wish = SpawnWish { by, commands: vec![command], preputs: vec![] };
-        assert_eq!(Asks::default().ask(0, Question::Spawn(wish)), Err(TooLong));
+        let asker = Asker { seat: 0, request: RequestId(0) };
+        assert_eq!(Asks::default().ask(asker, Question::Spawn(wish)), Err(TooLong));
     }
 }

@@ -1,5 +1,6 @@
 //! A job's part on this node: its ranks, if it has any here, and its board.
 use super::asks::Asks;
+use super::pmi::Attributes;
 use super::ranks::{Ranks, Service, Site};
 use crate::job::{Counters, Group, Tree};
 use proto::board::{Action, Board, BoardConfig, BoardCounters, Message};
@@ -16,6 +17,7 @@ pub(crate) struct Here {
     pub(crate) group: Rc<Group>,
     pub(crate) ranks: Ranks,
     board: Board,
+    attributes: Attributes,
     /// The nodes below that have ranks of the job at or below them.
     pub(crate) children: Vec<NodeId>,
     /// Has the launcher heard that ranks here wait in barriers?
@@ -36,7 +38,8 @@ impl Here {
             board.preload(&pair.key, &pair.value).map_err(io::Error::other)?;
         }
         let ranks = Ranks::new(group.clone(), site, first_seat, stdin, limit)?;
-        Ok(Here { group, ranks, board, children: place.children().to_vec(), told_fence: false })
+        let children = place.children().to_vec();
+        Ok(Here { group, ranks, board, attributes: Attributes::default(), children, told_fence: false })
     }
 
     /// Lets the PMI service of this job's ranks act.
@@ -47,7 +50,13 @@ impl Here {
         poll: &Poll,
         act: impl FnOnce(&mut Ranks, &mut Service<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
-        act(&mut self.ranks, &mut Service { tree, board: &mut self.board, asks, poll })
+        let (board, attributes) = (&mut self.board, &mut self.attributes);
+        act(&mut self.ranks, &mut Service { tree, board, attributes, asks, poll })
+    }
+
+    /// A rank has ended: it waits for no attribute any more.
+    pub(crate) fn forget_waiter(&mut self, slot: u32) {
+        self.attributes.forget(|waiter| waiter.0 == slot);
     }
 
     /// A rank waits in a barrier, and the launcher has not heard of it.
@@ -85,10 +94,11 @@ impl Here {
                         self.serve(tree, asks, poll, |ranks, service| ranks.release_barrier(service))?,
                     );
                 }
-                Action::Answer { client, value, .. } => {
+                Action::Answer { client, key, value } => {
                     said.extend(self.serve(tree, asks, poll, |ranks, service| {
-                        ranks.answer_get(client, value.as_ref(), service)
+                        ranks.answer_get(client, &key, value.as_ref(), service)
                     })?);
+                    said.extend(self.fence_news(client));
                 }
             }
         }

@@ -2,7 +2,7 @@
 use super::Token;
 use super::asks::Asks;
 use super::output::{LineStream, OutputQueue, PipeState};
-use super::pmi::{Desk, PmiClient, Said};
+use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use crate::job::{Group, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
@@ -10,9 +10,10 @@ use crate::stray::JOB_VARIABLE;
 use proto::board::Board;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
+use proto::pmi2::RequestId;
 use proto::stats::Stat;
 use proto::tree::{Answer, Frame, Member, PmiState, Stream};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -235,7 +236,7 @@ impl Ranks {
     }
 
     /// Answers what a rank asks. Returns what the launcher must hear.
-    pub(crate) fn serve(&mut self, slot: u32, service: &mut Service<'_>) -> io::Result<Option<Frame>> {
+    pub(crate) fn serve(&mut self, slot: u32, service: &mut Service<'_>) -> io::Result<Vec<Frame>> {
         self.with_client(slot, service, |client, desk, poll| client.serve(desk, poll))
     }
 
@@ -252,26 +253,47 @@ impl Ranks {
     pub(crate) fn answer_get(
         &mut self,
         slot: u32,
+        key: &[u8],
         value: Option<&Bytes>,
         service: &mut Service<'_>,
-    ) -> io::Result<Option<Frame>> {
-        self.with_client(slot, service, |client, desk, poll| client.got(value, desk, poll))
+    ) -> io::Result<Vec<Frame>> {
+        self.with_client(slot, service, |client, desk, poll| client.got(key, value, desk, poll))
     }
 
     /// The launcher has answered a question.
     pub(crate) fn answer(
         &mut self,
         slot: u32,
+        request: RequestId,
         answer: &Answer,
         service: &mut Service<'_>,
-    ) -> io::Result<Option<Frame>> {
-        self.with_client(slot, service, |client, desk, poll| client.answered(answer, desk, poll))
+    ) -> io::Result<Vec<Frame>> {
+        self.with_client(slot, service, |client, desk, poll| client.answered(request, answer, desk, poll))
     }
 
+    /// Lets a rank's service act, and then those of the ranks that have waited for what it did.
     fn with_client(
         &mut self,
         slot: u32,
         service: &mut Service<'_>,
+        act: impl FnOnce(&mut PmiClient, &mut Desk<'_>, &Poll) -> io::Result<Option<Said>>,
+    ) -> io::Result<Vec<Frame>> {
+        let mut woken = VecDeque::new();
+        let mut frames = Vec::new();
+        frames.extend(self.with_one(slot, service, &mut woken, act)?);
+        while let Some(next) = woken.pop_front() {
+            let wake =
+                |client: &mut PmiClient, desk: &mut Desk<'_>, poll: &Poll| client.wake(&next, desk, poll);
+            frames.extend(self.with_one(next.slot, service, &mut woken, wake)?);
+        }
+        Ok(frames)
+    }
+
+    fn with_one(
+        &mut self,
+        slot: u32,
+        service: &mut Service<'_>,
+        woken: &mut VecDeque<Woken>,
         act: impl FnOnce(&mut PmiClient, &mut Desk<'_>, &Poll) -> io::Result<Option<Said>>,
     ) -> io::Result<Option<Frame>> {
         let who = self.member(slot);
@@ -285,6 +307,8 @@ impl Ranks {
             seat: self.first_seat + slot,
             board: service.board,
             asks: service.asks,
+            attributes: service.attributes,
+            woken,
         };
         let said = act(&mut state.pmi, &mut desk, service.poll)?;
         Ok(said.map(|said| match said {
@@ -372,6 +396,7 @@ impl Ranks {
 pub(crate) struct Service<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) board: &'a mut Board,
+    pub(crate) attributes: &'a mut Attributes,
     pub(crate) asks: &'a mut Asks,
     pub(crate) poll: &'a Poll,
 }

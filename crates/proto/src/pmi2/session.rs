@@ -4,17 +4,23 @@ use super::{
     Frames, KEY_BYTES_MAX, ParseError, Reply, Request, ThreadId, TooLong, VALUE_BYTES_MAX, Verb, quote, rc,
 };
 use crate::pmi;
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 /// Most requests of one client that wait for an answer: it is one for each of its threads.
 pub const OUTSTANDING_MAX: usize = 1024;
+/// Most bytes of requests that wait for the answer to an earlier one of the same thread.
+const HELD_BYTES_MAX: usize = 256 << 10;
 /// The line of a client that speaks PMI-2 is shorter than this.
 const GREETING_BYTES_MAX: usize = 256;
 
 /// One client. Feed it what was read ([`push`](Session::push)), then take events until there are none
 /// ([`next_event`](Session::next_event)), and answer each request ([`answer`](Session::answer)), at once or
-/// later.
+/// later. After an answer there may be another event.
+///
+/// A thread of the client (a client that names none has one) is answered in the order in which it asked: what it sends
+/// before it has its answer is held back, but for an abort.
 ///
 /// What does not depend on the server is answered here: unknown commands, requests that lack a field, keys and values
 /// that are too long, anything before the first frame or after the last. Such answers are counted
@@ -24,6 +30,9 @@ pub struct Session {
     phase: Phase,
     frames: Frames,
     outstanding: Vec<Outstanding>,
+    /// Bodies that wait for the answer to an earlier one of the same thread.
+    held: VecDeque<(Option<ThreadId>, Vec<u8>)>,
+    held_bytes: usize,
     next_id: u32,
     refused: u64,
 }
@@ -77,8 +86,8 @@ pub enum SessionError {
     /// A body that says nothing that could be answered.
     #[error(transparent)]
     Body(#[from] ParseError),
-    /// More requests than a client can have threads.
-    #[error("more than {OUTSTANDING_MAX} PMI-2 requests at once")]
+    /// More requests than a client can have threads, or more than can be held back.
+    #[error("more than {OUTSTANDING_MAX} PMI-2 requests or {HELD_BYTES_MAX} bytes of them at once")]
     TooManyRequests,
     /// Bytes for a session that is over.
     #[error("PMI-2 session is over")]
@@ -123,7 +132,15 @@ impl Session {
     }
 
     fn in_phase(phase: Phase) -> Self {
-        Session { phase, frames: Frames::default(), outstanding: Vec::new(), next_id: 0, refused: 0 }
+        Session {
+            phase,
+            frames: Frames::default(),
+            outstanding: Vec::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            next_id: 0,
+            refused: 0,
+        }
     }
 
     /// Takes what was read. Take all events before pushing more.
@@ -136,7 +153,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the client wants next, or `None` until more is pushed. What is answered here goes to `out`. After an error
+    /// What the client wants next, or `None` until more is pushed or answered. What is answered here goes to `out`. After an error
     /// the client cannot be understood any more.
     pub fn next_event(&mut self, out: &mut Vec<u8>) -> Result<Option<Event>, SessionError> {
         if let Phase::Greeting(line) = &mut self.phase {
@@ -145,12 +162,8 @@ impl Session {
                 return Ok(Some(event));
             }
         }
-        loop {
-            let verdict = match self.frames.next_body()? {
-                Some(body) => judge(body, &self.phase)?,
-                None => return Ok(None),
-            };
-            match verdict {
+        while let Some(body) = self.next_body()? {
+            match judge(&body, &self.phase)? {
                 Verdict::Ask(request, thread) => {
                     let id = self.ask(&request, thread)?;
                     return Ok(Some(Event::Asked { id, request }));
@@ -161,6 +174,7 @@ impl Session {
                 }
             }
         }
+        Ok(None)
     }
 
     /// Answers a request: appends the reply to `out`.
@@ -212,6 +226,37 @@ impl Session {
                 Ok(Some(Event::OtherVersion(line)))
             }
         }
+    }
+
+    /// The next body of a thread that does not wait for an answer, or of one that gives up.
+    fn next_body(&mut self) -> Result<Option<Vec<u8>>, SessionError> {
+        if let Some(at) = self.held.iter().position(|(thread, _)| !self.is_waiting(thread.as_ref())) {
+            let body = self.held.remove(at).map(|(_, body)| body);
+            self.held_bytes -= body.as_ref().map_or(0, Vec::len);
+            return Ok(body);
+        }
+        while let Some(body) = self.frames.next_body()? {
+            let body = body.to_vec();
+            let Fields { thread, name, .. } = Fields::parse(&body)?;
+            if !self.is_waiting(thread.as_ref()) || *name == *Verb::Abort.name().as_bytes() {
+                return Ok(Some(body));
+            }
+            self.hold(thread, body)?;
+        }
+        Ok(None)
+    }
+
+    fn is_waiting(&self, thread: Option<&ThreadId>) -> bool {
+        self.outstanding.iter().any(|one| one.thread.as_ref() == thread)
+    }
+
+    fn hold(&mut self, thread: Option<ThreadId>, body: Vec<u8>) -> Result<(), SessionError> {
+        self.held_bytes += body.len();
+        if self.held.len() == OUTSTANDING_MAX || self.held_bytes > HELD_BYTES_MAX {
+            return Err(SessionError::TooManyRequests);
+        }
+        self.held.push_back((thread, body));
+        Ok(())
     }
 
     fn ask(&mut self, request: &Request, thread: Option<ThreadId>) -> Result<RequestId, SessionError> {
@@ -441,13 +486,48 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_is_answered_in_the_order_in_which_it_asked() {
+        let mut session = active();
+        let (fence, _) = asked(&mut session, "cmd=kvs-fence;");
+        assert_eq!(take(&mut session, &frame("cmd=job-getid;")), (None, String::new()));
+        assert_eq!(take(&mut session, &frame("cmd=ring;")), (None, String::new()));
+        let (other, _) = asked(&mut session, "cmd=job-getid;thrid=1;");
+        answered(&mut session, other, Reply::JobId(b"j".to_vec()));
+        assert_eq!(take(&mut session, b""), (None, String::new()));
+        answered(&mut session, fence, Reply::Fenced);
+        let (event, out) = take(&mut session, b"");
+        let Some(Event::Asked { id, request: Request::JobGetId }) = event else { panic!("{event:?}") };
+        assert_eq!(out, "");
+        answered(&mut session, id, Reply::JobId(b"j".to_vec()));
+        let unknown = "60    cmd=ring-response;rc=-1;errmsg=unknown PMI-2 command 'ring';";
+        assert_eq!(take(&mut session, b""), (None, unknown.into()));
+    }
+
+    #[test]
+    fn an_abort_waits_for_nothing() {
+        let mut session = active();
+        asked(&mut session, "cmd=kvs-fence;");
+        let (_, request) = asked(&mut session, "cmd=abort;exitcode=3;");
+        assert!(matches!(request, Request::Abort(Abort { exit_code: Some(3), .. })));
+    }
+
+    #[test]
     fn requests_that_nobody_answers_are_bounded() {
         let mut session = active();
-        for _ in 0..OUTSTANDING_MAX {
-            asked(&mut session, "cmd=kvs-fence;");
+        for thread in 0..OUTSTANDING_MAX {
+            asked(&mut session, &alloc::format!("cmd=kvs-fence;thrid={thread};"));
         }
         session.push(&frame("cmd=kvs-fence;")).unwrap();
         assert_eq!(session.next_event(&mut Vec::new()), Err(SessionError::TooManyRequests));
+        for body in ["cmd=job-getid;".to_string(), alloc::format!("cmd=x;a={};", "b".repeat(60_000))] {
+            let mut session = active();
+            asked(&mut session, "cmd=kvs-fence;");
+            let refused = (0..=OUTSTANDING_MAX).find_map(|_| {
+                session.push(&frame(&body)).unwrap();
+                session.next_event(&mut Vec::new()).err()
+            });
+            assert_eq!(refused, Some(SessionError::TooManyRequests));
+        }
     }
 
     #[test]
