@@ -6,6 +6,7 @@
 mod asks;
 mod ending;
 mod here;
+mod mirror;
 mod output;
 mod pmi;
 mod ranks;

@@ -6,8 +6,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 8] =
-    ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "BANYAN_NODE", "BANYAN_MAPPING", "HYDI_"];
+const SCRUBBED: [&str; 9] = [
+    "PMI_",
+    "PMIX_",
+    "PRTE_",
+    "OMPI_",
+    "MPI_LOCAL",
+    "BANYAN_NODE",
+    "BANYAN_MAPPING",
+    "BANYAN_BOARD",
+    "HYDI_",
+];
 
 /// Who looks for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +197,14 @@ mod tests {
     #[test]
     fn variables_of_other_launchers_are_scrubbed_and_own_ones_win() {
         let pair = |(a, b): (&str, &str)| (OsString::from(a), OsString::from(b));
-        let inherited =
-            [("PATH", "/bin"), ("PMI_FD", "9"), ("PMIX_RANK", "1"), ("BANYAN_NODE", "1:2:3"), ("A", "1")];
+        let inherited = [
+            ("PATH", "/bin"),
+            ("PMI_FD", "9"),
+            ("PMIX_RANK", "1"),
+            ("BANYAN_NODE", "1:2:3"),
+            ("BANYAN_BOARD", "1:2:3"),
+            ("A", "1"),
+        ];
         let own = [pair(("A", "0")), pair(("A", "2"))];
         let text = |inherit: Inherit| {
             let env = environment(inherited.map(pair).into_iter(), &inherit, &own);

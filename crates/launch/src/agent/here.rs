@@ -1,9 +1,10 @@
 //! A job's part on this node: its ranks, if it has any here, and its board.
 use super::asks::Asks;
+use super::mirror::SharedBoard;
 use super::pmi::Attributes;
 use super::ranks::{Ranks, Service, Site};
 use crate::job::{Counters, Group, Tree};
-use proto::board::{Action, Board, BoardConfig, BoardCounters, Message};
+use proto::board::{Action, Board, BoardConfig, BoardCounters, Message, Mirror};
 use proto::ids::NodeId;
 use proto::lane::{Generation, Neighbour, Place};
 use proto::tree::Frame;
@@ -18,6 +19,8 @@ pub(crate) struct Here {
     pub(crate) ranks: Ranks,
     board: Board,
     attributes: Attributes,
+    /// What this node's ranks read of it without asking.
+    shared: Option<SharedBoard>,
     /// The nodes below that have ranks of the job at or below them.
     pub(crate) children: Vec<NodeId>,
     /// Has the launcher heard that ranks here wait in barriers?
@@ -33,13 +36,20 @@ impl Here {
         limit: DescriptorLimit,
     ) -> io::Result<Self> {
         let place = Place::new(site.tree.shape, site.node, &group.places());
-        let mut board = Board::new(BoardConfig::new(group.id, Generation(0), site.tree.board), &place);
+        // Nodes without ranks only pass things on; where memory cannot be shared, ranks ask.
+        let shared = (!place.local().is_empty()).then(SharedBoard::create).and_then(Result::ok);
+        let mirror = if shared.is_some() { Mirror::On } else { Mirror::Off };
+        let config = BoardConfig::new(group.id, Generation(0), site.tree.board);
+        let mut board = Board::new(BoardConfig { mirror, ..config }, &place);
         for pair in &group.preputs {
             board.preload(&pair.key, &pair.value).map_err(io::Error::other)?;
         }
-        let ranks = Ranks::new(group.clone(), site, first_seat, stdin, limit)?;
-        let children = place.children().to_vec();
-        Ok(Here { group, ranks, board, attributes: Attributes::default(), children, told_fence: false })
+        let mut ranks = Ranks::new(group.clone(), site, first_seat, stdin, limit)?;
+        if let Some(shared) = &shared {
+            ranks.add_variable(shared.variable()?);
+        }
+        let (children, attributes) = (place.children().to_vec(), Attributes::default());
+        Ok(Here { group, ranks, board, attributes, shared, children, told_fence: false })
     }
 
     /// Lets the PMI service of this job's ranks act.
@@ -82,7 +92,12 @@ impl Here {
         poll: &Poll,
         said: &mut Vec<Frame>,
     ) -> io::Result<Option<(Neighbour, Frame)>> {
-        while let Some(action) = self.board.poll_action() {
+        loop {
+            // Before ranks hear of it.
+            if let Some(shared) = &mut self.shared {
+                shared.follow(&mut self.board);
+            }
+            let Some(action) = self.board.poll_action() else { return Ok(None) };
             match action {
                 Action::Send(to, message) => {
                     let mut bytes = Vec::new();
@@ -90,6 +105,7 @@ impl Here {
                     return Ok(Some((to, Frame::Board(bytes))));
                 }
                 Action::FenceDone => {
+                    self.shared.iter_mut().for_each(SharedBoard::fence_done);
                     said.extend(
                         self.serve(tree, asks, poll, |ranks, service| ranks.release_barrier(service))?,
                     );
@@ -102,7 +118,6 @@ impl Here {
                 }
             }
         }
-        Ok(None)
     }
 
     /// The counters of the board, where they are wanted.

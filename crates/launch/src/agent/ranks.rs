@@ -63,6 +63,8 @@ pub(crate) struct Ranks {
     null: File,
     stdin: Option<OwnedFd>,
     segment: Option<NodeSegment>,
+    /// What ranks here find in their environment, beside what all of the job find.
+    variables: Vec<Vec<u8>>,
     limit: DescriptorLimit,
     slots: HashMap<Pid, u32>,
     paused: bool,
@@ -108,10 +110,16 @@ impl Ranks {
             null: OpenOptions::new().read(true).write(true).open("/dev/null")?,
             stdin,
             segment,
+            variables: Vec::new(),
             limit,
             slots: HashMap::with_capacity(count as usize),
             paused: false,
         })
+    }
+
+    /// One more variable (`K=V`) for all ranks here, before the first is started.
+    pub(crate) fn add_variable(&mut self, variable: Vec<u8>) {
+        self.variables.push(variable);
     }
 
     /// The local number of a seat.
@@ -175,7 +183,8 @@ impl Ranks {
         let section = self.group.section_of(rank);
         if self.templates[section].is_none() {
             let segment = self.segment.as_ref().expect("there is one where there are ranks");
-            self.templates[section] = Some(Template::new(&self.group, section, self.count(), segment)?);
+            let template = Template::new(&self.group, section, self.count(), segment, &self.variables)?;
+            self.templates[section] = Some(template);
         }
         Ok(self.templates[section].as_mut().expect("just made"))
     }
@@ -414,7 +423,13 @@ fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
 }
 
 impl Template {
-    fn new(group: &Group, section: usize, local: u32, segment: &NodeSegment) -> io::Result<Self> {
+    fn new(
+        group: &Group,
+        section: usize,
+        local: u32,
+        segment: &NodeSegment,
+        variables: &[Vec<u8>],
+    ) -> io::Result<Self> {
         let found = &group.programs[section];
         let mut env = found.env.clone();
         env.push(PMI_FD.into());
@@ -422,6 +437,7 @@ impl Template {
         env.push(format!("{JOB_VARIABLE}={}", group.name).into());
         env.push(format!("MPI_LOCALNRANKS={local}").into());
         env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
+        env.extend_from_slice(variables);
         if group.spawner.is_some() {
             env.push(b"PMI_SPAWNED=1".to_vec());
         }
