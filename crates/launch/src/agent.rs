@@ -4,8 +4,10 @@
 //! One thread, one poll loop. An agent lives as long as the job; losing its parent is the order to kill
 //! everything and go.
 mod asks;
+mod below;
 mod ending;
 mod here;
+mod input;
 mod mirror;
 mod output;
 mod pmi;
@@ -14,24 +16,27 @@ mod words;
 
 pub(crate) use here::COUNTER_KEYS;
 
-use crate::describe::{Parts, read_group};
+use crate::bootstrap::Bootstrap;
+use crate::describe::{Parts, read_group, read_tree};
 use crate::job::{Group, Spread, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::spec::StdinTo;
 use asks::Asks;
+use below::{Below, Outpost, fork_below};
 use ending::Ending;
 use here::Here;
 use output::{OutputQueue, Source};
 use proto::board::Message;
 use proto::ids::NodeId;
 use proto::lane::{JobId, Neighbour};
+use proto::seal::{Key, Seal};
 use proto::tree::{Answer, Ended, Frame};
 use ranks::Site;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use sys::poll::{Poll, Ready};
 use sys::process::{self, Pid, Wait};
 use sys::signal::{self, SignalQueue};
@@ -43,19 +48,40 @@ const STARTS_PER_TURN: u32 = 8;
 /// What agents are called in lists of processes.
 pub(crate) const AGENT_NAME: &str = "banyan-agent";
 
+/// How long an agent of another host waits for the description of the tree.
+const SETUP_PATIENCE: Duration = Duration::from_secs(30);
+
 /// What a forked agent is given.
 pub(crate) struct Seed {
-    pub(crate) tree: Rc<Tree>,
-    /// The job to begin with.
-    pub(crate) group: Rc<Group>,
+    pub(crate) knows: Knows,
     pub(crate) node: NodeId,
-    pub(crate) uplink: OwnedFd,
+    pub(crate) uplink: Uplink,
     /// What the rank that reads standard input reads, if that rank is here or below.
     pub(crate) stdin: Option<OwnedFd>,
+    /// What agents of other hosts prove themselves with.
+    pub(crate) key: Option<Key>,
     /// Who tells the world when the launcher dies. An agent whose parent it is not any more does so itself.
     pub(crate) warden: Pid,
+    /// What closes when the warden of another host dies. On the launcher's host the launcher sees to that.
+    pub(crate) warden_life: Option<OwnedFd>,
     pub(crate) launcher: Pid,
     pub(crate) limit: process::DescriptorLimit,
+}
+
+/// What an agent knows when it begins.
+pub(crate) enum Knows {
+    /// The tree, and the job to begin with.
+    Everything { tree: Rc<Tree>, group: Rc<Group> },
+    /// It is told over its link.
+    Nothing,
+}
+
+/// The way to the agent above.
+pub(crate) enum Uplink {
+    /// A socket pair.
+    Plain(OwnedFd),
+    /// A connection to another host.
+    Sealed(OwnedFd, Seal),
 }
 
 /// Tokens of the poll set: what it is, and its index.
@@ -69,6 +95,13 @@ pub(crate) enum Token {
     Err(u32),
     /// Of this job.
     Failures(u32),
+    Listener(u32),
+    Knock(u32),
+    StarterIn(u32),
+    StarterErr(u32),
+    /// The standard input of a rank.
+    Input(u32),
+    Warden,
 }
 
 impl Token {
@@ -81,6 +114,12 @@ impl Token {
             Token::Out(index) => (4, index),
             Token::Err(index) => (5, index),
             Token::Failures(job) => (6, job),
+            Token::Listener(index) => (7, index),
+            Token::Knock(index) => (8, index),
+            Token::StarterIn(index) => (9, index),
+            Token::StarterErr(index) => (10, index),
+            Token::Input(index) => (11, index),
+            Token::Warden => (12, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -95,17 +134,15 @@ impl Token {
             4 => Token::Out(index),
             5 => Token::Err(index),
             6 => Token::Failures(index),
+            7 => Token::Listener(index),
+            8 => Token::Knock(index),
+            9 => Token::StarterIn(index),
+            10 => Token::StarterErr(index),
+            11 => Token::Input(index),
+            12 => Token::Warden,
             _ => return None,
         })
     }
-}
-
-/// An agent below this one.
-struct Below {
-    node: NodeId,
-    pid: Pid,
-    link: Option<Link>,
-    gone: bool,
 }
 
 struct Agent {
@@ -116,6 +153,8 @@ struct Agent {
     signals: SignalQueue,
     uplink: Option<Link>,
     below: Vec<Below>,
+    /// What it takes to start agents of other hosts.
+    outpost: Option<Outpost>,
     jobs: Vec<Here>,
     /// Numbers of ranks that ever were here.
     seats: u32,
@@ -125,6 +164,7 @@ struct Agent {
     output: OutputQueue,
     ending: Option<Ending>,
     warden: Pid,
+    warden_life: Option<OwnedFd>,
     launcher: Pid,
     limit: process::DescriptorLimit,
     leftovers: Leftovers,
@@ -146,31 +186,48 @@ pub(crate) fn agent_main(seed: Seed) -> i32 {
 
 impl Agent {
     fn start(seed: Seed) -> io::Result<Self> {
-        let Seed { tree, group, node, uplink, stdin, warden, launcher, limit } = seed;
+        let Seed { knows, node, uplink, mut stdin, key, warden, warden_life, launcher, limit } = seed;
         let leftovers = Leftovers::from_now();
         process::set_name(AGENT_NAME);
         process::set_subreaper(process::Subreaper::On)?;
         let mut keep = vec![uplink.as_raw_fd()];
-        keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
+        keep.extend(stdin.iter().chain(&warden_life).map(|fd| fd.as_raw_fd()));
         socket::close_all_but(&keep);
         let poll = Poll::new()?;
         let signals = SignalQueue::new(&[signal::SIGCHLD, signal::SIGTERM, signal::SIGHUP, signal::SIGINT])?;
         poll.add(signals.as_fd(), Token::Signals.pack(), sys::poll::Interest::Read)?;
-        let mut uplink = Link::new(uplink, Token::Uplink.pack(), &poll)?;
+        if let Some(life) = &warden_life {
+            poll.add(life.as_fd(), Token::Warden.pack(), sys::poll::Interest::Read)?;
+        }
+        let mut uplink = uplink.open(&poll)?;
         uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
+        let (tree, group) = match knows {
+            Knows::Everything { tree, group } => (tree, Some(group)),
+            Knows::Nothing => (Rc::new(await_tree(&mut uplink, &poll)?), None),
+        };
         let mut below = Vec::new();
-        let mut stdin = stdin;
-        let all_read = group.stdin == StdinTo::All;
-        let reader = group.stdin_node().and_then(|reader| tree.shape.next_hop(node, reader));
-        for (index, child) in tree.shape.children(node).enumerate() {
-            let stdin = match &stdin {
-                Some(file) if all_read => Some(socket::duplicate(file.as_fd())?),
-                Some(_) if reader == Some(child) => stdin.take(),
-                _ => None,
-            };
-            let (tree, group) = (tree.clone(), group.clone());
-            let seed = |uplink| Seed { tree, group, node: child, uplink, stdin, warden, launcher, limit };
-            below.push(start_below(child, index as u32, &poll, seed)?);
+        if let (Bootstrap::Fork, Some(group)) = (&tree.bootstrap, &group) {
+            let reader = group.stdin_node().and_then(|reader| tree.shape.next_hop(node, reader));
+            for (index, child) in tree.shape.children(node).enumerate() {
+                let stdin = match &stdin {
+                    Some(file) if group.stdin == StdinTo::All => Some(socket::duplicate(file.as_fd())?),
+                    Some(_) if reader == Some(child) => stdin.take(),
+                    _ => None,
+                };
+                let knows = Knows::Everything { tree: tree.clone(), group: group.clone() };
+                let seed = |uplink| Seed {
+                    knows,
+                    node: child,
+                    uplink,
+                    stdin,
+                    key: None,
+                    warden,
+                    warden_life: None,
+                    launcher,
+                    limit,
+                };
+                below.push(fork_below(child, index as u32, &poll, seed)?);
+            }
         }
         let mut agent = Agent {
             tree,
@@ -180,6 +237,7 @@ impl Agent {
             signals,
             uplink: Some(uplink),
             below,
+            outpost: key.map(Outpost::new).transpose()?,
             jobs: Vec::new(),
             seats: 0,
             asks: Asks::default(),
@@ -187,12 +245,16 @@ impl Agent {
             output: OutputQueue::default(),
             ending: None,
             warden,
+            warden_life,
             launcher,
             limit,
             leftovers,
             has_children: true,
         };
-        agent.begin(group, stdin)?;
+        agent.start_others()?;
+        if let Some(group) = group {
+            agent.begin(group, stdin)?;
+        }
         Ok(agent)
     }
 
@@ -214,6 +276,7 @@ impl Agent {
 
     fn run(&mut self) -> io::Result<i32> {
         let mut ready = Vec::new();
+        self.take_orders()?; // what came with the description of the tree
         loop {
             self.start_some()?;
             self.pump()?;
@@ -225,6 +288,7 @@ impl Agent {
             for event in &ready {
                 self.handle(*event)?;
             }
+            self.check_below(Instant::now())?;
             self.pursue_end()?;
         }
     }
@@ -333,7 +397,10 @@ impl Agent {
         if self.is_starting() {
             return Some(0);
         }
-        self.ending.as_ref().and_then(|ending| ending.timeout_ms(Instant::now(), self.has_children))
+        let now = Instant::now();
+        let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
+        let below = self.below_deadline().map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
+        ending.into_iter().chain(below).min()
     }
 
     fn handle(&mut self, event: Ready) -> io::Result<()> {
@@ -343,6 +410,10 @@ impl Agent {
             Some(Token::Child(index)) if event.readable => self.on_below(index),
             Some(Token::Pmi(seat)) => self.on_pmi(seat),
             Some(Token::Failures(job)) => self.on_failures(JobId(job)),
+            Some(Token::Listener(_) | Token::Knock(_)) => self.on_door(event.token),
+            Some(Token::StarterIn(index) | Token::StarterErr(index)) => self.on_starter(index),
+            Some(Token::Input(seat)) => self.on_input_room(seat),
+            Some(Token::Warden) => self.on_warden_lost(),
             Some(Token::Out(seat) | Token::Err(seat)) => {
                 let Some((index, slot)) = self.find_seat(seat) else { return Ok(()) };
                 self.jobs[index].ranks.read_output(slot, &mut self.output, &self.poll)
@@ -401,7 +472,10 @@ impl Agent {
         {
             return self.on_rank_end(index, slot, pid, ended);
         }
-        let Some(index) = self.below.iter().position(|below| below.pid == pid) else { return Ok(()) };
+        if self.on_starter_end(pid, ended)? {
+            return Ok(());
+        }
+        let Some(index) = self.below.iter().position(|below| below.pid == Some(pid)) else { return Ok(()) };
         // Its last words first: they may name the cause.
         self.drain_below(index as u32)?;
         let below = &mut self.below[index];
@@ -432,14 +506,20 @@ impl Agent {
     fn on_uplink(&mut self) -> io::Result<()> {
         let Some(uplink) = &mut self.uplink else { return Ok(()) };
         let state = uplink.fill()?;
+        self.take_orders()?;
+        if state == LinkState::Closed {
+            self.on_parent_lost();
+        }
+        Ok(())
+    }
+
+    /// The frames that have arrived from above.
+    fn take_orders(&mut self) -> io::Result<()> {
         while let Some(frame) = self.uplink.as_mut().and_then(Link::next_frame) {
             match frame {
                 Ok(frame) => self.on_order(frame)?,
                 Err(error) => return Err(io::Error::other(format!("its parent sent a {error}"))),
             }
-        }
-        if state == LinkState::Closed {
-            self.on_parent_lost();
         }
         Ok(())
     }
@@ -458,6 +538,12 @@ impl Agent {
                 }
             }
             Frame::Begin { rest, bytes, .. } => self.on_description(rest, &bytes)?,
+            Frame::Input { node, to, bytes } if node == self.node => self.on_input(to, bytes)?,
+            Frame::Input { node, .. } => {
+                if let Some(child) = self.tree.shape.next_hop(self.node, node) {
+                    send_below(&mut self.below, child, &frame);
+                }
+            }
             Frame::Over { job } => {
                 self.tell_all_below(&frame);
                 self.forget(job)?;
@@ -531,6 +617,18 @@ impl Agent {
         }
     }
 
+    /// Nobody would see to what is left if this process died too.
+    fn on_warden_lost(&mut self) -> io::Result<()> {
+        if let Some(life) = self.warden_life.take() {
+            self.poll.remove(life.as_fd())?;
+            if self.ending.is_none() {
+                let reason = format!("the warden of its host (pid {}) died", self.warden);
+                self.report(&Frame::AgentFailed { node: self.node, reason });
+            }
+        }
+        Ok(())
+    }
+
     fn on_parent_lost(&mut self) {
         if let Some(uplink) = self.uplink.take() {
             uplink.close(&self.poll);
@@ -540,6 +638,7 @@ impl Agent {
                 link.close(&self.poll);
             }
         }
+        self.abandon_others();
         self.begin_end(Ending::orphaned(Instant::now()));
         self.tell_if_alone();
     }
@@ -548,7 +647,9 @@ impl Agent {
         if self.drain_below(index)? == LinkState::Closed
             && let Some(link) = self.below[index as usize].link.take()
         {
-            link.close(&self.poll); // how it ended is known when it is reaped
+            let why = link.loss().map_or("it was closed".into(), io::Error::to_string);
+            link.close(&self.poll); // how a forked one ended is known when it is reaped
+            self.on_link_lost(index as usize, format!("the connection to it was lost: {why}"));
         }
         Ok(())
     }
@@ -560,9 +661,13 @@ impl Agent {
             let node = self.below[index as usize].node;
             let outcome = match frame {
                 Ok(frame) => self.on_report(index, node, frame),
-                Err(error) => Err(error.to_string()),
+                Err(error) => {
+                    self.on_bad_frame(&error);
+                    Err(error.to_string())
+                }
             };
             if let Err(reason) = outcome {
+                self.below[index as usize].gone |= self.below[index as usize].pid.is_none();
                 self.report(&Frame::AgentFailed { node, reason });
                 return Ok(LinkState::Closed);
             }
@@ -591,18 +696,49 @@ fn send_below(below: &mut [Below], child: NodeId, frame: &Frame) {
     }
 }
 
-/// Forks the agent of a node below.
-fn start_below(
-    node: NodeId,
-    index: u32,
-    poll: &Poll,
-    seed: impl FnOnce(OwnedFd) -> Seed,
-) -> io::Result<Below> {
-    let (here, there) = socket::socket_pair()?;
-    let seed = seed(there);
-    let pid = process::fork(move || agent_main(seed))?;
-    let link = Link::new(here, Token::Child(index).pack(), poll)?;
-    Ok(Below { node, pid, link: Some(link), gone: false })
+impl Uplink {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Uplink::Plain(fd) | Uplink::Sealed(fd, _) => fd.as_raw_fd(),
+        }
+    }
+
+    fn open(self, poll: &Poll) -> io::Result<Link> {
+        match self {
+            Uplink::Plain(fd) => Link::new(fd, Token::Uplink.pack(), poll),
+            Uplink::Sealed(fd, seal) => Link::sealed(fd, Token::Uplink.pack(), poll, seal),
+        }
+    }
+}
+
+/// Waits for the description of the tree. Whatever comes behind it stays in the link.
+fn await_tree(uplink: &mut Link, poll: &Poll) -> io::Result<Tree> {
+    let deadline = Instant::now() + SETUP_PATIENCE;
+    let mut parts = Parts::default();
+    let mut ready = Vec::new();
+    uplink.flush(poll)?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis() as u32;
+        if left == 0 {
+            return Err(io::Error::other("the agent above did not say what the job is"));
+        }
+        poll.wait(Some(left), &mut ready)?;
+        if uplink.fill()? == LinkState::Closed {
+            return Err(io::Error::other("the agent above is gone before the job began"));
+        }
+        while let Some(frame) = uplink.next_frame() {
+            let Frame::Setup { rest, bytes } = frame.map_err(io::Error::other)? else {
+                return Err(io::Error::other(
+                    "the agent above did not begin with the description of the tree",
+                ));
+            };
+            if let Some(whole) = parts.push(rest, &bytes).map_err(io::Error::other)? {
+                let tree = read_tree(&whole).map_err(io::Error::other)?;
+                // Nothing on this host is shared with ranks of another.
+                return Ok(Tree { host: crate::job::random_words()?, ..tree });
+            }
+        }
+    }
 }
 
 pub(crate) fn from_sys(ended: process::Ended) -> Ended {

@@ -1,5 +1,6 @@
 //! Trees and jobs as bytes, for agents that do not have them by fork.
-use crate::job::{Counters, Group, Spread, Tree};
+use crate::bootstrap::Bootstrap;
+use crate::job::{Counters, Group, Spread, StdinBy, Tree};
 use crate::placement::{MapBy, Placement};
 use crate::program::{Found, Search};
 use crate::spec::{Bind, RANKS_MAX, StdinTo};
@@ -9,6 +10,7 @@ use proto::lane::JobId;
 use proto::tree::{Frame, Pair, Shape};
 use proto::wire::{Reader, Writer};
 use std::ffi::CString;
+use std::time::Duration;
 
 /// Bytes of a description in one frame.
 const PART_BYTES_MAX: usize = 192 << 10;
@@ -38,12 +40,21 @@ impl Parts {
     }
 }
 
-/// The frames that carry a description.
+/// The frames that carry the description of a job.
 pub(crate) fn frames(job: JobId, description: &[u8]) -> Vec<Frame> {
+    cut(description, |rest, bytes| Frame::Begin { job, rest, bytes })
+}
+
+/// The frames that carry the description of a tree.
+pub(crate) fn setup_frames(description: &[u8]) -> Vec<Frame> {
+    cut(description, |rest, bytes| Frame::Setup { rest, bytes })
+}
+
+fn cut(description: &[u8], frame: impl Fn(u32, Vec<u8>) -> Frame) -> Vec<Frame> {
     let mut rest = description.len();
     let part = |bytes: &[u8]| {
         rest -= bytes.len();
-        Frame::Begin { job, rest: rest as u32, bytes: bytes.to_vec() }
+        frame(rest as u32, bytes.to_vec())
     };
     description.chunks(PART_BYTES_MAX).map(part).collect()
 }
@@ -65,6 +76,17 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
     for word in tree.host.iter().chain(&tree.key) {
         w.u64(*word);
     }
+    let texts = |w: &mut Writer<'_>, text: &String| {
+        w.bytes(text.as_bytes());
+    };
+    w.list(&tree.hosts, texts);
+    match &tree.bootstrap {
+        Bootstrap::Fork => w.u8(0),
+        Bootstrap::Shell(words) => w.u8(1).list(words, texts),
+        Bootstrap::Slurm => w.u8(2),
+        Bootstrap::Manual(file) => w.u8(3).bytes(file.as_bytes()),
+    };
+    w.bytes(tree.agent.as_bytes()).u64(tree.start_timeout.as_millis() as u64);
     bytes
 }
 
@@ -92,8 +114,34 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let counters = [Counters::Unwanted, Counters::Wanted].get(usize::from(r.u8()?)).copied()?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
-    let shape = Shape::new(nodes, radix);
-    Some(Tree { name, shape, spread, board, universe, bind, qp_max, value_max, counters, host, key })
+    let hosts = r.list(Reader::text)?;
+    let bootstrap = match r.u8()? {
+        0 => Bootstrap::Fork,
+        1 => Bootstrap::Shell(r.list(Reader::text)?),
+        2 => Bootstrap::Slurm,
+        3 => Bootstrap::Manual(r.text()?),
+        _ => return None,
+    };
+    if bootstrap != Bootstrap::Fork && hosts.len() != nodes as usize {
+        return None;
+    }
+    Some(Tree {
+        name,
+        shape: Shape::new(nodes, radix),
+        spread,
+        hosts,
+        bootstrap,
+        agent: r.text()?,
+        start_timeout: Duration::from_millis(r.u64()?),
+        board,
+        universe,
+        bind,
+        qp_max,
+        value_max,
+        counters,
+        host,
+        key,
+    })
 }
 
 pub(crate) fn write_group(group: &Group) -> Vec<u8> {
@@ -117,6 +165,7 @@ pub(crate) fn write_group(group: &Group) -> Vec<u8> {
         StdinTo::All => w.u8(1),
         StdinTo::Nobody => w.u8(2),
     };
+    w.u8(group.stdin_by as u8);
     bytes
 }
 
@@ -144,6 +193,7 @@ fn group(r: &mut Reader<'_>) -> Option<Group> {
             2 => StdinTo::Nobody,
             _ => return None,
         },
+        stdin_by: [StdinBy::Descriptor, StdinBy::Frames].get(usize::from(r.u8()?)).copied()?,
     })
 }
 

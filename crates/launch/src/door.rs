@@ -122,6 +122,7 @@ impl Door {
     }
 
     /// Who was turned away.
+    #[cfg(test)]
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
     }

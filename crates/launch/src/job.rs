@@ -1,5 +1,6 @@
 //! What launcher, warden and agents know of the tree and of the jobs in it. On one host it reaches them by fork, on
 //! others over authenticated links: nothing secret is ever in an argument list or in the environment of ranks.
+use crate::bootstrap::Bootstrap;
 use crate::placement::Placement;
 use crate::program::{Found, Where, find_programs};
 use crate::spec::{Bind, JobSpec, QP_MAX_DEFAULT, StdinTo};
@@ -9,6 +10,8 @@ use proto::lane::JobId;
 use proto::tree::{LINKS_MAX, Member, Pair, Shape};
 use std::env;
 use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
 use sys::process;
 
 /// The facts of the tree.
@@ -18,6 +21,13 @@ pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) spread: Spread,
+    /// The names of hosts, by node of the tree; none where nodes are emulated.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) bootstrap: Bootstrap,
+    /// Where this program is on other hosts.
+    pub(crate) agent: String,
+    /// How long agents may take to come; no time is for ever.
+    pub(crate) start_timeout: Duration,
     pub(crate) board: BoardKind,
     pub(crate) universe: Option<u32>,
     pub(crate) bind: Bind,
@@ -62,13 +72,25 @@ pub(crate) struct Group {
     /// What its board has from the start.
     pub(crate) preputs: Vec<Pair>,
     pub(crate) stdin: StdinTo,
+    pub(crate) stdin_by: StdinBy,
+}
+
+/// How standard input gets to ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StdinBy {
+    /// They inherit it.
+    Descriptor,
+    /// The launcher reads it and sends it over the tree.
+    Frames,
 }
 
 impl Tree {
     /// Fixes the facts for a job.
-    pub(crate) fn new(spec: &JobSpec, nodes: u32) -> io::Result<Self> {
+    pub(crate) fn new(spec: &JobSpec, sites: &Sites) -> io::Result<Self> {
+        let nodes = sites.nodes;
         let cores = sys::limit::allowed_cores()?;
         if let Bind::User(wanted) = &spec.bind
+            && sites.hosts.is_empty()
             && let Some(core) = wanted.iter().find(|core| !cores.contains(core))
         {
             let text = format!("processor {core} is none of those that may be used here: {cores:?}");
@@ -77,8 +99,12 @@ impl Tree {
         let qp_max = env::var("BANYAN_QP_MAX").ok().and_then(|text| text.parse().ok());
         Ok(Tree {
             name: format!("banyan-{:016x}", random_words::<1>()?[0]),
-            shape: Shape::fitting(nodes, cores.len() as u32, spec.links_max.unwrap_or(LINKS_MAX)),
-            spread: Spread::OneHost,
+            shape: shape(spec, nodes, cores.len() as u32)?,
+            spread: if sites.hosts.is_empty() { Spread::OneHost } else { Spread::ManyHosts },
+            hosts: sites.hosts.clone(),
+            bootstrap: spec.bootstrap.clone(),
+            agent: agent_path(spec)?,
+            start_timeout: spec.start_timeout,
             board: spec.board,
             universe: spec.universe,
             bind: spec.bind.clone(),
@@ -88,6 +114,11 @@ impl Tree {
             host: random_words()?,
             key: random_words()?,
         })
+    }
+
+    /// The name of a node's host, where nodes are hosts.
+    pub(crate) fn host_of(&self, node: NodeId) -> Option<&str> {
+        self.hosts.get(node.index()).map(String::as_str)
     }
 
     /// The core of a rank with a local number, if ranks are bound.
@@ -107,17 +138,18 @@ impl Tree {
 
 impl Group {
     /// The job that is started first.
-    pub(crate) fn first(spec: &JobSpec, tree: &Tree, programs: Vec<Found>) -> Self {
+    pub(crate) fn first(spec: &JobSpec, tree: &Tree, sites: &Sites, programs: Vec<Found>) -> Self {
         let placement = spec.placement();
         Group {
             id: JobId(0),
             name: tree.name.clone(),
             spawner: None,
             programs,
-            nodes: (0..placement.nodes()).map(NodeId).collect(),
+            nodes: sites.of_placement.clone(),
             placement,
             preputs: Vec::new(),
             stdin: spec.stdin,
+            stdin_by: StdinBy::Descriptor,
         }
     }
 
@@ -164,11 +196,79 @@ impl Group {
     }
 }
 
+/// Which nodes the tree has, and which of them the nodes of a placement are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sites {
+    nodes: u32,
+    of_placement: Vec<NodeId>,
+    /// The names of hosts, by node; none where nodes are emulated.
+    hosts: Vec<String>,
+}
+
+impl Sites {
+    /// Where nodes are hosts, the root of the tree is the launcher's own host, whether it has ranks or not: it is
+    /// the one host where a process can be started without asking anybody.
+    pub(crate) fn new(spec: &JobSpec) -> Self {
+        let used = spec.placement().nodes();
+        if spec.bootstrap == Bootstrap::Fork {
+            return Sites { nodes: used, of_placement: (0..used).map(NodeId).collect(), hosts: Vec::new() };
+        }
+        let names = &spec.hosts[..used as usize];
+        let may_be_here = matches!(spec.bootstrap, Bootstrap::Shell(_));
+        let here = names.iter().position(|name| may_be_here && is_this_host(name));
+        let mut hosts = vec![here.map_or_else(|| "localhost".into(), |at| names[at].clone())];
+        let mut of_placement = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            if here == Some(at) {
+                of_placement.push(NodeId(0));
+            } else {
+                of_placement.push(NodeId(hosts.len() as u32));
+                hosts.push(name.clone());
+            }
+        }
+        Sites { nodes: hosts.len() as u32, of_placement, hosts }
+    }
+}
+
+fn shape(spec: &JobSpec, nodes: u32, cores: u32) -> io::Result<Shape> {
+    let links_max = spec.links_max.unwrap_or(LINKS_MAX);
+    if let Bootstrap::Manual(_) = spec.bootstrap {
+        // Users start agents in any order, so all of them call the launcher's host.
+        if nodes > links_max.saturating_add(1) {
+            let text =
+                format!("{} hosts are more than the {links_max} that can be started by hand", nodes - 1);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        return Ok(Shape::new(nodes, nodes));
+    }
+    let fitting = Shape::fitting(nodes, cores, links_max);
+    Ok(spec.degree.map_or(fitting, |degree| Shape::new(nodes, degree)))
+}
+
+fn agent_path(spec: &JobSpec) -> io::Result<String> {
+    let own = || env::current_exe().map(|path| path.to_string_lossy().into_owned());
+    spec.agent.clone().map_or_else(own, Ok)
+}
+
+/// Is this a name or an address of the host that this process runs on?
+pub(crate) fn is_this_host(name: &str) -> bool {
+    if name == "localhost" {
+        return true;
+    }
+    match name.parse::<IpAddr>() {
+        // Only an address of one's own can be bound.
+        Ok(address) => address.is_loopback() || UdpSocket::bind((address, 0)).is_ok(),
+        Err(_) => process::host_name().is_ok_and(|own| own == name),
+    }
+}
+
 /// Tree and first job of what a user asks for.
 pub(crate) fn plan(spec: &JobSpec) -> Result<(Tree, Group), PlanError> {
-    let programs = find_programs(spec, Where::Here)?;
-    let tree = Tree::new(spec, spec.placement().nodes())?;
-    let group = Group::first(spec, &tree, programs);
+    let at = if spec.bootstrap == Bootstrap::Fork { Where::Here } else { Where::Elsewhere };
+    let programs = find_programs(spec, at)?;
+    let sites = Sites::new(spec);
+    let tree = Tree::new(spec, &sites)?;
+    let group = Group::first(spec, &tree, &sites, programs);
     Ok((tree, group))
 }
 
@@ -189,4 +289,33 @@ pub(crate) fn random_words<const N: usize>() -> io::Result<[u64; N]> {
         *word = u64::from_le_bytes(bytes);
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launchers_host_is_the_root_whether_it_has_ranks_or_not() {
+        let spec = |hosts: &[&str]| JobSpec {
+            bootstrap: Bootstrap::Shell(vec!["rsh".into()]),
+            hosts: hosts.iter().map(|host| (*host).into()).collect(),
+            slots: vec![1; hosts.len()],
+            ..JobSpec::new("sh", Vec::new(), hosts.len() as u32)
+        };
+        let sites = Sites::new(&spec(&["n1", "localhost", "n2"]));
+        assert_eq!(sites.hosts, ["localhost", "n1", "n2"]);
+        assert_eq!(sites.of_placement, [1, 0, 2].map(NodeId));
+        let sites = Sites::new(&spec(&["n1", "n2"]));
+        assert_eq!((sites.hosts.len(), sites.of_placement), (3, vec![NodeId(1), NodeId(2)]));
+        let sites = Sites::new(&JobSpec { bootstrap: Bootstrap::Slurm, ..spec(&["localhost"]) });
+        assert_eq!(sites.of_placement, [NodeId(1)]);
+    }
+
+    #[test]
+    fn this_host_is_known_by_its_names() {
+        assert!(is_this_host("localhost") && is_this_host("127.3.2.1") && is_this_host("::1"));
+        assert!(is_this_host(&process::host_name().unwrap()));
+        assert!(!is_this_host("no-such-host-anywhere") && !is_this_host("192.0.2.1"));
+    }
 }

@@ -1,6 +1,7 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
 mod cause;
+mod feed;
 mod files;
 mod outcome;
 mod progress;
@@ -12,21 +13,27 @@ mod writing;
 pub use cause::{Cause, Spot, Who};
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
-use crate::job::{Group, Tree};
+use crate::bootstrap::Bootstrap;
+use crate::job::{Group, StdinBy, Tree, is_this_host};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::picture;
-use crate::spec::{JobSpec, Output, StdinTo, Talk};
-use crate::stdin::{StdinRelay, stdin_for_all, stdin_of_launcher};
+use crate::spec::{JobSpec, Output, Talk};
+use crate::stdin::{Stdin, StdinRelay};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WAKE, WardenSeed, parse_report, warden_main};
+use feed::Feed;
 use outcome::{Outcome, Step};
 use progress::Progress;
 use proto::ids::NodeId;
 use proto::lane::JobId;
+use proto::seal::Key;
 use proto::tree::{Ended, Frame, Member, Names, PmiState};
 use sink::{Room, Sink};
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use sys::poll::{Interest, Poll, Ready};
@@ -91,6 +98,9 @@ struct Launcher<'j> {
     out: Sink,
     err: Sink,
     stdin: Option<StdinRelay>,
+    /// Standard input that goes over the tree.
+    feed: Option<Feed>,
+    key_file: Option<KeyFile>,
     outcome: Outcome,
     stage: Stage,
     stats: Vec<Vec<u64>>,
@@ -110,12 +120,38 @@ struct Begun {
     asked_by: Option<(NodeId, u32)>,
 }
 
+/// The job's key in a file, for users who start agents by hand. It goes with the job.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn write(path: &str, key: &Key) -> io::Result<Self> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("key file '{path}': {error}"));
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(named)?;
+        let kept = KeyFile(path.into());
+        writeln!(file, "{}", key.hex()).map_err(named)?;
+        Ok(kept)
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn new_key() -> io::Result<Key> {
+    let mut bytes = [0; 32];
+    process::random(&mut bytes)?;
+    Ok(Key::new(bytes))
+}
+
 /// Runs a job from start to end. The calling process must have one thread.
 pub(crate) fn run_job(spec: &JobSpec, tree: Tree, group: Group) -> io::Result<JobReport> {
     let mask = SignalMask::block_all()?;
     process::set_subreaper(Subreaper::On)?;
     let limit = DescriptorLimit::raise()?;
-    let report = Launcher::start(spec, Rc::new(tree), Rc::new(group), limit).and_then(Launcher::run);
+    let report = Launcher::start(spec, Rc::new(tree), group, limit).and_then(Launcher::run);
     let _ = limit.set();
     process::set_subreaper(Subreaper::Off)?;
     drop(mask);
@@ -123,26 +159,33 @@ pub(crate) fn run_job(spec: &JobSpec, tree: Tree, group: Group) -> io::Result<Jo
 }
 
 impl<'j> Launcher<'j> {
-    fn start(
-        spec: &'j JobSpec,
-        tree: Rc<Tree>,
-        group: Rc<Group>,
-        limit: DescriptorLimit,
-    ) -> io::Result<Self> {
+    fn start(spec: &'j JobSpec, tree: Rc<Tree>, group: Group, limit: DescriptorLimit) -> io::Result<Self> {
         let begun = Instant::now();
         let leftovers = Leftovers::from_now();
         let strangers =
             if process::has_children()? { process::descendants(Pid::own(), &[])? } else { Vec::new() };
         let (root_here, root_there) = socket::socket_pair()?;
         let (warden_here, warden_there) = socket::socket_pair()?;
-        let (stdin, relay) = match group.stdin {
-            StdinTo::All => (stdin_for_all()?, None),
-            _ if group.stdin_node().is_some() => stdin_of_launcher()?,
-            _ => (None, None),
+        let (mut stdin, mut relay, mut feed) = (None, None, None);
+        let mut group = group;
+        match Stdin::for_job(&group, tree.spread)? {
+            Stdin::Nothing => {}
+            Stdin::Descriptor(fd, by) => (stdin, relay) = (Some(fd), by),
+            Stdin::Feed(fd) => {
+                group.stdin_by = StdinBy::Frames;
+                feed = Some(Feed::new(fd, &group));
+            }
+        }
+        let group = Rc::new(group);
+        let key = (tree.bootstrap != Bootstrap::Fork).then(new_key).transpose()?;
+        let key_file = match (&tree.bootstrap, &key) {
+            (Bootstrap::Manual(file), Some(key)) => Some(KeyFile::write(file, key)?),
+            _ => None,
         };
         let seed = WardenSeed {
             tree: tree.clone(),
             group: group.clone(),
+            key,
             link: warden_there,
             root: root_there,
             stdin,
@@ -165,8 +208,7 @@ impl<'j> Launcher<'j> {
             Output::Capture => (Sink::memory(spec.label.clone()), Sink::memory(spec.label.clone())),
         };
         let progress = if err.is_terminal() { Progress::on_terminal(begun) } else { Progress::none(begun) };
-        let mut stdin = relay;
-        if let Some(relay) = &mut stdin {
+        if let Some(relay) = &mut relay {
             relay.register(&poll)?;
         }
         let mut outcome = Outcome::default();
@@ -191,7 +233,9 @@ impl<'j> Launcher<'j> {
             leftovers,
             out: out.with_files(spec.out_files.as_ref()),
             err: err.with_files(spec.err_files.as_ref()),
-            stdin,
+            stdin: relay,
+            feed,
+            key_file,
             outcome,
             stage: Stage::Running,
             stats: vec![Vec::new(); group.ranks() as usize],
@@ -212,6 +256,9 @@ impl<'j> Launcher<'j> {
             for event in &ready {
                 self.handle(*event)?;
             }
+            if self.feed.as_ref().is_some_and(Feed::is_ready) {
+                self.feed()?;
+            }
             self.check_time()?;
             self.show_progress();
             self.write_output(Room::Unknown, Room::Unknown)?;
@@ -221,6 +268,7 @@ impl<'j> Launcher<'j> {
         }
         self.kill_rest()?;
         self.tidy();
+        drop(self.key_file.take());
         self.write_rest()?;
         self.phases.total = self.begun.elapsed();
         Ok(JobReport {
@@ -237,6 +285,9 @@ impl<'j> Launcher<'j> {
     }
 
     fn timeout_ms(&self) -> Option<u32> {
+        if self.feed.as_ref().is_some_and(Feed::is_ready) {
+            return Some(0);
+        }
         let job_end = self.timeout.map(|limit| self.begun + limit);
         let until = match self.stage {
             Stage::Running => job_end.into_iter().chain(self.progress.due()).min()?,
@@ -259,6 +310,7 @@ impl<'j> Launcher<'j> {
     }
 
     fn on_stdin(&mut self) -> io::Result<()> {
+        self.feed()?;
         if let Some(relay) = &mut self.stdin
             && relay.relay(&self.poll)?.is_over()
         {
@@ -364,6 +416,12 @@ impl<'j> Launcher<'j> {
             Frame::Hello { node, pid } => self.on_agent(node, pid),
             Frame::Started { job, .. } => self.on_started(job),
             Frame::Ask { node, ask, question } => self.on_question(node, ask, question),
+            Frame::InputTaken { from, bytes } => {
+                if let Some(feed) = &mut self.feed {
+                    feed.taken(from, bytes);
+                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
+                }
+            }
             Frame::Stats { of, values } if of.job == JobId(0) => {
                 if let Some(stats) = self.stats.get_mut(of.rank.index()) {
                     *stats = values;
@@ -407,18 +465,27 @@ impl<'j> Launcher<'j> {
         }
         match begun.asked_by.take() {
             Some(asked_by) => self.answer_spawn(job, asked_by),
-            None => self.phases.started = self.begun.elapsed(),
+            None => {
+                self.phases.started = self.begun.elapsed();
+                if let Some(feed) = &mut self.feed {
+                    feed.open();
+                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
+                }
+            }
         }
     }
 
     /// How messages name a node.
     fn spot(&self, node: NodeId) -> Spot {
-        Spot { node, host: None }
+        Spot { node, host: self.tree.host_of(node).map(str::to_owned) }
     }
 
     /// The node that a user means by the name of a host.
     fn node_named(&self, name: &str) -> Option<NodeId> {
-        (name == "localhost").then_some(NodeId(0))
+        let named = self.tree.hosts.iter().position(|host| host == name).map(|at| NodeId(at as u32));
+        named
+            .or_else(|| is_this_host(name).then_some(NodeId(0)))
+            .filter(|node| self.jobs[0].group.nodes.contains(node))
     }
 
     /// How messages name a rank; `None` if there is no such rank.

@@ -16,7 +16,10 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bootstrap;
+mod call;
 mod describe;
+mod door;
 mod job;
 mod launcher;
 mod leftover;
@@ -26,12 +29,14 @@ mod pattern;
 mod picture;
 mod placement;
 mod program;
+mod remote;
 mod spec;
 mod stats;
 mod stdin;
 mod stray;
 mod warden;
 
+pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use pattern::{Pattern, PatternError};
 pub use placement::{MapBy, Placement};
@@ -85,8 +90,13 @@ pub fn run(spec: &JobSpec) -> io::Result<JobReport> {
 }
 
 /// `banyan run` and `mpiexec`: parses `args` (without the program's own name), runs the job, prints what was
-/// asked for, and returns the exit code.
-pub fn main(args: Vec<OsString>) -> i32 {
+/// asked for, and returns the exit code. With `--agent` as the first word it is the agent of this host instead, for a job
+/// that was started on another one.
+pub fn main(mut args: Vec<OsString>) -> i32 {
+    if args.first().is_some_and(|word| word == bootstrap::AGENT_OPTION) {
+        args.remove(0);
+        return remote::main(args);
+    }
     match options::parse(args) {
         Ok(Command::Help) => {
             print!("{}", options::HELP);

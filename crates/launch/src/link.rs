@@ -114,7 +114,6 @@ impl Link {
     }
 
     /// What the network said when it lost the other end; nothing if that just closed the link.
-    #[cfg_attr(not(test), expect(dead_code))]
     pub(crate) fn loss(&self) -> Option<&io::Error> {
         self.loss.as_ref()
     }

@@ -1,5 +1,6 @@
 //! The command line of `banyan run` and `mpiexec`. Long options may have one dash or two, as users of other
 //! launchers have them in their fingers.
+mod allocation;
 mod help;
 mod hosts;
 mod parser;
@@ -10,6 +11,7 @@ pub(crate) use help::HELP;
 
 use crate::pattern::PatternError;
 use crate::spec::{JobSpec, RANKS_MAX};
+use allocation::AllocationError;
 pub(crate) use hosts::HostsError;
 use parser::{Next, Parser};
 use std::ffi::OsString;
@@ -66,15 +68,17 @@ pub(crate) enum UsageError {
     OpenQuote { option: String, file: String, line: usize },
     #[error("'{0}' behind '--configfile FILE': everything else comes from the file")]
     Behind(String),
-    #[error("host '{0}': several hosts need a bootstrap that is not there yet")]
-    NotLocal(String),
+    #[error("'--bootstrap {0}' needs hosts: give them with '--hosts' or '--hostfile'")]
+    NoHosts(&'static str),
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
     #[error("option '-s': there is no rank {rank} among {ranks}")]
     NoSuchRank { rank: u32, ranks: u32 },
 }
 
 /// The names in a list of hosts.
 pub(crate) fn parse_hosts(list: &str) -> Result<Vec<String>, HostsError> {
-    Ok(hosts::parse_list(list)?.into_iter().map(|host| host.name).collect())
+    hosts::expand_list(list)
 }
 
 /// Parses the arguments behind `banyan run`.
@@ -93,6 +97,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::Bootstrap;
     use crate::placement::MapBy;
     use crate::spec::{Bind, Inherit, Label, StdinTo, Talk};
 
@@ -234,12 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_nodes_if_they_are_this_host() {
+    fn hosts_are_emulated_nodes_only_if_all_are_this_host() {
         assert_eq!(run("-n 4 --hosts localhost:3,127.0.0.2 a").0.slots, [3, 1]);
         assert_eq!(run("-n 4 -ppn 2 -hosts localhost:3,127.0.0.2 a").0.slots, [2, 2]);
+        let (spec, _) = run("-n 20 --hosts n[01-64]:8,login a");
+        assert_eq!((spec.slots.len(), spec.hosts.len()), (65, 65));
+        assert_eq!((&spec.hosts[63], spec.slots[63], spec.slots[64]), (&"n64".into(), 8, 1));
+        assert!(matches!(spec.bootstrap, Bootstrap::Shell(words) if words[0] == "ssh"));
+        let (spec, _) = run("--hosts n1 --launcher-exec /opt/rsh_-q a");
+        assert_eq!(spec.bootstrap, Bootstrap::Shell(vec!["/opt/rsh_-q".into()]));
+        let (spec, _) =
+            run("--hosts localhost --bootstrap ssh --degree 2 --start-timeout 5 --agent-path /b a");
+        assert!(matches!(spec.bootstrap, Bootstrap::Shell(_)));
+        assert_eq!((spec.degree, spec.start_timeout.as_secs(), spec.agent), (Some(2), 5, Some("/b".into())));
+        assert!(matches!(run("--hosts n1 --bootstrap manual a").0.bootstrap, Bootstrap::Manual(_)));
         assert_eq!(
-            error("--hosts n[01-64]:8,login a"),
-            "host 'n01': several hosts need a bootstrap that is not there yet"
+            error("--bootstrap ssh a"),
+            "'--bootstrap ssh' needs hosts: give them with '--hosts' or '--hostfile'"
+        );
+        assert_eq!(
+            error("--bootstrap pigeon a"),
+            "option '--bootstrap': 'pigeon' is not ssh, slurm, manual or fork"
         );
         assert_eq!(error("--hosts a,,b a"), "option '--hosts': a host has no name");
         assert_eq!(

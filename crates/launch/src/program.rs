@@ -2,8 +2,10 @@
 use crate::spec::{Inherit, JobSpec, Section};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use sys::process::spawn::Program;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
 const SCRUBBED: [&str; 9] = [
@@ -58,8 +60,8 @@ impl ProgramError {
     }
 
     /// The error that executing the program would have given.
-    pub(crate) fn as_system(&self) -> std::io::Error {
-        std::io::Error::from_raw_os_error(match self {
+    pub(crate) fn as_system(&self) -> io::Error {
+        io::Error::from_raw_os_error(match self {
             ProgramError::NotFound(_) => sys::process::ENOENT,
             ProgramError::NotExecutable(_) => sys::process::EACCES,
             ProgramError::ZeroByte(_) => sys::process::EINVAL,
@@ -105,6 +107,15 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
         env: environment(env::vars_os(), inherit, &own),
         folder: folder.map(|folder| c_string(folder.into_os_string())).transpose()?,
     })
+}
+
+/// A command of the launcher's or an agent's own, with the environment that they have.
+pub(crate) fn own_program(words: &[String]) -> io::Result<Program> {
+    let path = find_program(OsStr::new(&words[0]), None, None).map_err(|error| error.as_system())?;
+    let path = c_string(path.into_os_string()).map_err(|error| error.as_system())?;
+    let args = words.iter().map(|word| word.clone().into_bytes()).collect();
+    let env = env::vars_os().map(|(name, value)| variable(&name, &value)).collect();
+    Program::new(&path, args, env, None)
 }
 
 impl Found {

@@ -1,4 +1,5 @@
 //! What a job is: programs, how many ranks of each, and where they live.
+use crate::bootstrap::Bootstrap;
 use crate::pattern::Pattern;
 use crate::placement::{MapBy, Placement};
 use proto::board::BoardKind;
@@ -12,6 +13,8 @@ pub const RANKS_MAX: u32 = 1 << 16;
 pub const QP_MAX_DEFAULT: u32 = 131_072;
 /// The longest value of a key that PMI-1 clients are told. Some of them have fixed buffers of this size.
 pub const PMI_VALUE_MAX_DEFAULT: u32 = 1024;
+/// How long agents of other hosts may take to come.
+pub const START_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long ranks may take over a polite request to end.
 pub const KILL_GRACE_DEFAULT: Duration = Duration::from_millis(200);
 
@@ -122,6 +125,16 @@ pub struct JobSpec {
     pub folder: Option<PathBuf>,
     /// Folders (separated by colons) where programs are searched first.
     pub search: Option<OsString>,
+    /// Names of hosts, where nodes are hosts; there are as many [`JobSpec::slots`].
+    pub hosts: Vec<String>,
+    /// How agents are started.
+    pub bootstrap: Bootstrap,
+    /// Where this program is on other hosts, if not where it is here.
+    pub agent: Option<String>,
+    /// How long agents of other hosts may take to come; no time is for ever.
+    pub start_timeout: Duration,
+    /// Children of an agent in the tree, if that is not to follow from nodes and cores.
+    pub degree: Option<u32>,
     /// Most links of an agent to others, if it is not the usual number.
     pub links_max: Option<u32>,
     /// How keys that ranks put travel, and where gets find them.
@@ -163,6 +176,11 @@ impl JobSpec {
             inherit: Inherit::All,
             folder: None,
             search: None,
+            hosts: Vec::new(),
+            bootstrap: Bootstrap::Fork,
+            agent: None,
+            start_timeout: START_TIMEOUT_DEFAULT,
+            degree: None,
             links_max: None,
             board: BoardKind::default(),
             board_counters: false,

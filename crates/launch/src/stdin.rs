@@ -2,7 +2,10 @@
 //!
 //! A file or pipe is simply inherited. A terminal is not: the rank is in a process group of its own, and reading
 //! the terminal from the background would stop it. Then the launcher copies.
+use crate::job::{Group, Spread};
 use crate::launcher::{TOKEN_STDIN, TOKEN_STDIN_PIPE};
+use crate::spec::StdinTo;
+use proto::ids::NodeId;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -41,29 +44,52 @@ impl Relayed {
     }
 }
 
+/// How the launcher's standard input gets to who reads it.
+#[derive(Debug)]
+pub(crate) enum Stdin {
+    /// Not at all.
+    Nothing,
+    /// The readers get this descriptor. A relay writes to its other end, if there is one.
+    Descriptor(OwnedFd, Option<StdinRelay>),
+    /// It is read here and sent over the tree.
+    Feed(OwnedFd),
+}
+
+impl Stdin {
+    /// What suits the readers of a job, who may be on other hosts.
+    pub(crate) fn for_job(group: &Group, spread: Spread) -> io::Result<Self> {
+        let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok(Stdin::Nothing) };
+        let kind = socket::file_kind(own.as_fd());
+        if group.stdin == StdinTo::Nobody
+            || (kind == FileKind::Terminal && !socket::in_foreground(own.as_fd()))
+        {
+            return Ok(Stdin::Nothing); // reading a terminal from the background would stop this process
+        }
+        let is_here = spread == Spread::OneHost || group.stdin_node() == Some(NodeId(0));
+        Ok(match group.stdin {
+            StdinTo::All if kind == FileKind::Plain && spread == Spread::OneHost => {
+                Stdin::Descriptor(own, None)
+            }
+            StdinTo::All => Stdin::Feed(own),
+            _ if is_here => {
+                let (fd, relay) = stdin_of_launcher()?;
+                fd.map_or(Stdin::Nothing, |fd| Stdin::Descriptor(fd, relay))
+            }
+            _ => Stdin::Feed(own),
+        })
+    }
+}
+
 /// The descriptor for the rank that reads (`None` is /dev/null), and the relay if one is needed.
-pub(crate) fn stdin_of_launcher() -> io::Result<(Option<OwnedFd>, Option<StdinRelay>)> {
+fn stdin_of_launcher() -> io::Result<(Option<OwnedFd>, Option<StdinRelay>)> {
     let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok((None, None)) };
     if socket::file_kind(own.as_fd()) != FileKind::Terminal {
         return Ok((Some(own), None));
-    }
-    if !socket::in_foreground(own.as_fd()) {
-        return Ok((None, None)); // reading would stop this process
     }
     let (read, write) = socket::pipe()?;
     socket::set_nonblocking(write.as_fd())?;
     let relay = StdinRelay { terminal: own, pipe: write, unwritten: Vec::new(), waits: Waits::Nothing };
     Ok((Some(read), Some(relay)))
-}
-
-/// The launcher's standard input, if every rank can read it for itself.
-pub(crate) fn stdin_for_all() -> io::Result<Option<OwnedFd>> {
-    let Ok(own) = socket::duplicate(io::stdin().as_fd()) else { return Ok(None) };
-    if socket::file_kind(own.as_fd()) == FileKind::Plain {
-        return Ok(Some(own));
-    }
-    let reason = "standard input must be a file for all ranks to read it";
-    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
 /// The same file once more, with a position of its own that begins where the other stands.

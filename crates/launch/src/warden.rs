@@ -1,11 +1,13 @@
-//! The warden: a small process between launcher and root agent that does nothing but watch.
+//! The warden: a small process above the first agent of a host that does nothing but watch.
 //!
 //! Whatever loses its parent below becomes the warden's child. When the launcher dies, alone or together
-//! with any agents, the warden is still there, says so, and kills what is left.
-use crate::agent::{Seed, agent_main};
+//! with any agents, the warden is still there, says so, and kills what is left. On another host the warden is what
+//! the bootstrap started, and its standard input is what it watches.
+use crate::agent::{Knows, Seed, Uplink, agent_main};
 use crate::job::{Group, Tree};
 use crate::leftover::Leftovers;
 use proto::ids::NodeId;
+use proto::seal::Key;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -32,6 +34,8 @@ const ROUND_MS: u32 = 5;
 pub(crate) struct WardenSeed {
     pub(crate) tree: Rc<Tree>,
     pub(crate) group: Rc<Group>,
+    /// What agents of other hosts prove themselves with, if there are any.
+    pub(crate) key: Option<Key>,
     /// To the launcher.
     pub(crate) link: OwnedFd,
     /// The root agent's link to the launcher.
@@ -67,13 +71,22 @@ pub(crate) fn parse_report(bytes: &[u8]) -> Option<(Pid, Ended)> {
     Some((Pid(word(0)), ended))
 }
 
-struct Warden {
+/// Who is above a warden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Above {
+    /// The launcher, with its process.
+    Launcher(Pid),
+    /// Whoever started the agent of this host from another one.
+    Starter,
+}
+
+pub(crate) struct Warden {
     poll: Poll,
     signals: SignalQueue,
     link: Option<OwnedFd>,
     root: Pid,
-    root_gone: bool,
-    launcher: Pid,
+    root_end: Option<Ended>,
+    above: Above,
     leftovers: Leftovers,
     /// When agents are not spared any more, once an end is under way.
     force_at: Option<Instant>,
@@ -83,8 +96,8 @@ struct Warden {
 
 /// The life of the warden, in a process of its own. Signals are blocked already.
 pub(crate) fn warden_main(seed: WardenSeed) -> i32 {
-    match Warden::start(seed).and_then(|mut warden| warden.run()) {
-        Ok(()) => 0,
+    match Warden::start(seed).and_then(Warden::run) {
+        Ok(_) => 0,
         Err(error) => {
             eprintln!("banyan: the warden failed: {error}");
             1
@@ -94,8 +107,7 @@ pub(crate) fn warden_main(seed: WardenSeed) -> i32 {
 
 impl Warden {
     fn start(seed: WardenSeed) -> io::Result<Self> {
-        let WardenSeed { tree, group, link, root, stdin, launcher, limit } = seed;
-        let leftovers = Leftovers::from_now();
+        let WardenSeed { tree, group, key, link, root, stdin, launcher, limit } = seed;
         let mut keep = vec![link.as_raw_fd(), root.as_raw_fd()];
         keep.extend(stdin.as_ref().map(|fd| fd.as_raw_fd()));
         socket::close_all_but(&keep);
@@ -106,32 +118,50 @@ impl Warden {
         socket::set_nonblocking(link.as_fd())?;
         socket::detach_stdio()?;
         let warden = Pid::own();
-        let root = Seed { tree, group, node: NodeId(0), uplink: root, stdin, warden, launcher, limit };
+        let root = Seed {
+            knows: Knows::Everything { tree, group },
+            node: NodeId(0),
+            uplink: Uplink::Plain(root),
+            stdin,
+            key,
+            warden,
+            warden_life: None,
+            launcher,
+            limit,
+        };
         let root = process::fork(move || agent_main(root))?;
+        Warden::new(Some(link), Above::Launcher(launcher), root)
+    }
+
+    /// Watches over an agent that was just forked. Nothing on the link, if there is one, is waited for.
+    pub(crate) fn new(link: Option<OwnedFd>, above: Above, root: Pid) -> io::Result<Self> {
         let poll = Poll::new()?;
         let signals = SignalQueue::new(&[signal::SIGCHLD])?;
         poll.add(signals.as_fd(), 0, Interest::Read)?;
-        poll.add(link.as_fd(), 1, Interest::Read)?;
+        if let Some(link) = &link {
+            poll.add(link.as_fd(), 1, Interest::Read)?;
+        }
         Ok(Warden {
             poll,
             signals,
-            link: Some(link),
+            link,
             root,
-            root_gone: false,
-            launcher,
-            leftovers,
+            root_end: None,
+            above,
+            leftovers: Leftovers::from_now(),
             force_at: None,
             unheard_until: None,
         })
     }
 
-    fn run(&mut self) -> io::Result<()> {
+    /// Until nothing is left. Returns how the agent ended.
+    pub(crate) fn run(mut self) -> io::Result<Option<Ended>> {
         let mut ready = Vec::new();
         loop {
             if self.reap()? == Wait::NoChildren {
                 if !self.must_be_heard() {
                     self.tidy();
-                    return Ok(());
+                    return Ok(self.root_end);
                 }
             } else if self.force_at.is_some() {
                 self.kill_round()?;
@@ -149,8 +179,8 @@ impl Warden {
         loop {
             match process::wait_any()? {
                 Wait::Ended(pid, ended) if pid == self.root => {
-                    self.root_gone = true;
-                    self.tell_launcher(pid, ended);
+                    self.root_end = Some(ended);
+                    self.tell_above(pid, ended);
                     if ended != Ended::Exit(0) {
                         self.unheard_until = Some(Instant::now() + HEARING_PATIENCE);
                     }
@@ -162,9 +192,10 @@ impl Warden {
         }
     }
 
-    /// Nothing lives any more. A living launcher sees to the rest.
+    /// Nothing lives any more. A living launcher sees to the rest on its own host.
     fn tidy(&self) {
-        if self.link.is_none() {
+        let is_alone = self.link.is_none() || self.above == Above::Starter;
+        if is_alone && self.root_end != Some(Ended::Exit(0)) {
             self.leftovers.remove();
         }
     }
@@ -172,12 +203,22 @@ impl Warden {
     /// When launcher and root agent were killed together, this process is the only one left to say so. The
     /// launcher's death may show later than the agent's, so a bad end is only left to a launcher that answers.
     fn must_be_heard(&self) -> bool {
-        self.link.is_some() && self.unheard_until.is_some_and(|until| Instant::now() < until)
+        let can_hear = self.link.is_some() && self.above != Above::Starter;
+        can_hear && self.unheard_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn tell_launcher(&self, pid: Pid, ended: Ended) {
-        if let Some(link) = &self.link {
-            let _ = socket::write(link.as_fd(), &emit_report(pid, ended));
+    fn tell_above(&self, pid: Pid, ended: Ended) {
+        match (self.above, &self.link) {
+            (Above::Launcher(_), Some(link)) => {
+                let _ = socket::write(link.as_fd(), &emit_report(pid, ended));
+            }
+            (Above::Launcher(_), None) => {}
+            (Above::Starter, _) => {
+                if let Ended::Signal(number) = ended {
+                    let text = signal::signal_text(number);
+                    eprintln!("banyan: the agent (pid {pid}) was killed by signal {number} ({text})");
+                }
+            }
         }
     }
 
@@ -198,7 +239,9 @@ impl Warden {
             }
             Transfer::WouldBlock => {}
             Transfer::Closed => {
-                eprintln!("banyan: the launcher (pid {}) died; ending the job", self.launcher);
+                if let Above::Launcher(launcher) = self.above {
+                    eprintln!("banyan: the launcher (pid {launcher}) died; ending the job");
+                }
                 let _ = self.poll.remove(link.as_fd());
                 self.link = None;
                 self.force_at = Some(Instant::now() + AGENTS_PATIENCE);
@@ -210,14 +253,14 @@ impl Warden {
 
     /// Somebody may have stopped it.
     fn wake_root(&self) {
-        if !self.root_gone {
+        if self.root_end.is_none() {
             let _ = process::kill(Target::Process(self.root), signal::SIGCONT);
         }
     }
 
     /// Kills what has come to the warden; the agents too when their time is over.
     fn kill_round(&self) -> io::Result<()> {
-        let patient = !self.root_gone && self.force_at.is_some_and(|at| Instant::now() < at);
+        let patient = self.root_end.is_none() && self.force_at.is_some_and(|at| Instant::now() < at);
         let spared: &[Pid] = if patient { &[self.root] } else { &[] };
         for pid in process::descendants(Pid::own(), spared)? {
             let _ = process::kill(Target::Process(pid), SIGKILL);

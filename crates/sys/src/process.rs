@@ -284,6 +284,17 @@ pub fn file_clock() -> SystemTime {
     UNIX_EPOCH + Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
+/// The name of this host.
+pub fn host_name() -> io::Result<String> {
+    let mut name = [0_u8; 256];
+    // SAFETY: `name` is writable for its length.
+    if unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
 /// Fills a buffer with random bytes from the kernel.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;

@@ -24,6 +24,7 @@ enum Reason {
 #[derive(Debug)]
 pub(crate) struct Ending {
     reason: Reason,
+    grace: Duration,
     kill_at: Instant,
     force_at: Instant,
     next_round: Instant,
@@ -42,7 +43,8 @@ impl Ending {
 
     fn new(reason: Reason, grace: Duration, now: Instant) -> Self {
         let kill_at = now + grace;
-        Ending { reason, kill_at, force_at: kill_at + BELOW_PATIENCE, next_round: kill_at, told: false }
+        let force_at = kill_at + BELOW_PATIENCE;
+        Ending { reason, grace, kill_at, force_at, next_round: kill_at, told: false }
     }
 
     /// The sooner of two ends. An orphan stays one.
@@ -53,6 +55,11 @@ impl Ending {
         if other.reason == Reason::Orphaned {
             self.reason = Reason::Orphaned;
         }
+    }
+
+    /// What whoever comes too late is told.
+    pub(crate) fn grace_ms(&self) -> u32 {
+        self.grace.as_millis() as u32
     }
 
     pub(crate) fn timeout_ms(&self, now: Instant, has_children: bool) -> Option<u32> {
@@ -73,6 +80,7 @@ impl Agent {
                 }
                 self.ending = Some(ending);
                 self.wake_neighbours();
+                self.give_up_on_absent();
             }
         }
     }
@@ -83,8 +91,8 @@ impl Agent {
 
     /// A process that somebody stopped would not hear that the end has come.
     fn wake_neighbours(&self) {
-        for below in self.below.iter().filter(|below| !below.gone) {
-            let _ = process::kill(Target::Process(below.pid), SIGCONT);
+        for pid in self.below.iter().filter(|below| !below.gone).filter_map(|below| below.pid) {
+            let _ = process::kill(Target::Process(pid), SIGCONT);
         }
         if Pid::parent() == self.warden {
             let _ = process::kill(Target::Process(self.warden), SIGCONT);
@@ -134,7 +142,10 @@ impl Agent {
     /// Whatever descends from here: processes that ranks left behind, and those of a lost agent below.
     fn kill_leftovers(&self, force: bool) -> io::Result<()> {
         let living = self.below.iter().filter(|below| !below.gone && !force);
-        let spared: Vec<Pid> = living.map(|below| below.pid).collect();
+        let mut spared: Vec<Pid> = living.filter_map(|below| below.pid).collect();
+        if let Some(outpost) = self.outpost.as_ref().filter(|_| !force) {
+            spared.extend(outpost.living());
+        }
         for pid in process::descendants(Pid::own(), &spared)? {
             let _ = process::kill(Target::Process(pid), SIGKILL);
         }

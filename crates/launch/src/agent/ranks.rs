@@ -1,9 +1,10 @@
 //! The ranks that one job has on one node: starting them, their pipes and their PMI service.
 use super::Token;
 use super::asks::Asks;
+use super::input::InputPipe;
 use super::output::{LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
-use crate::job::{Group, Tree};
+use crate::job::{Group, StdinBy, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::stray::JOB_VARIABLE;
@@ -41,6 +42,8 @@ struct State {
     alive: bool,
     pmi: PmiClient,
     streams: [LineStream; 2],
+    /// Where its standard input comes from over the tree.
+    input: Option<InputPipe>,
 }
 
 /// A program of the job with the variables that differ from rank to rank.
@@ -98,6 +101,7 @@ impl Ranks {
             alive: false,
             pmi: PmiClient::new(Token::Pmi(first_seat + slot).pack()),
             streams: [LineStream::new(Stream::Out), LineStream::new(Stream::Err)],
+            input: None,
         };
         Ok(Ranks {
             states: (0..count).map(state).collect(),
@@ -159,11 +163,7 @@ impl Ranks {
         let (pmi_here, pmi_there) = socket::socket_pair()?;
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
-        let stdin = match (self.group.stdin, &self.stdin) {
-            (StdinTo::Rank(reader), _) if reader == rank.0 => self.stdin.take(),
-            (StdinTo::All, Some(file)) => Some(reopen(file)?),
-            _ => None,
-        };
+        let stdin = self.stdin_of(slot)?;
         let core = site.tree.core_of(rank, slot, site.cores);
         let template = self.template(rank)?;
         template.program.set(template.rank, rank.0);
@@ -176,6 +176,42 @@ impl Ranks {
         let pid = template.program.start(&start, &self.failures)?;
         self.next += 1;
         self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)
+    }
+
+    /// What a rank reads, if that is not nothing.
+    fn stdin_of(&mut self, slot: u32) -> io::Result<Option<OwnedFd>> {
+        let reads = match self.group.stdin {
+            StdinTo::Rank(reader) => reader == self.ranks[slot as usize].0,
+            StdinTo::All => true,
+            StdinTo::Nobody => false,
+        };
+        match (self.group.stdin_by, &self.stdin) {
+            _ if !reads => Ok(None),
+            (StdinBy::Frames, _) => {
+                let (read, write) = socket::pipe()?;
+                self.states[slot as usize].input = Some(InputPipe::new(write, self.first_seat + slot)?);
+                Ok(Some(read))
+            }
+            (StdinBy::Descriptor, Some(file)) if self.group.stdin == StdinTo::All => reopen(file).map(Some),
+            (StdinBy::Descriptor, _) => Ok(self.stdin.take()),
+        }
+    }
+
+    /// Input for a rank. Returns how much of all that it was sent is taken.
+    pub(crate) fn take_input(&mut self, to: Member, bytes: &[u8], poll: &Poll) -> io::Result<u32> {
+        let slot = self.ranks.iter().position(|rank| *rank == to.rank);
+        let Some(slot) = slot else { return Ok(bytes.len() as u32) };
+        match &mut self.states[slot].input {
+            Some(input) => {
+                input.take(bytes);
+                input.write(poll)
+            }
+            None => Ok(bytes.len() as u32),
+        }
+    }
+
+    pub(crate) fn write_input(&mut self, slot: u32, poll: &Poll) -> io::Result<u32> {
+        self.states[slot as usize].input.as_mut().map_or(Ok(0), |input| input.write(poll))
     }
 
     /// The program of a rank, made ready when its first rank is started.
@@ -370,6 +406,9 @@ impl Ranks {
             drain_stream(stream, who, queue, poll, LAST_READS_MAX)?;
         }
         state.pmi.close(poll);
+        if let Some(input) = &mut state.input {
+            input.close(poll);
+        }
         Ok((who, state.pmi.state()))
     }
 

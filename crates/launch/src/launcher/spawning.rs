@@ -1,7 +1,7 @@
 //! Questions that ranks ask of the launcher: names of services, and new jobs in the running tree.
 use super::{Begun, Launcher, Stage};
 use crate::describe;
-use crate::job::{Group, Spread};
+use crate::job::{Group, Spread, StdinBy};
 use crate::options::parse_hosts;
 use crate::placement::{MapBy, Placement};
 use crate::program::{Found, Where, find_section};
@@ -69,6 +69,7 @@ impl Launcher<'_> {
             nodes,
             preputs: wish.preputs.clone(),
             stdin: StdinTo::Nobody,
+            stdin_by: StdinBy::Descriptor,
         };
         self.next_job += 1;
         self.begin(group, asked_by);

@@ -72,6 +72,7 @@ impl Launcher<'_> {
         if let Some(mut relay) = self.stdin.take() {
             relay.end(&self.poll)?;
         }
+        self.end_feed()?;
         self.write_output(Room::Unknown, Room::Unknown)?;
         let mut last_progress = Instant::now();
         let mut ready = Vec::new();

@@ -10,7 +10,8 @@ Processes, and where they live:
   -n, -np N            number of processes (default 1); per program where several are separated by ':'
   -ppn N               N processes on each node; without --nodes, as many nodes as that takes
   --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
-  --hosts LIST         hosts, such as n[01-64]:8,login; for now only localhost and 127.x, each a node
+  --hosts LIST         hosts, such as n[01-64]:8,login (8 processes on each of the first 64 before the next is
+                       used); if all are this one, they are emulated nodes
   -f, --hostfile FILE  hosts from a file: 'host', 'host:2' or 'host slots=2' per line, '#' comments
   --map-by slot|node   consecutive processes share a node (default), or nodes take turns
   --bind-to WHAT       core or hwthread: a logical processor each, in turn; user:0,2,... : these, in turn;
@@ -18,6 +19,16 @@ Processes, and where they live:
   -usize N             the universe size that processes are told
   --configfile FILE    options and programs from a file, one program per line, '#' comments
   --dry-run            print where everything would be started, and start nothing
+
+Starting on other hosts (inside a Slurm, PBS, LSF or Grid Engine allocation its hosts are found):
+  --bootstrap HOW      ssh (default for hosts), slurm (srun, default in its allocations), manual (prints a command
+                       for each host and waits), fork (no other hosts)
+  --launcher-exec CMD  any command that is used like ssh: CMD HOST COMMAND
+  --agent-path PATH    where this program is on the other hosts (default: where it is here)
+  --start-timeout S    seconds for other hosts to answer (default 30; 0 waits for ever)
+  --degree K           agents that an agent starts (default: follows from hosts and cores)
+  --max-links N        most links of an agent to others (default 128)
+  --key-file FILE      'manual': where the job's key is written for the other hosts
 
 Programs and what they get:
   -wdir DIR            working folder; behind a ':' of that program only
@@ -28,7 +39,7 @@ Programs and what they get:
   -genvnone, -genvall  inherit no variables, or all (default)
   -env NAME VALUE      set a variable for the processes of this program
   -envlist, -envnone, -envall  what the processes of this program inherit
-  -s RANK|all|none     who reads standard input (default 0); 'all' needs it to be a file
+  -s RANK|all|none     who reads standard input (default 0)
   --board KIND         how keys that processes put travel: hcs, hcma, hcmab or hcmab-lru (default)
   --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
@@ -50,7 +61,8 @@ Ending:
   --version            the version
 
 Long options may be written with one dash or two, and as '--name value' or '--name=value'.
-Other names: --host for --hosts, --machinefile for --hostfile; -gwdir and -gpath for -wdir and -path of all.
+Other names: --host for --hosts, --machinefile for --hostfile, --launcher for --bootstrap, --bootstrap-exec for
+--launcher-exec; -gwdir and -gpath for -wdir and -path of all.
 
 Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
 given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was

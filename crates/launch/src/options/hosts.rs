@@ -1,7 +1,6 @@
 //! Lists of hosts, on the command line and in files. Pure, and bounded: a range cannot ask for more hosts than
 //! a job can have ranks.
 use crate::spec::RANKS_MAX;
-use std::net::IpAddr;
 
 /// Most hosts of a list.
 pub(crate) const HOSTS_MAX: usize = RANKS_MAX as usize;
@@ -40,13 +39,6 @@ pub(crate) enum HostsError {
     Line(usize, Box<HostsError>),
 }
 
-impl Host {
-    /// Is it this machine, by its name alone?
-    pub(crate) fn is_local(&self) -> bool {
-        self.name == "localhost" || self.name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-    }
-}
-
 /// `n[01-64]:8,login`.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<Host>, HostsError> {
     let mut hosts = Vec::new();
@@ -65,6 +57,11 @@ pub(crate) fn parse_list(text: &str) -> Result<Vec<Host>, HostsError> {
     }
     parse_entry(text[first..].trim(), None, &mut hosts)?;
     Ok(hosts)
+}
+
+/// `n[01-64],login`, all of them names.
+pub(super) fn expand_list(text: &str) -> Result<Vec<String>, HostsError> {
+    Ok(parse_list(text)?.into_iter().map(|host| host.name).collect())
 }
 
 /// Lines of `host`, `host:2` or `host slots=2`, with `#` comments.
@@ -225,13 +222,6 @@ mod tests {
         let error = |text: &str| parse_file(text).unwrap_err().to_string();
         assert_eq!(error("a\nb cpus=2\n"), "line 2: 'cpus=2' is not understood behind a host");
         assert_eq!(error("# none\n"), "no hosts");
-    }
-
-    #[test]
-    fn only_loopback_is_local() {
-        let local = |name: &str| Host { name: name.into(), slots: None }.is_local();
-        assert!(local("localhost") && local("127.1.0.3") && local("::1"));
-        assert!(!local("login") && !local("10.0.0.1") && !local("localhost.example"));
     }
 
     /// Whatever is written, the answer is a bounded list of names or an error.

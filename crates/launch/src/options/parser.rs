@@ -1,8 +1,11 @@
 //! Reads words one by one into a job.
+use super::allocation;
 use super::hosts::{Host, parse_file, parse_list};
 use super::words::sections;
 use super::written::{Written, cores, read_bounded, stats_form};
 use super::{Command, StatsForm, StatsWish, UsageError};
+use crate::bootstrap::{Bootstrap, SSH};
+use crate::job::is_this_host;
 use crate::pattern::Pattern;
 use crate::placement::MapBy;
 use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
@@ -18,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 34] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 43] = [
     "genv",
     "x",
     "genvlist",
@@ -34,6 +37,15 @@ pub(super) const OPTIONS_OF_JOB: [&str; 34] = [
     "hostfile",
     "machinefile",
     "map-by",
+    "bootstrap",
+    "launcher",
+    "launcher-exec",
+    "bootstrap-exec",
+    "agent-path",
+    "start-timeout",
+    "degree",
+    "max-links",
+    "key-file",
     "bind-to",
     "usize",
     "configfile",
@@ -63,8 +75,22 @@ pub(super) struct Parser {
     nodes: Option<u32>,
     per_node: Option<u32>,
     hosts: Option<Vec<Host>>,
+    bootstrap: Option<Wanted>,
+    shell: Option<Vec<String>>,
+    key_file: Option<String>,
+    /// Was the number of processes of the first program given?
+    counted: bool,
     is_dry: bool,
     from_file: bool,
+}
+
+/// The bootstrap that a user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Fork,
+    Ssh,
+    Slurm,
+    Manual,
 }
 
 pub(super) enum Next {
@@ -84,6 +110,10 @@ impl Parser {
             nodes: None,
             per_node: None,
             hosts: None,
+            bootstrap: None,
+            shell: None,
+            key_file: None,
+            counted: false,
             is_dry: false,
             from_file: false,
         }
@@ -91,6 +121,7 @@ impl Parser {
 
     /// The whole, once all programs have been read.
     pub(super) fn finish(mut self) -> Result<Command, UsageError> {
+        self.use_allocation()?;
         let total: u64 = self.spec.sections.iter().map(|section| u64::from(section.ranks)).sum();
         if total > u64::from(RANKS_MAX) {
             return Err(UsageError::TooMany(total));
@@ -114,25 +145,71 @@ impl Parser {
         Ok(Command::Run(Box::new(self.spec), wish))
     }
 
+    /// Inside the allocation of a batch system its hosts are the job's, unless the user says something else. A single
+    /// program without a number of processes gets as many as there is room for.
+    fn use_allocation(&mut self) -> Result<(), UsageError> {
+        let by_user = self.hosts.is_some() || self.nodes.is_some();
+        if by_user || matches!(self.bootstrap, Some(Wanted::Fork | Wanted::Manual)) {
+            return Ok(());
+        }
+        let Some(allocation) = allocation::detect(|name| env::var(name).ok())? else { return Ok(()) };
+        if allocation.bootstrap == Bootstrap::Slurm && self.bootstrap != Some(Wanted::Ssh) {
+            self.bootstrap = Some(Wanted::Slurm);
+        }
+        if let ([only], false) = (self.spec.sections.as_mut_slice(), self.counted) {
+            let per_node = self.per_node;
+            let slots = allocation.hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1));
+            only.ranks = slots.fold(0_u32, u32::saturating_add).max(1);
+        }
+        self.hosts = Some(allocation.hosts);
+        Ok(())
+    }
+
     /// How many nodes there are, and how many ranks each takes.
     fn place(&mut self, ranks: u32) -> Result<(), UsageError> {
-        if let Some(hosts) = &self.hosts {
-            if self.nodes.is_some() {
-                return Err(UsageError::Conflict("--hosts", "--nodes"));
-            }
-            if let Some(host) = hosts.iter().find(|host| !host.is_local()) {
-                return Err(UsageError::NotLocal(host.name.clone()));
-            }
-            let per_node = self.per_node;
-            let slots = hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1));
-            self.spec.slots = slots.collect();
-        } else if let Some(each) = self.per_node {
+        if self.hosts.is_some() {
+            return self.place_on_hosts();
+        }
+        match self.bootstrap {
+            None | Some(Wanted::Fork) => {}
+            Some(Wanted::Ssh) => return Err(UsageError::NoHosts("ssh")),
+            Some(Wanted::Slurm) => return Err(UsageError::NoHosts("slurm")),
+            Some(Wanted::Manual) => return Err(UsageError::NoHosts("manual")),
+        }
+        if let Some(each) = self.per_node {
             let nodes = self.nodes.unwrap_or(u32::MAX).min(ranks.div_ceil(each));
             // With fewer nodes than it takes, all are filled again.
             self.spec.slots = vec![each; nodes as usize];
         } else if let Some(nodes) = self.nodes {
             self.spec.nodes = nodes;
         }
+        Ok(())
+    }
+
+    /// Hosts that are all this one are emulated nodes, unless another bootstrap is asked for.
+    fn place_on_hosts(&mut self) -> Result<(), UsageError> {
+        if self.nodes.is_some() {
+            return Err(UsageError::Conflict("--hosts", "--nodes"));
+        }
+        let hosts = self.hosts.take().unwrap_or_default();
+        let per_node = self.per_node;
+        self.spec.slots = hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1)).collect();
+        let all_here = || hosts.iter().all(|host| is_this_host(&host.name));
+        let is_shell = self.shell.is_some();
+        let wanted = self.bootstrap.unwrap_or_else(|| match is_shell || !all_here() {
+            true => Wanted::Ssh,
+            false => Wanted::Fork,
+        });
+        let key_file = || format!("banyan-{}.key", std::process::id());
+        self.spec.bootstrap = match wanted {
+            Wanted::Fork => return Ok(()),
+            Wanted::Ssh => {
+                Bootstrap::Shell(self.shell.take().unwrap_or_else(|| SSH.map(String::from).into()))
+            }
+            Wanted::Slurm => Bootstrap::Slurm,
+            Wanted::Manual => Bootstrap::Manual(self.key_file.take().unwrap_or_else(key_file)),
+        };
+        self.spec.hosts = hosts.into_iter().map(|host| host.name).collect();
         Ok(())
     }
 
@@ -173,7 +250,10 @@ impl Parser {
     fn option(&mut self, written: &Written, section: &mut Section) -> Result<(), UsageError> {
         let is_first = self.spec.sections.is_empty();
         match written.name.as_str() {
-            "n" | "np" => section.ranks = self.count(written)?,
+            "n" | "np" => {
+                section.ranks = self.count(written)?;
+                self.counted = true;
+            }
             "env" => section.env.push(self.pair(written)?),
             "envlist" => section.inherit = Some(self.listed(written)?),
             "envnone" => section.inherit = Some(written.alone(Inherit::Nothing)?),
@@ -244,6 +324,38 @@ impl Parser {
                 };
             }
             "bind-to" => self.spec.bind = self.binding(written)?,
+            _ => return self.option_of_start(written),
+        }
+        Ok(())
+    }
+
+    fn option_of_start(&mut self, written: &Written) -> Result<(), UsageError> {
+        match written.name.as_str() {
+            "bootstrap" | "launcher" => {
+                let word = self.text(written)?;
+                self.bootstrap = Some(match word.as_str() {
+                    "ssh" | "rsh" => Wanted::Ssh,
+                    "slurm" => Wanted::Slurm,
+                    "manual" => Wanted::Manual,
+                    "fork" => Wanted::Fork,
+                    other => return Err(written.bad(other, "ssh, slurm, manual or fork")),
+                });
+            }
+            "launcher-exec" | "bootstrap-exec" => {
+                let text = self.text(written)?;
+                let words: Vec<String> = text.split_whitespace().map(String::from).collect();
+                if words.is_empty() {
+                    return Err(written.bad(&text, "a command"));
+                }
+                self.shell = Some(words);
+            }
+            "agent-path" => self.spec.agent = Some(self.text(written)?),
+            "start-timeout" => {
+                self.spec.start_timeout = Duration::from_secs(u64::from(self.number(written)?));
+            }
+            "degree" => self.spec.degree = Some(self.count(written)?),
+            "max-links" => self.spec.links_max = Some(self.count(written)?),
+            "key-file" => self.key_file = Some(self.text(written)?),
             _ => return self.option_of_output(written),
         }
         Ok(())

@@ -18,7 +18,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 16;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 25;
+const KIND_MAX: u8 = 26;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +135,13 @@ pub enum Frame {
         ask: u32,
         /// The answer.
         answer: Answer,
+    },
+    /// Down: some of the description of the tree, for an agent that does not have it.
+    Setup {
+        /// Bytes of the description that are still to come.
+        rest: u32,
+        /// The description, or a part of it.
+        bytes: Vec<u8>,
     },
     /// Down: some of the description of a job that begins.
     Begin {

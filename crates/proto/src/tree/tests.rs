@@ -116,6 +116,7 @@ fn agent_frame() -> impl Strategy<Value = Frame> {
 fn tree_frame() -> impl Strategy<Value = Frame> {
     prop_oneof![
         Just(Frame::Beat),
+        (any::<u32>(), bytes()).prop_map(|(rest, bytes)| Frame::Setup { rest, bytes }),
         job().prop_map(|job| Frame::Over { job }),
         any::<u32>().prop_map(|bytes| Frame::Credit { bytes }),
         bytes().prop_map(Frame::Board),
@@ -156,7 +157,7 @@ proptest! {
     #[test]
     fn bytes_that_are_no_frame_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Frame::parse(&bytes);
-        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 28)];
+        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 29)];
         known.extend(&bytes);
         if let Ok(frame) = Frame::parse(&known) {
             prop_assert_eq!(over_the_wire(&frame), frame);
