@@ -4,6 +4,7 @@
 //! One thread, one poll loop. An agent lives as long as the job; losing its parent is the order to kill
 //! everything and go.
 mod asks;
+mod beating;
 mod below;
 mod ending;
 mod here;
@@ -18,6 +19,7 @@ pub(crate) use here::COUNTER_KEYS;
 
 use crate::bootstrap::Bootstrap;
 use crate::describe::{Parts, read_group, read_tree};
+use crate::heartbeat::Heartbeat;
 use crate::job::{Group, Spread, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
@@ -31,7 +33,7 @@ use proto::board::Message;
 use proto::ids::NodeId;
 use proto::lane::{JobId, Neighbour};
 use proto::seal::{Key, Seal};
-use proto::tree::{Answer, Ended, Frame};
+use proto::tree::{Answer, Ended, Frame, PmiState};
 use ranks::Site;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -168,6 +170,9 @@ struct Agent {
     launcher: Pid,
     limit: process::DescriptorLimit,
     leftovers: Leftovers,
+    heart: Option<Heartbeat>,
+    /// Has a rank here ended otherwise than well?
+    untidy: bool,
     has_children: bool,
 }
 
@@ -230,6 +235,8 @@ impl Agent {
             }
         }
         let mut agent = Agent {
+            heart: Heartbeat::new(tree.heartbeat, Instant::now()),
+            untidy: false,
             tree,
             node,
             cores: sys::limit::allowed_cores()?,
@@ -288,7 +295,9 @@ impl Agent {
             for event in &ready {
                 self.handle(*event)?;
             }
-            self.check_below(Instant::now())?;
+            let now = Instant::now();
+            self.check_below(now)?;
+            self.beat(now);
             self.pursue_end()?;
         }
     }
@@ -399,8 +408,9 @@ impl Agent {
         }
         let now = Instant::now();
         let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
-        let below = self.below_deadline().map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
-        ending.into_iter().chain(below).min()
+        let due = self.below_deadline().into_iter().chain(self.beat_due()).min();
+        let due = due.map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
+        ending.into_iter().chain(due).min()
     }
 
     fn handle(&mut self, event: Ready) -> io::Result<()> {
@@ -496,6 +506,7 @@ impl Agent {
         self.jobs[index].forget_waiter(slot);
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
+        self.untidy |= ended != Ended::Exit(0) || pmi == PmiState::Active;
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
         let values = ranks.take_stats(slot);
         self.report(&Frame::Stats { of: who, values });

@@ -87,6 +87,7 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         Bootstrap::Manual(file) => w.u8(3).bytes(file.as_bytes()),
     };
     w.bytes(tree.agent.as_bytes()).u64(tree.start_timeout.as_millis() as u64);
+    w.u64(tree.heartbeat.as_millis() as u64);
     bytes
 }
 
@@ -133,6 +134,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         bootstrap,
         agent: r.text()?,
         start_timeout: Duration::from_millis(r.u64()?),
+        heartbeat: Duration::from_millis(r.u64()?),
         board,
         universe,
         bind,

@@ -28,6 +28,8 @@ pub(crate) struct Tree {
     pub(crate) agent: String,
     /// How long agents may take to come; no time is for ever.
     pub(crate) start_timeout: Duration,
+    /// Silence of an agent after which it counts as dead; no time is never.
+    pub(crate) heartbeat: Duration,
     pub(crate) board: BoardKind,
     pub(crate) universe: Option<u32>,
     pub(crate) bind: Bind,
@@ -105,6 +107,7 @@ impl Tree {
             bootstrap: spec.bootstrap.clone(),
             agent: agent_path(spec)?,
             start_timeout: spec.start_timeout,
+            heartbeat: spec.heartbeat,
             board: spec.board,
             universe: spec.universe,
             bind: spec.bind.clone(),

@@ -14,6 +14,7 @@ pub use cause::{Cause, Spot, Who};
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
 use crate::bootstrap::Bootstrap;
+use crate::heartbeat::{Beat, Heartbeat};
 use crate::job::{Group, StdinBy, Tree, is_this_host};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
@@ -53,6 +54,8 @@ pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long the tree may take over an end, beyond the grace for ranks, before it is killed whole.
 const TREE_PATIENCE: Duration = Duration::from_secs(3);
+/// The same when the root agent was silent before.
+const SILENT_PATIENCE: Duration = Duration::from_millis(300);
 /// How long a reader of output may take over the next piece when the job has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Rounds of killing what is left, a millisecond apart.
@@ -95,6 +98,7 @@ struct Launcher<'j> {
     asked_to_kill: bool,
     strangers: Vec<Pid>,
     leftovers: Leftovers,
+    heart: Option<Heartbeat>,
     out: Sink,
     err: Sink,
     stdin: Option<StdinRelay>,
@@ -231,6 +235,7 @@ impl<'j> Launcher<'j> {
             asked_to_kill: false,
             strangers,
             leftovers,
+            heart: Heartbeat::new(spec.heartbeat, begun),
             out: out.with_files(spec.out_files.as_ref()),
             err: err.with_files(spec.err_files.as_ref()),
             stdin: relay,
@@ -290,7 +295,10 @@ impl<'j> Launcher<'j> {
         }
         let job_end = self.timeout.map(|limit| self.begun + limit);
         let until = match self.stage {
-            Stage::Running => job_end.into_iter().chain(self.progress.due()).min()?,
+            Stage::Running => {
+                let beat = self.heart.as_ref().map(Heartbeat::due);
+                job_end.into_iter().chain(self.progress.due()).chain(beat).min()?
+            }
             Stage::Settling(until) => job_end.map_or(until, |end| end.min(until)),
             Stage::Ending(until) => until,
         };
@@ -587,6 +595,7 @@ impl<'j> Launcher<'j> {
         {
             self.fail(Cause::TimedOut(limit));
         }
+        self.look_at_root(Instant::now());
         match self.stage {
             Stage::Settling(until) if Instant::now() >= until => {
                 let step = self.outcome.settle();
@@ -603,6 +612,22 @@ impl<'j> Launcher<'j> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Has the root agent been silent for too long? Then it will hardly see to the end.
+    fn look_at_root(&mut self, now: Instant) {
+        let Some(heart) = &mut self.heart else { return };
+        let (Some(beat), Some(root)) = (heart.beat(now), &mut self.root) else { return };
+        if beat == Beat::Late {
+            root.forgive(now); // this process itself was stopped
+        } else if let Some(silence) = heart.silence(root.heard(), now)
+            && !matches!(self.stage, Stage::Ending(_))
+        {
+            let pid = self.root_pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+            let reason = format!("it{pid} has been silent for {:.1} s", silence.as_secs_f64());
+            self.fail(Cause::AgentFailed(self.spot(NodeId(0)), reason));
+            self.stage = Stage::Ending(now + self.grace + SILENT_PATIENCE);
+        }
     }
 
     /// Kills the whole tree at once. The warden does it, and if it has been asked in vain, the launcher.

@@ -20,6 +20,7 @@ mod bootstrap;
 mod call;
 mod describe;
 mod door;
+mod heartbeat;
 mod job;
 mod launcher;
 mod leftover;

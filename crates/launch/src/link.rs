@@ -6,6 +6,7 @@ use proto::seal::{LinkError, Seal};
 use proto::tree::{Frame, Frames};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 use sys::poll::{Interest, Poll};
 use sys::socket::{self, Transfer};
 
@@ -37,6 +38,7 @@ pub(crate) struct Link {
     unsent: Vec<u8>,
     interest: Interest,
     loss: Option<io::Error>,
+    heard: Instant,
 }
 
 impl Link {
@@ -53,7 +55,15 @@ impl Link {
     fn register(fd: OwnedFd, token: u64, poll: &Poll, wire: Wire) -> io::Result<Self> {
         socket::set_nonblocking(fd.as_fd())?;
         poll.add(fd.as_fd(), token, Interest::Read)?;
-        Ok(Link { fd, token, wire, unsent: Vec::new(), interest: Interest::Read, loss: None })
+        Ok(Link {
+            fd,
+            token,
+            wire,
+            unsent: Vec::new(),
+            interest: Interest::Read,
+            loss: None,
+            heard: Instant::now(),
+        })
     }
 
     /// Queues a frame; [`Link::flush`] sends it.
@@ -67,6 +77,23 @@ impl Link {
     /// Has everything been sent?
     pub(crate) fn is_flushed(&self) -> bool {
         self.unsent.is_empty()
+    }
+
+    /// Says that this end lives, unless there is more to say already.
+    pub(crate) fn beat(&mut self) {
+        if self.is_flushed() {
+            self.send(&Frame::Beat);
+        }
+    }
+
+    /// When the other end was heard last.
+    pub(crate) fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// Counts as heard.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        self.heard = now;
     }
 
     /// Sends what fits and waits for room for the rest. A link that is gone swallows everything: its loss
@@ -95,10 +122,13 @@ impl Link {
         let mut bytes = [0; READ_BYTES];
         let read = socket::read(self.fd.as_fd(), &mut bytes);
         match self.or_lost(read)? {
-            Transfer::Bytes(n) => match &mut self.wire {
-                Wire::Plain(frames) => frames.push(&bytes[..n]),
-                Wire::Sealed(seal) => seal.push(&bytes[..n]),
-            },
+            Transfer::Bytes(n) => {
+                self.heard = Instant::now();
+                match &mut self.wire {
+                    Wire::Plain(frames) => frames.push(&bytes[..n]),
+                    Wire::Sealed(seal) => seal.push(&bytes[..n]),
+                }
+            }
             Transfer::WouldBlock => {}
             Transfer::Closed => return Ok(LinkState::Closed),
         }

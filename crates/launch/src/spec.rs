@@ -15,6 +15,8 @@ pub const QP_MAX_DEFAULT: u32 = 131_072;
 pub const PMI_VALUE_MAX_DEFAULT: u32 = 1024;
 /// How long agents of other hosts may take to come.
 pub const START_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Silence of an agent after which it counts as dead.
+pub const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(20);
 /// How long ranks may take over a polite request to end.
 pub const KILL_GRACE_DEFAULT: Duration = Duration::from_millis(200);
 
@@ -133,6 +135,8 @@ pub struct JobSpec {
     pub agent: Option<String>,
     /// How long agents of other hosts may take to come; no time is for ever.
     pub start_timeout: Duration,
+    /// Silence of an agent after which it counts as dead; no time is never.
+    pub heartbeat: Duration,
     /// Children of an agent in the tree, if that is not to follow from nodes and cores.
     pub degree: Option<u32>,
     /// Most links of an agent to others, if it is not the usual number.
@@ -180,6 +184,7 @@ impl JobSpec {
             bootstrap: Bootstrap::Fork,
             agent: None,
             start_timeout: START_TIMEOUT_DEFAULT,
+            heartbeat: HEARTBEAT_DEFAULT,
             degree: None,
             links_max: None,
             board: BoardKind::default(),

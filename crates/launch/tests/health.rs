@@ -3,8 +3,9 @@ mod common;
 
 use common::{assert_nothing_left, launcher, run, start, texts, wait_until};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use sys::process::{Pid, Target, kill};
-use sys::signal::{SIGSTOP, SIGTERM};
+use sys::signal::{SIGCONT, SIGSTOP, SIGTERM};
 
 /// A rank's part of PMI-1 in a shell: init, and what follows.
 fn pmi_rank(then: &str) -> String {
@@ -94,4 +95,45 @@ fn stopped_and_deaf_ranks_with_deep_families_are_all_gone() {
     let (code, errors) = job.end();
     assert_nothing_left(&mark);
     assert_eq!(code, Some(143), "{errors}");
+}
+
+/// The processes of a job with this name.
+fn called(mark: &str, name: &str) -> Vec<i32> {
+    common::processes(mark).iter().filter(|process| process.name == name).map(|process| process.pid).collect()
+}
+
+fn send(pid: i32, signal: i32) {
+    kill(Target::Process(Pid(pid)), signal).unwrap();
+}
+
+#[test]
+fn a_stopped_agent_is_noticed_by_its_silence() {
+    let job = start(&["-n", "6", "--nodes", "3", "--heartbeat", "1", "sleep", "600"]);
+    job.wait_for("sleep", 6);
+    let victim = *called(&job.mark, "banyan-agent").last().unwrap();
+    send(victim, SIGSTOP);
+    let mark = job.mark.clone();
+    let (code, errors) = job.end();
+    assert_nothing_left(&mark);
+    assert_ne!(code, Some(0), "{errors}");
+    assert!(errors.contains(&format!("failed: it (pid {victim}) has been silent for ")), "{errors}");
+}
+
+#[test]
+fn stopped_ranks_and_a_stopped_launcher_are_no_failure() {
+    let script = "until test -e go; do sleep 0.05; done";
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let job = start(&["-n", "4", "--nodes", "2", "--heartbeat", "1", "-wdir", place, "sh", "-c", script]);
+    job.wait_for("sh", 4);
+    let mut stopped = called(&job.mark, "sh");
+    stopped.push(job.child.id() as i32);
+    stopped.iter().for_each(|pid| send(*pid, SIGSTOP));
+    std::thread::sleep(Duration::from_millis(1600)); // longer than the limit: what is tested is time that passes
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    stopped.iter().for_each(|pid| send(*pid, SIGCONT));
+    let mark = job.mark.clone();
+    let (code, errors) = job.end();
+    assert_nothing_left(&mark);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
 }

@@ -1,6 +1,9 @@
 //! How an agent ends: politely, then by force, until nothing descends from it.
 use super::{AGENT_NAME, Agent};
+use crate::job::Spread;
 use crate::stray::kill_strays;
+use proto::ids::NodeId;
+use proto::tree::Frame;
 use std::io;
 use std::time::{Duration, Instant};
 use sys::process::{self, Pid, Target};
@@ -152,6 +155,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Nothing lives here any more. On the launcher's host, the launcher sees to what killed ranks left; on any other
+    /// the agent of that host.
+    fn tidy_host(&mut self) {
+        let is_own_host = self.tree.spread == Spread::OneHost || self.node == NodeId(0);
+        if is_own_host || !std::mem::take(&mut self.untidy) {
+            return;
+        }
+        for path in self.leftovers.remove() {
+            let text = format!("removed '{}', which nobody uses any more", path.display());
+            self.report(&Frame::Note { node: self.node, text });
+        }
+    }
+
     /// The exit code, once nothing is left to do.
     pub(super) fn finished(&mut self) -> io::Result<Option<i32>> {
         let Some(ending) = &self.ending else { return Ok(None) };
@@ -159,6 +175,7 @@ impl Agent {
             return Ok(None);
         }
         let reason = ending.reason;
+        self.tidy_host();
         for here in &mut self.jobs {
             here.ranks.drain(&mut self.output, &self.poll)?;
         }

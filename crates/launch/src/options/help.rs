@@ -57,6 +57,7 @@ Output:
 Ending:
   --timeout SECONDS    end the job if it takes longer
   --kill-grace MS      milliseconds between asking processes to end and killing them (default 200)
+  --heartbeat SECONDS  silence of an agent after which it counts as dead (default 20; 0 never)
   -h, --help           this text
   --version            the version
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 43] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 44] = [
     "genv",
     "x",
     "genvlist",
@@ -63,6 +63,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 43] = [
     "verbose",
     "timeout",
     "kill-grace",
+    "heartbeat",
     "stats",
     "stats-file",
 ];
@@ -296,6 +297,7 @@ impl Parser {
             "pmi-value-max" => self.spec.pmi_value_max = self.value_max(written)?,
             "configfile" => self.config(written)?,
             "dry-run" => self.is_dry = written.alone(true)?,
+            "heartbeat" => self.spec.heartbeat = Duration::from_secs(u64::from(self.number(written)?)),
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
             "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),
             _ => return self.option_of_place(written),

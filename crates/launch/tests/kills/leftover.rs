@@ -21,24 +21,30 @@ impl Snapshot {
         Snapshot { files: shared_files(), objects: objects() }
     }
 
-    /// What is there now that was not. In shared memory, what belongs to a living process is not ours: nothing of
-    /// the job lives any more.
+    /// What is there now that was not. In shared memory, what belongs to a living process is not ours (nothing of
+    /// the job lives any more), nor is what another run of this test makes.
     pub fn new_files(&self, folder: &Path, mark: &str) -> Vec<String> {
         let shared = shared_files();
         let mut new: Vec<String> = shared
             .difference(&self.files)
-            .filter(|path| path.to_string_lossy().contains(mark) || !in_use(path))
+            .filter(|path| is_of(path, &format!("{mark}-")) || (!is_of(path, "") && !in_use(path)))
             .map(|path| path.display().to_string())
             .collect();
         new.extend(fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path().display().to_string()));
         new.extend(objects().difference(&self.objects).cloned());
         for path in &new {
-            if path.starts_with(SHARED_MEMORY) && path.contains(mark) {
+            if is_of(Path::new(path), &format!("{mark}-")) {
                 let _ = fs::remove_file(path);
             }
         }
         new
     }
+}
+
+/// Is it a file that ranks of this test make, in the job with this mark?
+fn is_of(path: &Path, mark: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(&format!("mpich_shm_banyan-test-{mark}"))
 }
 
 fn shared_files() -> HashSet<PathBuf> {

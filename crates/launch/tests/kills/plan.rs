@@ -30,6 +30,8 @@ pub enum Event {
     StopRankAndEnd,
     /// The launcher is stopped and goes on: no failure.
     StopLauncher,
+    /// An agent is stopped, and never goes on.
+    StopAgent,
     /// An agent is stopped, and the job ended meanwhile.
     StopAgentAndEnd,
     /// The warden is stopped, and never goes on; ranks end by themselves.
@@ -39,7 +41,7 @@ pub enum Event {
 }
 
 /// Drawn as often as they are listed.
-const EVENTS: [Event; 25] = [
+const EVENTS: [Event; 26] = [
     Event::KillRank,
     Event::KillRank,
     Event::KillRank,
@@ -62,6 +64,7 @@ const EVENTS: [Event; 25] = [
     Event::StopRank,
     Event::StopRankAndEnd,
     Event::StopLauncher,
+    Event::StopAgent,
     Event::StopAgentAndEnd,
     Event::StopWarden,
     Event::StopWardenKillLauncher,
@@ -75,6 +78,7 @@ impl Event {
             Event::StopRank
                 | Event::StopRankAndEnd
                 | Event::StopLauncher
+                | Event::StopAgent
                 | Event::StopAgentAndEnd
                 | Event::StopWarden
         )
@@ -96,7 +100,7 @@ const PROGRAMS: [&str; 7] = [
     "(sleep 600 &); (setsid sleep 600 & sleep 600 &) & sleep 600; true",
     "trap '' TERM INT HUP; sleep 600 & while :; do wait; done",
     "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; \
-     : > /dev/shm/mpich_shm_$BANYAN_TEST_MARK-$$; \
+     : > /dev/shm/mpich_shm_banyan-test-$BANYAN_TEST_MARK-$$; \
      echo cmd=barrier_in >&3; read answer <&3; sleep 600; true",
 ];
 const SPINNER: usize = 2;
@@ -143,6 +147,9 @@ impl Plan {
     pub fn args(&self) -> Vec<String> {
         let words = ["-n", &self.ranks.to_string(), "--nodes", &self.nodes.to_string(), "--kill-grace", "50"];
         let mut args: Vec<String> = words.map(String::from).to_vec();
+        if !self.event.kills() {
+            args.extend(["--heartbeat", "1"].map(String::from));
+        }
         args.extend(self.program.iter().cloned());
         args
     }
@@ -219,7 +226,7 @@ impl Cast {
     /// A process that is to be stopped for good must exist; what is killed may be anything that exists.
     fn when_ready(event: Event, job: &Watched) -> Self {
         let is_ready = |cast: &Cast| match event {
-            Event::StopAgentAndEnd => !cast.agents.is_empty(),
+            Event::StopAgent | Event::StopAgentAndEnd => !cast.agents.is_empty(),
             Event::StopWarden | Event::StopWardenKillLauncher => !cast.warden.is_empty(),
             _ => true,
         };
@@ -254,7 +261,7 @@ pub fn strike(plan: &Plan, job: &Watched, chance: &mut Chance) -> Hit {
     let cast = Cast::when_ready(plan.event, job);
     let victims = match plan.event {
         Event::KillRank | Event::StopRank | Event::StopRankAndEnd => cast.one(&cast.ranks, chance),
-        Event::KillAgent | Event::StopAgentAndEnd => cast.one(&cast.agents, chance),
+        Event::KillAgent | Event::StopAgent | Event::StopAgentAndEnd => cast.one(&cast.agents, chance),
         Event::KillWarden | Event::StopWarden | Event::StopWardenKillLauncher => {
             cast.one(&cast.warden, chance)
         }
@@ -275,7 +282,7 @@ pub fn strike(plan: &Plan, job: &Watched, chance: &mut Chance) -> Hit {
             send(&[hit.launcher], SIGTERM);
             send(&[hit.launcher], SIGCONT); // there may have been no rank yet
         }
-        Event::StopWarden => send(&hit.pids(), SIGSTOP),
+        Event::StopAgent | Event::StopWarden => send(&hit.pids(), SIGSTOP),
         Event::StopWardenKillLauncher => {
             send(&hit.pids(), SIGSTOP);
             send(&[hit.launcher], SIGKILL);
