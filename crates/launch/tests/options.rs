@@ -43,9 +43,16 @@ fn local_hosts_are_nodes() {
     let (code, out, _) = shell(&["-n", "4", "--hosts", "localhost,127.0.0.2:3"], script);
     assert_eq!(sorted(&out), ["0 0/1", "1 0/3", "2 1/3", "3 2/3"]);
     assert_eq!(code, Some(0));
-    let (code, out, err) = shell(&["--hosts", "elsewhere"], script);
-    assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(err.contains("several hosts need a bootstrap that is not there yet"), "{err}");
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_named_with_the_reason() {
+    let (code, out, err) = shell(&["--hosts", "elsewhere", "--launcher-exec", "false"], "echo here");
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(
+        err.contains("the agent of host elsewhere could not be started: 'false' exited with code 1"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -165,10 +172,17 @@ fn all_ranks_read_a_file_from_where_it_stands() {
     assert_eq!(sorted(&out), ["0 one two", "1 one two", "2 one two"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(run(&["-s", "all", "cat"]).status.code(), Some(0)); // of /dev/null
-    let (mut command, _) = launcher(&["-s", "all", "true"]);
-    let (code, _, err) = texts(&command.stdin(Stdio::piped()).output().unwrap());
-    assert_eq!(code, Some(1));
-    assert!(err.contains("standard input must be a file for all ranks to read it"), "{err}");
+}
+
+#[test]
+fn all_ranks_read_what_comes_through_a_pipe() {
+    let script = "read -r a; read -r b; echo $PMI_RANK $a $b";
+    let (mut command, _) = launcher(&["-n", "3", "--nodes", "2", "-s", "all", "bash", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let (code, out, err) = texts(&child.wait_with_output().unwrap());
+    assert_eq!(sorted(&out), ["0 one two", "1 one two", "2 one two"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
 }
 
 #[test]
