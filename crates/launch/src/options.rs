@@ -229,7 +229,7 @@ mod tests {
         assert!(matches!(spec.label, Label::Pattern(_)));
         assert_eq!(
             error("--outfile-pattern o.%p a"),
-            "option '--outfile-pattern': 'o.%p': '%p' is none of %r (rank), %h (node), %w (world) and %%"
+            "option '--outfile-pattern': 'o.%p': '%p' is none of %r (rank), %h (host), %w (world) and %%"
         );
     }
 

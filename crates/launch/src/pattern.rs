@@ -1,11 +1,10 @@
 //! Texts with placeholders: names of output files and marks on lines. Pure.
-use proto::ids::NodeId;
 use proto::tree::Member;
 
 /// Longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// A text with `%r` (rank), `%h` (node), `%w` (world: 0 for the job's own ranks, 1 and so on for spawned ones) and
+/// A text with `%r` (rank), `%h` (host or emulated node), `%w` (world: 0 for the job's own ranks, 1 and so on for spawned ones) and
 /// `%%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -24,7 +23,7 @@ enum Piece {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// A placeholder that means nothing here.
-    #[error("'%{0}' is none of %r (rank), %h (node), %w (world) and %%")]
+    #[error("'%{0}' is none of %r (rank), %h (host), %w (world) and %%")]
     Unknown(char),
     /// It ends in a single `%`.
     #[error("it ends in a single '%'")]
@@ -79,12 +78,12 @@ impl Pattern {
         Ok(Pattern { pieces })
     }
 
-    /// The text for a rank on a node.
-    pub fn fill(&self, who: Member, node: NodeId) -> String {
+    /// The text for a rank on a node of this name.
+    pub fn fill(&self, who: Member, node: &str) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Rank => who.rank.to_string(),
-            Piece::Node => format!("node{node}"),
+            Piece::Node => node.to_owned(),
             Piece::World => who.job.0.to_string(),
         };
         self.pieces.iter().map(text).collect()
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn placeholders_are_filled() {
         let who = Member { job: JobId(0), rank: Rank(3) };
-        let fill = |text: &str| Pattern::parse(text).unwrap().fill(who, NodeId(1));
+        let fill = |text: &str| Pattern::parse(text).unwrap().fill(who, "node1");
         assert_eq!(fill("out.%r.%h"), "out.3.node1");
         assert_eq!(fill("100%%%w"), "100%0");
         assert_eq!(fill("plain"), "plain");

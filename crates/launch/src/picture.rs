@@ -1,5 +1,6 @@
 //! What `--dry-run` prints: where ranks would live, and the tree of agents. Pure.
 use crate::job::{Group, Tree};
+use crate::launcher::Spot;
 use proto::ids::{NodeId, Rank};
 use std::fmt::Write;
 
@@ -13,7 +14,8 @@ pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
         let (node, local) = (placement.node_of(rank).0, placement.local_of(rank));
         let core = tree.core_of(rank, local, cores).map_or_else(|| "-".into(), |core| core.to_string());
         let program = group.programs[group.section_of(rank)].name();
-        writeln!(text, "{:>6} {node:>6} {local:>6} {core:>6}  {program}", rank.0)
+        let host = tree.host_of(group.node_of(rank)).map_or_else(String::new, |host| format!("{host}: "));
+        writeln!(text, "{:>6} {node:>6} {local:>6} {core:>6}  {host}{program}", rank.0)
             .expect("a string takes all");
     }
     text.push_str("\nlauncher\n");
@@ -33,8 +35,8 @@ fn draw_agent(tree: &Tree, group: &Group, node: NodeId, indent: &str, place: Pla
         Place::Inner => ("├─ ", "│  "),
         Place::Last => ("└─ ", "   "),
     };
-    writeln!(text, "{indent}{branch}agent of node {node}: {}", ranks_on(group, node))
-        .expect("a string takes all");
+    let spot = Spot { node, host: tree.host_of(node).map(str::to_owned) };
+    writeln!(text, "{indent}{branch}agent of {spot}: {}", ranks_on(group, node)).expect("a string takes all");
     let indent = format!("{indent}{below}");
     let mut children = tree.shape.children(node).peekable();
     while let Some(child) = children.next() {
@@ -96,6 +98,20 @@ mod tests {
         let tree = "launcher\n└─ agent of node 0: ranks 0-1\n   ├─ agent of node 1: rank 2\n   │  └─ agent of node 9: rank 10\n";
         assert!(text.contains(tree), "{text}");
         assert!(text.ends_with("   └─ agent of node 8: rank 9\n"), "{text}");
+    }
+
+    #[test]
+    fn hosts_are_named() {
+        let spec = JobSpec {
+            bootstrap: crate::bootstrap::Bootstrap::Slurm,
+            hosts: vec!["n1".into(), "n2".into()],
+            slots: vec![2, 1],
+            ..JobSpec::new("sh", Vec::new(), 3)
+        };
+        let text = drawn(&spec);
+        assert!(text.contains("\n     2      1      0      -  n2: sh\n"), "{text}");
+        let tree = "└─ agent of host localhost: no ranks\n   ├─ agent of host n1: ranks 0-1\n   └─ agent of host n2: rank 2\n";
+        assert!(text.ends_with(tree), "{text}");
     }
 
     #[test]

@@ -17,6 +17,13 @@ pub struct Spot {
     pub host: Option<String>,
 }
 
+impl Spot {
+    /// In one word.
+    pub(crate) fn short(&self) -> String {
+        self.host.clone().unwrap_or_else(|| format!("node{}", self.node))
+    }
+}
+
 impl fmt::Display for Spot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {

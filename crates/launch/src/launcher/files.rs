@@ -2,7 +2,6 @@
 //!
 //! A write to a file is not waited for in the poll set: the files are meant to be plain ones.
 use crate::pattern::Pattern;
-use proto::ids::NodeId;
 use proto::tree::Member;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -26,7 +25,7 @@ impl Files {
     }
 
     /// Writes output of a rank. The error names the file.
-    pub(crate) fn write(&mut self, who: Member, node: NodeId, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn write(&mut self, who: Member, node: &str, bytes: &[u8]) -> Result<(), String> {
         let name = self.pattern.fill(who, node);
         let written = self.file(&name).and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| format!("cannot write '{name}': {error}"))
@@ -62,7 +61,7 @@ mod tests {
         let ranks = OPEN_MAX as u32 + 9;
         for text in ["a", "b"] {
             for rank in (0..ranks).map(Rank) {
-                files.write(Member { job: JobId(0), rank }, NodeId(0), text.as_bytes()).unwrap();
+                files.write(Member { job: JobId(0), rank }, "node0", text.as_bytes()).unwrap();
             }
         }
         assert!(files.open.len() <= OPEN_MAX);

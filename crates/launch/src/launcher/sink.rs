@@ -5,7 +5,6 @@
 use super::files::Files;
 use crate::pattern::Pattern;
 use crate::spec::Label;
-use proto::ids::NodeId;
 use proto::lane::JobId;
 use proto::tree::Member;
 use std::collections::{HashSet, VecDeque};
@@ -88,7 +87,7 @@ impl Sink {
     }
 
     /// Takes output of a rank. The error says which file it could not be written to.
-    pub(crate) fn take(&mut self, who: Member, node: NodeId, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn take(&mut self, who: Member, node: &str, bytes: &[u8]) -> Result<(), String> {
         let Some(files) = &mut self.files else {
             self.push(who, node, bytes);
             return Ok(());
@@ -98,7 +97,7 @@ impl Sink {
     }
 
     /// Queues output of a rank.
-    fn push(&mut self, who: Member, node: NodeId, bytes: &[u8]) {
+    fn push(&mut self, who: Member, node: &str, bytes: &[u8]) {
         let before = self.unwritten.len();
         match &self.label {
             Label::None => self.unwritten.extend(bytes),
@@ -255,7 +254,7 @@ mod tests {
         let poll = Poll::new().unwrap();
         let (_read, write) = socket::pipe().unwrap();
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(who(0), NodeId(0), &[b'x'; PIECE_BYTES + 1]);
+        sink.push(who(0), "node0", &[b'x'; PIECE_BYTES + 1]);
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, PIECE_BYTES as u32 + 1);
@@ -265,9 +264,9 @@ mod tests {
     #[test]
     fn every_line_is_labelled_once() {
         let mut sink = Sink::memory(Label::Rank);
-        sink.push(who(1), NodeId(0), b"one\ntw");
-        sink.push(who(1), NodeId(0), b"o\n");
-        sink.push(who(2), NodeId(0), b"x\n");
+        sink.push(who(1), "node0", b"one\ntw");
+        sink.push(who(1), "node0", b"o\n");
+        sink.push(who(2), "node0", b"x\n");
         sink.write(Room::Unknown, &Poll::new().unwrap()).unwrap();
         assert_eq!(String::from_utf8(sink.into_captured()).unwrap(), "[1] one\n[1] two\n[2] x\n");
     }
@@ -279,9 +278,9 @@ mod tests {
         let (read, write) = socket::pipe().unwrap();
         drop(read);
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(who(0), NodeId(0), b"x");
+        sink.push(who(0), "node0", b"x");
         assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, closed: true });
-        sink.push(who(0), NodeId(0), b"yz");
+        sink.push(who(0), "node0", b"yz");
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, closed: false });
     }
 }

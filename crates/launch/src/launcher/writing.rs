@@ -3,7 +3,6 @@ use super::cause::Cause;
 use super::progress::Counts;
 use super::sink::Room;
 use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};
-use proto::ids::NodeId;
 use proto::tree::{Frame, Member, Stream};
 use std::io;
 use std::os::fd::AsFd;
@@ -12,12 +11,12 @@ use std::time::Instant;
 impl Launcher<'_> {
     pub(super) fn on_output(&mut self, from: Member, stream: Stream, bytes: &[u8]) {
         self.hide_progress();
-        let node = self.who(from, 0).map_or(NodeId(0), |who| who.spot.node);
+        let node = self.who(from, 0).map(|who| who.spot.short()).unwrap_or_default();
         let sink = match stream {
             Stream::Out => &mut self.out,
             Stream::Err => &mut self.err,
         };
-        if let Err(reason) = sink.take(from, node, bytes) {
+        if let Err(reason) = sink.take(from, &node, bytes) {
             self.fail(Cause::OutputFile(reason));
         }
     }
@@ -26,7 +25,8 @@ impl Launcher<'_> {
     pub(super) fn show_progress(&mut self) {
         let first = &self.jobs[0];
         let nodes = first.group.placement.nodes();
-        let counts = Counts { agents: self.agents, ready: first.nodes_started, nodes };
+        // The root of a tree over hosts may have no ranks.
+        let counts = Counts { agents: self.agents.min(nodes), ready: first.nodes_started, nodes };
         let text = if counts.ready == nodes || self.stage != Stage::Running {
             self.progress.stop().map(str::to_owned)
         } else {

@@ -47,7 +47,7 @@ Programs and what they get:
 
 Output:
   -l, --prepend-rank   begin every line of output with '[rank] '
-  --prepend-pattern P  begin every line of output with P: %r is the rank, %h the node, %w 0, %% a '%'
+  --prepend-pattern P  begin every line of output with P: %r is the rank, %h the host, %w the world, %% a '%'
   --outfile-pattern P  write the output of processes to files of such names
   --errfile-pattern P  the same for standard error
   -v, --verbose        say what is started where
