@@ -4,6 +4,7 @@ mod cause;
 mod feed;
 mod files;
 mod outcome;
+mod pmgr;
 mod progress;
 mod report;
 mod sink;
@@ -24,6 +25,7 @@ use crate::stdin::{Stdin, StdinRelay};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WAKE, WardenSeed, parse_report, warden_main};
 use feed::Feed;
 use outcome::{Outcome, Step};
+use pmgr::Pmgr;
 use progress::Progress;
 use proto::ids::NodeId;
 use proto::lane::JobId;
@@ -113,6 +115,7 @@ struct Launcher<'j> {
     boards: Vec<NodeBoard>,
     agents: u32,
     progress: Progress,
+    pmgr: Option<Pmgr>,
 }
 
 /// A job that has begun.
@@ -151,11 +154,14 @@ fn new_key() -> io::Result<Key> {
 }
 
 /// Runs a job from start to end. The calling process must have one thread.
-pub(crate) fn run_job(spec: &JobSpec, tree: Tree, group: Group) -> io::Result<JobReport> {
+pub(crate) fn run_job(spec: &JobSpec, tree: Tree, mut group: Group) -> io::Result<JobReport> {
+    let pmgr = spec.pmgr.then(|| Pmgr::open(&mut group, tree.spread)).transpose()?;
     let mask = SignalMask::block_all()?;
     process::set_subreaper(Subreaper::On)?;
     let limit = DescriptorLimit::raise()?;
-    let report = Launcher::start(spec, Rc::new(tree), group, limit).and_then(Launcher::run);
+    let report = Launcher::start(spec, Rc::new(tree), group, limit)
+        .and_then(|launcher| launcher.with_pmgr(pmgr))
+        .and_then(Launcher::run);
     let _ = limit.set();
     process::set_subreaper(Subreaper::Off)?;
     drop(mask);
@@ -250,6 +256,7 @@ impl<'j> Launcher<'j> {
             phases: Phases::default(),
             agents: 0,
             progress,
+            pmgr: None,
         })
     }
 
@@ -313,6 +320,10 @@ impl<'j> Launcher<'j> {
             TOKEN_OUT => self.write_output(Room::Some, Room::Unknown),
             TOKEN_ERR => self.write_output(Room::Unknown, Room::Some),
             TOKEN_STDIN | TOKEN_STDIN_PIPE => self.on_stdin(),
+            pmgr::TOKENS.. => {
+                self.on_pmgr(event);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -539,6 +550,7 @@ impl<'j> Launcher<'j> {
 
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
+        let pmi = self.last_state(who.member, pmi);
         let step = self.outcome.rank_ended(who, ended, pmi, words);
         if job != JobId(0) && self.outcome.is_over(job) {
             self.forget(job);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 9] = [
+const SCRUBBED: [&str; 10] = [
     "PMI_",
     "PMIX_",
     "PRTE_",
@@ -18,6 +18,7 @@ const SCRUBBED: [&str; 9] = [
     "BANYAN_MAPPING",
     "BANYAN_BOARD",
     "HYDI_",
+    "MPIRUN_",
 ];
 
 /// Who looks for a program.

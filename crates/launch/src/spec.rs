@@ -147,6 +147,8 @@ pub struct JobSpec {
     pub board_counters: bool,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
     pub pmi_value_max: u32,
+    /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
+    pub pmgr: bool,
     /// The universe size that ranks are told.
     pub universe: Option<u32>,
     /// Who reads standard input.
@@ -190,6 +192,7 @@ impl JobSpec {
             board: BoardKind::default(),
             board_counters: false,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
+            pmgr: false,
             universe: None,
             stdin: StdinTo::Rank(0),
             label: Label::None,

@@ -11,6 +11,7 @@ use crate::stray::JOB_VARIABLE;
 use proto::board::Board;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
+use proto::pmgr::variables;
 use proto::pmi2::RequestId;
 use proto::stats::Stat;
 use proto::tree::{Answer, Frame, Member, PmiState, Stream};
@@ -52,6 +53,8 @@ struct Template {
     program: Program,
     rank: Slot,
     local_rank: Slot,
+    /// Its rank once more, where PMGR is served.
+    pmgr_rank: Option<Slot>,
 }
 
 pub(crate) struct Ranks {
@@ -168,6 +171,9 @@ impl Ranks {
         let template = self.template(rank)?;
         template.program.set(template.rank, rank.0);
         template.program.set(template.local_rank, slot);
+        if let Some(name) = template.pmgr_rank {
+            template.program.set(name, rank.0);
+        }
         let template = self.templates[self.group.section_of(rank)].as_mut().expect("just made");
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
@@ -489,8 +495,15 @@ impl Template {
         let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
         let rank = program.add_number("PMI_RANK");
         let local_rank = program.add_number("MPI_LOCALRANKID");
-        Ok(Template { program, rank, local_rank })
+        let pmgr_rank = has_pmgr(&found.env).then(|| program.add_number(variables::RANK));
+        Ok(Template { program, rank, local_rank, pmgr_rank })
     }
+}
+
+/// Do these variables say where PMGR is served?
+fn has_pmgr(env: &[Vec<u8>]) -> bool {
+    let name = [variables::PORT.as_bytes(), b"="].concat();
+    env.iter().any(|variable| variable.starts_with(&name))
 }
 
 fn drain_stream(

@@ -38,7 +38,7 @@ impl fmt::Display for Spot {
 pub struct Who {
     /// Its job and number.
     pub member: Member,
-    /// Its process.
+    /// Its process; 0 where that is not known.
     pub pid: i32,
     /// Where it is.
     pub spot: Spot,
@@ -46,7 +46,10 @@ pub struct Who {
 
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {}, {})", self.member, self.pid, self.spot)
+        match self.pid {
+            0 => write!(f, "{} ({})", self.member, self.spot),
+            pid => write!(f, "{} (pid {pid}, {})", self.member, self.spot),
+        }
     }
 }
 

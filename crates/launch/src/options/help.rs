@@ -43,6 +43,7 @@ Programs and what they get:
   --board KIND         how keys that processes put travel: hcs, hcma, hcmab or hcmab-lru (default)
   --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
+  --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
   --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
 
 Output:

@@ -54,6 +54,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 44] = [
     "coll",
     "board",
     "pmi-value-max",
+    "pmgr",
     "l",
     "prepend-rank",
     "prepend-pattern",
@@ -295,6 +296,7 @@ impl Parser {
                     .ok_or_else(|| written.bad(&word, "hcs, hcma, hcmab or hcmab-lru"))?;
             }
             "pmi-value-max" => self.spec.pmi_value_max = self.value_max(written)?,
+            "pmgr" => self.spec.pmgr = written.alone(true)?,
             "configfile" => self.config(written)?,
             "dry-run" => self.is_dry = written.alone(true)?,
             "heartbeat" => self.spec.heartbeat = Duration::from_secs(u64::from(self.number(written)?)),

@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// A new connection; `None` if there are too many: close it.
+    /// A new connection; `None` if there are too many: close it, or make room ([`dismiss`](Server::dismiss)).
     pub fn connect(&mut self) -> Option<ConnectionId> {
         if self.sessions.len() >= self.size as usize + CONNECTIONS_SPARE {
             return None;
@@ -105,6 +105,14 @@ impl Server {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.sessions.insert(id, Session::new(self.size));
+        Some(id)
+    }
+
+    /// Forgets the connection that has been there longest without saying whose it is, and names it. A rank says so at
+    /// once; a stranger must not take its place by saying nothing.
+    pub fn dismiss(&mut self) -> Option<ConnectionId> {
+        let id = self.sessions.iter().find(|(_, session)| session.rank().is_none()).map(|(id, _)| *id)?;
+        self.sessions.remove(&id);
         Some(id)
     }
 

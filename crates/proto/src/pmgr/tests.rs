@@ -101,6 +101,18 @@ fn ranks_that_end_or_disagree_are_named() {
 }
 
 #[test]
+fn who_says_nothing_makes_place_and_ranks_stay() {
+    let mut world = World::new(2);
+    world.push(0, &words(&[8, 1]));
+    while world.server.connect().is_some() {}
+    assert_eq!(world.server.dismiss(), Some(world.ids[1]));
+    assert!(world.server.connect().is_some() && world.server.connect().is_none());
+    let dismissed = std::iter::from_fn(|| world.server.dismiss()).count();
+    assert_eq!(dismissed, CONNECTIONS_SPARE + 1);
+    assert!(world.server.wants(world.ids[0]));
+}
+
+#[test]
 fn connections_are_bounded() {
     let mut world = World::new(2);
     assert_eq!((0..CONNECTIONS_SPARE).filter_map(|_| world.server.connect()).count(), CONNECTIONS_SPARE);
