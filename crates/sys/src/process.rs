@@ -138,6 +138,14 @@ pub fn has_children() -> io::Result<bool> {
     if error.raw_os_error() == Some(libc::ECHILD) { Ok(false) } else { Err(error) }
 }
 
+/// Are all children of this process, which has one thread, among `known`? Says no where the kernel does not tell. While
+/// children end, the kernel may leave one out: whoever must be sure asks again.
+pub fn children_are_among(known: &[Pid]) -> bool {
+    let Ok(text) = fs::read_to_string("/proc/thread-self/children") else { return false };
+    let is_known = |word: &str| word.parse().is_ok_and(|pid| known.contains(&Pid(pid)));
+    text.split_ascii_whitespace().all(is_known)
+}
+
 /// Whom a signal is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -355,6 +363,21 @@ mod tests {
         // The test runner's own thread is a second one.
         let error = fork(|| 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_child_that_is_not_known_is_found() {
+        // Others may start children in this process at the same time, but in threads of their own.
+        let mut child =
+            std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        assert!(!children_are_among(&[]) && !children_are_among(&[Pid(1)]));
+        assert!(
+            children_are_among(&[Pid(1), pid])
+                || !std::path::Path::new("/proc/thread-self/children").exists()
+        );
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]
