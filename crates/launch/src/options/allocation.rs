@@ -1,6 +1,7 @@
 //! The hosts that a batch system has given to this job, as its environment tells. Pure but for reading a file.
 use super::hosts::{Host, HostsError, expand_list};
 use crate::bootstrap::{Bootstrap, SSH};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// Longest file of hosts that a batch system writes.
@@ -45,6 +46,13 @@ pub(crate) fn detect(
         return found("Grid Engine", engine_hosts(&read("PE_HOSTFILE", &file)?)?, shell());
     }
     Ok(None)
+}
+
+/// Has Slurm given all of these hosts to this job? Then srun reaches them.
+pub(crate) fn slurm_has(hosts: &[Host], variable: impl Fn(&str) -> Option<String>) -> bool {
+    let Ok(Some(allocation)) = detect(variable) else { return false };
+    let given: BTreeSet<&str> = allocation.hosts.iter().map(|host| host.name.as_str()).collect();
+    allocation.bootstrap == Bootstrap::Slurm && hosts.iter().all(|host| given.contains(host.name.as_str()))
 }
 
 fn read(variable: &'static str, file: &str) -> Result<String, AllocationError> {
@@ -143,6 +151,22 @@ mod tests {
     #[test]
     fn nothing_is_found_where_nothing_is() {
         assert_eq!(found(&[("SLURM_JOB_ID", "7"), ("HOME", "/")]), Ok(None));
+    }
+
+    #[test]
+    fn srun_reaches_the_hosts_of_its_allocation_and_no_others() {
+        let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-4]")];
+        let has = |list: &str, environment: &[(&str, &str)]| {
+            let hosts = super::super::hosts::parse_list(list).unwrap();
+            let value =
+                |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, v)| (*v).into());
+            slurm_has(&hosts, value)
+        };
+        assert!(has("n2:4,n4", &slurm));
+        assert!(!has("n2,n5", &slurm));
+        assert!(!has("localhost", &slurm));
+        assert!(!has("n2", &[("LSB_MCPU_HOSTS", "n2 4")]));
+        assert!(!has("n2", &[]));
     }
 
     #[test]

@@ -150,11 +150,18 @@ impl Parser {
     /// Inside the allocation of a batch system its hosts are the job's, unless the user says something else. A single
     /// program without a number of processes gets as many as there is room for.
     fn use_allocation(&mut self) -> Result<(), UsageError> {
-        let by_user = self.hosts.is_some() || self.nodes.is_some();
-        if by_user || matches!(self.bootstrap, Some(Wanted::Fork | Wanted::Manual)) {
+        let variable = |name: &str| env::var(name).ok();
+        if self.nodes.is_some() || matches!(self.bootstrap, Some(Wanted::Fork | Wanted::Manual)) {
             return Ok(());
         }
-        let Some(allocation) = allocation::detect(|name| env::var(name).ok())? else { return Ok(()) };
+        if let Some(hosts) = &self.hosts {
+            let is_open = self.bootstrap.is_none() && self.shell.is_none();
+            if is_open && allocation::slurm_has(hosts, variable) {
+                self.bootstrap = Some(Wanted::Slurm);
+            }
+            return Ok(());
+        }
+        let Some(allocation) = allocation::detect(variable)? else { return Ok(()) };
         if allocation.bootstrap == Bootstrap::Slurm && self.bootstrap != Some(Wanted::Ssh) {
             self.bootstrap = Some(Wanted::Slurm);
         }
