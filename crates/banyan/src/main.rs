@@ -41,6 +41,9 @@ fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
     if invoked_as.file_name().is_some_and(|name| name == "mpiexec" || name == "mpirun") {
         return launch::main(args);
     }
+    if args.first().is_some_and(|word| launch::is_inner(word)) {
+        return launch::main(args);
+    }
     if args.first().is_some_and(|command| command == "run") {
         args.remove(0);
         return launch::main(args);

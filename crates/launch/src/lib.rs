@@ -31,6 +31,7 @@ mod picture;
 mod placement;
 mod program;
 mod remote;
+mod singleton;
 mod spec;
 mod stats;
 mod stdin;
@@ -49,7 +50,7 @@ pub use stats::{json as stats_json, table as stats_table};
 
 use job::{PlanError, plan};
 use options::{Command, StatsForm, StatsWish};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 
@@ -98,6 +99,12 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
         args.remove(0);
         return remote::main(args);
     }
+    if args.first().is_some_and(|word| word == singleton::BRIDGE_OPTION) {
+        return singleton::bridge(&args[1..]);
+    }
+    if args.first().is_some_and(|word| word == singleton::CALL_OPTION) {
+        return serve_caller(&args[1..]);
+    }
     match options::parse(args) {
         Ok(Command::Help) => {
             print!("{}", options::HELP);
@@ -112,6 +119,32 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
         Err(error) => {
             eprintln!("banyan: {error}\nbanyan: 'banyan run --help' shows what is understood");
             EXIT_USAGE
+        }
+    }
+}
+
+/// Is this the first word of a command line with which Banyan starts itself?
+pub fn is_inner(word: &OsStr) -> bool {
+    word == bootstrap::AGENT_OPTION || word == singleton::BRIDGE_OPTION
+}
+
+/// Becomes the launcher of a process that was started without one.
+fn serve_caller(words: &[OsString]) -> i32 {
+    let caller = match singleton::Caller::parse(words) {
+        Ok(caller) => caller,
+        Err(error) => {
+            eprintln!("banyan: {error}");
+            return EXIT_USAGE;
+        }
+    };
+    match caller.job().and_then(|spec| run(&spec)) {
+        Ok(report) => {
+            caller.end_with(&report);
+            report.exit_code
+        }
+        Err(error) => {
+            eprintln!("banyan: the job could not be started: {error}");
+            1
         }
     }
 }
