@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The launcher is the user's process: it writes output, decides when the job is over and says why. Each node
-//! has an agent, forked in a k-ary tree, that starts its ranks and serves them PMI-1. Launcher, warden and
+//! has an agent, forked in a k-ary tree, that starts its ranks and serves them PMI. Launcher, warden and
 //! agents are child subreapers: whatever is orphaned comes to the nearest of them that lives, and each kills
 //! until nothing descends from it. The warden survives when launcher and agents are killed together.
 //!
