@@ -57,7 +57,7 @@ pub struct Client {
     /// Questions whose answers have not been read, oldest first.
     owed: VecDeque<Verb>,
     phase: Phase,
-    board: Option<Board>,
+    board: Board,
 }
 
 /// May a question follow another before that is answered?
@@ -324,9 +324,7 @@ impl Client {
         self.make_way()?;
         self.send(Verb::Barrier, &emit(&Request::Barrier))?;
         self.owed.push_back(Verb::Barrier);
-        if let Some(board) = &mut self.board {
-            board.fence_begins();
-        }
+        self.board.fence_begins();
         Ok(())
     }
 
@@ -348,9 +346,13 @@ impl Client {
     }
 
     /// The value of a key that was put before the last fence, if the node's board in memory has it and the fence
-    /// is over. Makes no system call. `None` says nothing: wait for the fence and [ask](Client::get).
+    /// is over. Makes no system call but for the first time, which opens the board. `None` says nothing: wait for the
+    /// end of the fence, look again, and then [ask](Client::get).
     pub fn get_here(&mut self, key: &str) -> Option<String> {
-        self.board.as_mut()?.get(key)
+        if !self.owed.contains(&Verb::Barrier) {
+            self.board.open();
+        }
+        self.board.get(key)
     }
 
     /// Asks the launcher to end the job. There is no answer, and if the launcher is gone the job ends anyway: the

@@ -6,41 +6,55 @@ use sys::board::{BoardReader, Lookup};
 /// Where the agent says where it is.
 const NAME: &str = "BANYAN_BOARD";
 
-/// The node's board, as this process may trust it.
-#[derive(Debug)]
-pub(super) struct Board {
-    reader: BoardReader,
-    /// Fences that have to be over: those before this process, which may have a predecessor under its rank, and its
-    /// own. What is here was put before them.
-    fences: u64,
+/// The node's board, as this process may trust it. Opened at the first look: a process that contacts nobody spends
+/// nothing on it.
+#[derive(Debug, Default)]
+pub(super) enum Board {
+    /// Not opened yet.
+    At(Locator),
+    /// Open.
+    Open {
+        reader: BoardReader,
+        /// Fences that have to be over: what is here was put before them.
+        fences: u64,
+    },
+    /// There is none, or it cannot be opened (another host's, another user's, one whose agent is gone):
+    /// everything can be asked for.
+    #[default]
+    None,
 }
 
 impl Board {
-    /// The board that the environment names. A board that cannot be opened (another host's, another user's,
-    /// one whose agent is gone) is none: everything can be asked for.
-    pub(super) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Board>, PmiError> {
-        let Some(value) = get(NAME) else { return Ok(None) };
-        let at: Locator = value.parse().map_err(|error| PmiError::Environment {
-            name: NAME,
-            why: format!("{error}"),
-            value: value.clone(),
-        })?;
-        // Read now: no fence ends from here on until this process has entered it.
-        let opened = BoardReader::open(&at).map(|reader| Board { fences: reader.fences(), reader });
-        Ok(opened.ok())
+    /// The board that the environment names.
+    pub(super) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Board, PmiError> {
+        let Some(value) = get(NAME) else { return Ok(Board::None) };
+        let wrong = |why: String| PmiError::Environment { name: NAME, value: value.clone(), why };
+        value.parse().map(Board::At).map_err(|error: std::io::Error| wrong(error.to_string()))
     }
 
     /// This process enters a fence.
     pub(super) fn fence_begins(&mut self) {
-        self.fences += 1;
+        if let Board::Open { fences, .. } = self {
+            *fences += 1;
+        }
     }
 
-    /// The value of a key that was put before the last fence, if that is over and the value is here.
+    /// Opens the board. For a process whose fences are all over: no other can end without it, so the board's count
+    /// of fences is what this process goes on counting from, whoever had its rank before.
+    pub(super) fn open(&mut self) {
+        if let Board::At(at) = self {
+            let opened = BoardReader::open(at);
+            *self = opened.map_or(Board::None, |reader| Board::Open { fences: reader.fences(), reader });
+        }
+    }
+
+    /// The value of a key that was put before the last fence, if the board is open, the fence over and the value here.
     pub(super) fn get(&mut self, key: &str) -> Option<String> {
-        if self.reader.fences() < self.fences {
+        let Board::Open { reader, fences } = self else { return None };
+        if reader.fences() < *fences {
             return None;
         }
-        match self.reader.get(key.as_bytes()) {
+        match reader.get(key.as_bytes()) {
             Lookup::Value(value) => String::from_utf8(value).ok(),
             Lookup::NotHere => None,
         }

@@ -20,7 +20,7 @@ pub(super) enum Contact {
 pub(super) struct AgentFacts {
     pub(super) kvs_name: Option<String>,
     pub(super) mapping: Option<String>,
-    pub(super) board: Option<Board>,
+    pub(super) board: Board,
 }
 
 /// What Banyan's own agent left, if this process is one of its ranks.

@@ -392,29 +392,37 @@ fn connect_with_board(client: &UnixStream, board: &str) -> Result<Client, PmiErr
 }
 
 #[test]
-fn a_key_on_the_board_in_memory_is_had_without_a_question_once_the_fence_is_over() {
+fn a_key_on_the_board_in_memory_is_had_without_a_question_when_the_fence_is_over() {
     let mut board = sys::board::BoardWriter::create().unwrap();
     let (client, server) = server(&[
         INIT,
         PUT,
         BARRIER,
         ("cmd=get kvsname=job_7 key=card-5", "cmd=get_result rc=0 msg=success value=y"),
+        BARRIER,
     ]);
     // A process that had this rank before has left something.
     board.keep(b"card-4", b"old");
     board.fences_over(2);
     let mut pmi = connect_with_board(&client, &board.locator().unwrap().to_string()).unwrap();
-    assert_eq!(pmi.get_here("card-4").as_deref(), Some("old"));
     pmi.put("card-3", "a=b c").unwrap();
     pmi.fence_begin().unwrap();
     assert_eq!(pmi.get_here("card-4"), None);
+    // An agent writes before it says that the fence is over.
     board.keep(b"card-4", b"x");
     board.keep(b"card-6", b"\xff");
-    assert_eq!(pmi.get_here("card-4"), None);
     board.fences_over(3);
+    assert_eq!(pmi.get_here("card-4"), None);
+    pmi.fence_end().unwrap();
     assert_eq!(pmi.get_here("card-4").as_deref(), Some("x"));
     assert_eq!((pmi.get_here("card-5"), pmi.get_here("card-6")), (None, None));
     assert_eq!(pmi.get("card-5").unwrap().as_deref(), Some("y"));
+    // From now on the board says when a fence is over.
+    pmi.fence_begin().unwrap();
+    assert_eq!(pmi.get_here("card-4"), None);
+    board.keep(b"card-4", b"z");
+    board.fences_over(4);
+    assert_eq!(pmi.get_here("card-4").as_deref(), Some("z"));
     server.join().unwrap();
 }
 
