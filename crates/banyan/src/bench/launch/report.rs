@@ -14,6 +14,11 @@ const CELL_WIDTH: usize = 25;
 const RATIO_WIDTH: usize = 20;
 const GROWTH_WIDTH: usize = 12;
 
+/// Hydra makes every rank the leader of a session; Linux shares processors out between sessions (autogroups).
+const BUSY_NOTE: &str = "\
+Beside other load, ranks that lead sessions of their own (Hydra's) get a larger share of the processors than ranks that
+share one (Banyan's, the bare loop's).";
+
 /// A launcher of the table.
 #[derive(Debug)]
 pub struct Column {
@@ -79,7 +84,7 @@ impl Report {
             text += &format!("  {:<14}{said}\n", column.launcher.key());
         }
         if let Some(warning) = machine::busy_warning(self.load_before) {
-            text += &format!("\n{warning}\n");
+            text += &format!("\n{warning}\n{BUSY_NOTE}\n");
         }
         let rounds = self.rounds;
         text + &format!("\nStart to exit, ms: median of {rounds} interleaved runs [smallest..largest]\n\n")
