@@ -61,7 +61,7 @@ fn one_event(plan: &Plan, chance: &mut Chance, tally: &mut Tally) {
     let mut job = Watched::start(&plan.args(), folder.path());
     job.wait_for_launcher();
     std::thread::sleep(plan.delay); // the moment of the event is random on purpose
-    let hit = strike(plan, &job, chance);
+    let hit = strike(plan, &mut job, chance);
     let ended = job.end();
     let left = processes(&job.mark);
     job.kill_all();

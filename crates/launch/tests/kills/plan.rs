@@ -150,6 +150,9 @@ impl Plan {
         if !self.event.kills() {
             args.extend(["--heartbeat", "1"].map(String::from));
         }
+        if self.event == Event::StopAgent {
+            args.push("-v".into());
+        }
         args.extend(self.program.iter().cloned());
         args
     }
@@ -224,7 +227,7 @@ impl Cast {
     }
 
     /// A process that is to be stopped for good must exist; what is killed may be anything that exists.
-    fn when_ready(event: Event, job: &Watched) -> Self {
+    fn when_ready(event: Event, job: &mut Watched) -> Self {
         let is_ready = |cast: &Cast| match event {
             Event::StopAgent | Event::StopAgentAndEnd => !cast.agents.is_empty(),
             Event::StopWarden | Event::StopWardenKillLauncher => !cast.warden.is_empty(),
@@ -232,10 +235,16 @@ impl Cast {
         };
         let mut cast = Cast::of(job);
         wait_until("a process to stop", || {
-            if !is_ready(&cast) {
+            if event == Event::StopAgent {
+                // A rank that has not executed its program yet looks like an agent, but may be stopped for ever.
+                let told = job.told_agents();
+                cast.agents.retain(|agent| told.contains(&agent.pid));
+            }
+            let ready = is_ready(&cast);
+            if !ready {
                 cast = Cast::of(job);
             }
-            is_ready(&cast)
+            ready
         });
         cast
     }
@@ -257,7 +266,7 @@ impl Cast {
 }
 
 /// Does to the job what the plan says, to the processes that exist.
-pub fn strike(plan: &Plan, job: &Watched, chance: &mut Chance) -> Hit {
+pub fn strike(plan: &Plan, job: &mut Watched, chance: &mut Chance) -> Hit {
     let cast = Cast::when_ready(plan.event, job);
     let victims = match plan.event {
         Event::KillRank | Event::StopRank | Event::StopRankAndEnd => cast.one(&cast.ranks, chance),

@@ -15,6 +15,7 @@ pub struct Watched {
     pub child: Child,
     pub mark: String,
     lines: Receiver<(Instant, String)>,
+    said: Vec<(Instant, String)>,
 }
 
 /// How a job ended.
@@ -51,7 +52,7 @@ impl Watched {
                 }
             }
         });
-        Watched { child, mark, lines }
+        Watched { child, mark, lines, said: Vec::new() }
     }
 
     pub fn launcher(&self) -> i32 {
@@ -60,6 +61,12 @@ impl Watched {
 
     pub fn processes(&self) -> Vec<Process> {
         processes(&self.mark)
+    }
+
+    /// The agents that a launcher with many words has told of so far.
+    pub fn told_agents(&mut self) -> Vec<i32> {
+        self.said.extend(self.lines.try_iter());
+        self.said.iter().filter_map(|(_, line)| told_agent(line)).collect()
     }
 
     /// Waits until the launcher has been executed.
@@ -71,15 +78,17 @@ impl Watched {
     pub fn end(&mut self) -> Ended {
         let deadline = Instant::now() + PATIENCE;
         let (mut text, mut detected, mut hung) = (String::new(), None, false);
+        let mut hear = |(at, line): (Instant, String)| {
+            if line.starts_with("banyan:") && told_agent(&line).is_none() {
+                detected.get_or_insert(at);
+            }
+            text += &line;
+            text.push('\n');
+        };
+        self.said.drain(..).for_each(&mut hear);
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((at, line)) => {
-                    if line.starts_with("banyan:") {
-                        detected.get_or_insert(at);
-                    }
-                    text += &line;
-                    text.push('\n');
-                }
+                Ok(said) => hear(said),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     hung = true;
@@ -100,4 +109,10 @@ impl Watched {
             let _ = kill(Target::Process(Pid(process.pid)), SIGKILL);
         }
     }
+}
+
+/// The process in a line such as `banyan: node 3 (agent 1234): ranks 6-7: sleep`.
+fn told_agent(line: &str) -> Option<i32> {
+    let (place, _) = line.strip_prefix("banyan: ")?.split_once("): ")?;
+    place.split_once("(agent ")?.1.parse().ok()
 }
