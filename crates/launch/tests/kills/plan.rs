@@ -91,8 +91,9 @@ impl Event {
 }
 
 /// Ranks that run for long: plain, behind a shell, spinning, leaving a child in another session or a grandchild,
-/// deaf to polite signals, and speaking PMI-1 on descriptor 3. The last leaves a file where and as MPI libraries do.
-const PROGRAMS: [&str; 7] = [
+/// deaf to polite signals, speaking PMI-1 on descriptor 3 (this one leaves a file where and as MPI libraries do), and
+/// spawning another job.
+const PROGRAMS: [&str; 8] = [
     "exec sleep 600",
     "sleep 600; true",
     "while :; do :; done",
@@ -102,6 +103,9 @@ const PROGRAMS: [&str; 7] = [
     "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; \
      : > /dev/shm/mpich_shm_banyan-test-$BANYAN_TEST_MARK-$$; \
      echo cmd=barrier_in >&3; read answer <&3; sleep 600; true",
+    "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; \
+     test $PMI_RANK = 0 && printf 'mcmd=spawn\\nnprocs=9\\nexecname=sleep\\ntotspawns=1\\nspawnssofar=1\\n\
+     argcnt=1\\narg1=600\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&3 && read answer <&3; sleep 600; true",
 ];
 const SPINNER: usize = 2;
 /// Ranks that end soon, by themselves.
@@ -240,7 +244,8 @@ impl Cast {
                 let told = job.told_agents();
                 cast.agents.retain(|agent| told.contains(&agent.pid));
             }
-            let ready = is_ready(&cast);
+            // A short job may be over.
+            let ready = is_ready(&cast) || cast.all.is_empty();
             if !ready {
                 cast = Cast::of(job);
             }
