@@ -635,8 +635,13 @@ impl<'j> Launcher<'j> {
         } else if let Some(silence) = heart.silence(root.heard(), now)
             && !matches!(self.stage, Stage::Ending(_))
         {
-            let pid = self.root_pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
-            let reason = format!("it{pid} has been silent for {:.1} s", silence.as_secs_f64());
+            let seconds = silence.as_secs_f64();
+            let reason = match self.root_pid {
+                Some(pid) => format!("it (pid {pid}) has been silent for {seconds:.1} s"),
+                None => {
+                    format!("the warden (pid {}) has not brought it about for {seconds:.1} s", self.warden)
+                }
+            };
             self.fail(Cause::AgentFailed(self.spot(NodeId(0)), reason));
             self.stage = Stage::Ending(now + self.grace + SILENT_PATIENCE);
         }

@@ -59,7 +59,9 @@ impl Endpoint {
         let found = self.job.look_up(peer).and_then(|card| {
             let address: Address = card.parse().map_err(|e| format!("{e}"))?;
             if address.host != self.context.address().host {
-                return Err("it is on another host, and nothing here carries messages between hosts yet".into());
+                return Err(
+                    "it is on another host, and nothing here carries messages between hosts yet".into()
+                );
             }
             Card::new(&address.to_bytes()).map_err(|e| e.to_string())
         });

@@ -234,7 +234,9 @@ impl Cast {
     fn when_ready(event: Event, job: &mut Watched) -> Self {
         let is_ready = |cast: &Cast| match event {
             Event::StopAgent | Event::StopAgentAndEnd => !cast.agents.is_empty(),
-            Event::StopWarden | Event::StopWardenKillLauncher => !cast.warden.is_empty(),
+            // Without the first agent there is no job that could end well.
+            Event::StopWarden => !cast.warden.is_empty() && !cast.agents.is_empty(),
+            Event::StopWardenKillLauncher => !cast.warden.is_empty(),
             _ => true,
         };
         let mut cast = Cast::of(job);
