@@ -37,7 +37,7 @@ impl Group {
         build: impl Fn(&mut Schedule, Place),
         memory: impl Fn(u32) -> (Vec<u8>, usize),
     ) -> Self {
-        let cores = if seed % 2 == 0 { Cores::Own } else { Cores::Shared };
+        let cores = if seed.is_multiple_of(2) { Cores::Own } else { Cores::Shared };
         let processes = (0..size).map(|rank| {
             let mut schedule = Schedule::new();
             build(&mut schedule, Place { rank, size, cores });
