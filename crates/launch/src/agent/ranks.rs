@@ -25,6 +25,7 @@ use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Program, Slot, Start};
 use sys::process::{self, DescriptorLimit, Pid, Target};
+use sys::signal::SIGKILL;
 use sys::socket;
 
 /// The descriptor under which a rank finds its agent: the first behind the standard ones.
@@ -283,6 +284,10 @@ impl Ranks {
     pub(crate) fn signal_all(&self, signal: i32) {
         for pid in self.states.iter().filter(|state| state.alive).filter_map(|state| state.pid) {
             let _ = process::kill(Target::Group(pid), signal);
+            if signal == SIGKILL {
+                // It leads no group before its first turn on a processor, which may be long in coming.
+                let _ = process::kill(Target::Process(pid), signal);
+            }
         }
     }
 
