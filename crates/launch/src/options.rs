@@ -252,7 +252,11 @@ mod tests {
             run("--hosts localhost --bootstrap ssh --degree 2 --start-timeout 5 --agent-path /b a");
         assert!(matches!(spec.bootstrap, Bootstrap::Shell(_)));
         assert_eq!((spec.degree, spec.start_timeout.as_secs(), spec.agent), (Some(2), 5, Some("/b".into())));
-        assert!(matches!(run("--hosts n1 --bootstrap manual a").0.bootstrap, Bootstrap::Manual(_)));
+        let (spec, _) = run("--hosts n1 --bootstrap manual --key-file k a");
+        assert!(
+            matches!(spec.bootstrap, Bootstrap::Manual(file) if file.starts_with('/') && file.ends_with("/k"))
+        );
+        assert!(spec.start_timeout.is_zero());
         assert_eq!(
             error("--bootstrap ssh a"),
             "'--bootstrap ssh' needs hosts: give them with '--hosts' or '--hostfile'"

@@ -25,7 +25,7 @@ Starting on other hosts (inside a Slurm, PBS, LSF or Grid Engine allocation its 
                        for each host and waits), fork (no other hosts)
   --launcher-exec CMD  any command that is used like ssh: CMD HOST COMMAND
   --agent-path PATH    where this program is on the other hosts (default: where it is here)
-  --start-timeout S    seconds for other hosts to answer (default 30; 0 waits for ever)
+  --start-timeout S    seconds for other hosts to answer (default 30, 'manual' 0; 0 waits for ever)
   --degree K           agents that an agent starts (default: follows from hosts and cores)
   --max-links N        most links of an agent to others (default 128)
   --key-file FILE      'manual': where the job's key is written for the other hosts

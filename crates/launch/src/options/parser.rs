@@ -80,6 +80,8 @@ pub(super) struct Parser {
     bootstrap: Option<Wanted>,
     shell: Option<Vec<String>>,
     key_file: Option<String>,
+    /// Was a time for starting given?
+    timed: bool,
     /// Was the number of processes of the first program given?
     counted: bool,
     is_dry: bool,
@@ -115,6 +117,7 @@ impl Parser {
             bootstrap: None,
             shell: None,
             key_file: None,
+            timed: false,
             counted: false,
             is_dry: false,
             from_file: false,
@@ -216,7 +219,12 @@ impl Parser {
                 Bootstrap::Shell(self.shell.take().unwrap_or_else(|| SSH.map(String::from).into()))
             }
             Wanted::Slurm => Bootstrap::Slurm,
-            Wanted::Manual => Bootstrap::Manual(self.key_file.take().unwrap_or_else(key_file)),
+            Wanted::Manual => {
+                if !self.timed {
+                    self.spec.start_timeout = Duration::ZERO; // users take their time
+                }
+                Bootstrap::Manual(absolute(self.key_file.take().unwrap_or_else(key_file)))
+            }
         };
         self.spec.hosts = hosts.into_iter().map(|host| host.name).collect();
         Ok(())
@@ -363,6 +371,7 @@ impl Parser {
             "agent-path" => self.spec.agent = Some(self.text(written)?),
             "start-timeout" => {
                 self.spec.start_timeout = Duration::from_secs(u64::from(self.number(written)?));
+                self.timed = true;
             }
             "degree" => self.spec.degree = Some(self.count(written)?),
             "max-links" => self.spec.links_max = Some(self.count(written)?),
@@ -497,4 +506,9 @@ impl Parser {
         };
         bind.ok_or_else(|| written.bad(&text, "core, hwthread, user:0,1,... or none"))
     }
+}
+
+/// A path as it is from any folder.
+fn absolute(path: String) -> String {
+    std::path::absolute(&path).map_or(path, |absolute| absolute.to_string_lossy().into_owned())
 }
