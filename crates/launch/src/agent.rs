@@ -13,12 +13,16 @@ mod mirror;
 mod output;
 mod pmi;
 mod ranks;
+mod token;
+mod uplink;
 mod words;
 
 pub(crate) use here::COUNTER_KEYS;
+pub(crate) use token::Token;
+pub(crate) use uplink::Uplink;
 
 use crate::bootstrap::Bootstrap;
-use crate::describe::{Parts, read_group, read_tree};
+use crate::describe::{Parts, read_group};
 use crate::heartbeat::Heartbeat;
 use crate::job::{Group, Spread, Tree};
 use crate::leftover::Leftovers;
@@ -32,26 +36,24 @@ use output::{OutputQueue, Source};
 use proto::board::Message;
 use proto::ids::NodeId;
 use proto::lane::{JobId, Neighbour};
-use proto::seal::{Key, Seal};
+use proto::seal::Key;
 use proto::tree::{Answer, Ended, Frame, PmiState};
 use ranks::Site;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::poll::{Poll, Ready};
 use sys::process::{self, Pid, Wait};
 use sys::signal::{self, SignalQueue};
 use sys::socket;
+use uplink::await_tree;
 
 /// Ranks started between two looks at the links, so that an order to end is not kept waiting.
 const STARTS_PER_TURN: u32 = 8;
 
 /// What agents are called in lists of processes.
 pub(crate) const AGENT_NAME: &str = "banyan-agent";
-
-/// How long an agent of another host waits for the description of the tree.
-const SETUP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a forked agent is given.
 pub(crate) struct Seed {
@@ -76,75 +78,6 @@ pub(crate) enum Knows {
     Everything { tree: Rc<Tree>, group: Rc<Group> },
     /// It is told over its link.
     Nothing,
-}
-
-/// The way to the agent above.
-pub(crate) enum Uplink {
-    /// A socket pair.
-    Plain(OwnedFd),
-    /// A connection to another host.
-    Sealed(OwnedFd, Seal),
-}
-
-/// Tokens of the poll set: what it is, and its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
-    Signals,
-    Uplink,
-    Child(u32),
-    Pmi(u32),
-    Out(u32),
-    Err(u32),
-    /// Of this job.
-    Failures(u32),
-    Listener(u32),
-    Knock(u32),
-    StarterIn(u32),
-    StarterErr(u32),
-    /// The standard input of a rank.
-    Input(u32),
-    Warden,
-}
-
-impl Token {
-    pub(crate) fn pack(self) -> u64 {
-        let (kind, index) = match self {
-            Token::Signals => (0, 0),
-            Token::Uplink => (1, 0),
-            Token::Child(index) => (2, index),
-            Token::Pmi(index) => (3, index),
-            Token::Out(index) => (4, index),
-            Token::Err(index) => (5, index),
-            Token::Failures(job) => (6, job),
-            Token::Listener(index) => (7, index),
-            Token::Knock(index) => (8, index),
-            Token::StarterIn(index) => (9, index),
-            Token::StarterErr(index) => (10, index),
-            Token::Input(index) => (11, index),
-            Token::Warden => (12, 0),
-        };
-        kind << 32 | u64::from(index)
-    }
-
-    fn unpack(token: u64) -> Option<Token> {
-        let index = token as u32;
-        Some(match token >> 32 {
-            0 => Token::Signals,
-            1 => Token::Uplink,
-            2 => Token::Child(index),
-            3 => Token::Pmi(index),
-            4 => Token::Out(index),
-            5 => Token::Err(index),
-            6 => Token::Failures(index),
-            7 => Token::Listener(index),
-            8 => Token::Knock(index),
-            9 => Token::StarterIn(index),
-            10 => Token::StarterErr(index),
-            11 => Token::Input(index),
-            12 => Token::Warden,
-            _ => return None,
-        })
-    }
 }
 
 struct Agent {
@@ -704,51 +637,6 @@ fn send_below(below: &mut [Below], child: NodeId, frame: &Frame) {
     let below = below.iter_mut().find(|below| below.node == child);
     if let Some(link) = below.and_then(|below| below.link.as_mut()) {
         link.send(frame);
-    }
-}
-
-impl Uplink {
-    fn as_raw_fd(&self) -> RawFd {
-        match self {
-            Uplink::Plain(fd) | Uplink::Sealed(fd, _) => fd.as_raw_fd(),
-        }
-    }
-
-    fn open(self, poll: &Poll) -> io::Result<Link> {
-        match self {
-            Uplink::Plain(fd) => Link::new(fd, Token::Uplink.pack(), poll),
-            Uplink::Sealed(fd, seal) => Link::sealed(fd, Token::Uplink.pack(), poll, seal),
-        }
-    }
-}
-
-/// Waits for the description of the tree. Whatever comes behind it stays in the link.
-fn await_tree(uplink: &mut Link, poll: &Poll) -> io::Result<Tree> {
-    let deadline = Instant::now() + SETUP_PATIENCE;
-    let mut parts = Parts::default();
-    let mut ready = Vec::new();
-    uplink.flush(poll)?;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now()).as_millis() as u32;
-        if left == 0 {
-            return Err(io::Error::other("the agent above did not say what the job is"));
-        }
-        poll.wait(Some(left), &mut ready)?;
-        if uplink.fill()? == LinkState::Closed {
-            return Err(io::Error::other("the agent above is gone before the job began"));
-        }
-        while let Some(frame) = uplink.next_frame() {
-            let Frame::Setup { rest, bytes } = frame.map_err(io::Error::other)? else {
-                return Err(io::Error::other(
-                    "the agent above did not begin with the description of the tree",
-                ));
-            };
-            if let Some(whole) = parts.push(rest, &bytes).map_err(io::Error::other)? {
-                let tree = read_tree(&whole).map_err(io::Error::other)?;
-                // Nothing on this host is shared with ranks of another.
-                return Ok(Tree { host: crate::job::random_words()?, ..tree });
-            }
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod cause;
 mod feed;
 mod files;
+mod key;
 mod outcome;
 mod pmgr;
 mod progress;
@@ -24,19 +25,16 @@ use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
 use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WAKE, WardenSeed, parse_report, warden_main};
 use feed::Feed;
+use key::{KeyFile, new_key};
 use outcome::{Outcome, Step};
 use pmgr::Pmgr;
 use progress::Progress;
 use proto::ids::NodeId;
 use proto::lane::JobId;
-use proto::seal::Key;
 use proto::tree::{Ended, Frame, Member, Names, PmiState};
 use sink::{Room, Sink};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use sys::poll::{Interest, Poll, Ready};
@@ -125,32 +123,6 @@ struct Begun {
     nodes_started: u32,
     /// Who is told when they all have: the node, and its number for the question.
     asked_by: Option<(NodeId, u32)>,
-}
-
-/// The job's key in a file, for users who start agents by hand. It goes with the job.
-struct KeyFile(PathBuf);
-
-impl KeyFile {
-    fn write(path: &str, key: &Key) -> io::Result<Self> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("key file '{path}': {error}"));
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(named)?;
-        let kept = KeyFile(path.into());
-        writeln!(file, "{}", key.hex()).map_err(named)?;
-        Ok(kept)
-    }
-}
-
-impl Drop for KeyFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn new_key() -> io::Result<Key> {
-    let mut bytes = [0; 32];
-    process::random(&mut bytes)?;
-    Ok(Key::new(bytes))
 }
 
 /// Runs a job from start to end. The calling process must have one thread.
