@@ -670,8 +670,8 @@ impl<'j> Launcher<'j> {
         }
         let removed = self.leftovers.remove();
         if self.talk == Talk::Verbose {
-            for path in removed {
-                self.err.say(&format!("removed '{}', which nobody uses any more", path.display()));
+            for what in removed {
+                self.err.say(&format!("removed {what}, which nobody uses any more"));
             }
         }
     }

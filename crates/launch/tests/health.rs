@@ -69,6 +69,21 @@ fn files_of_killed_ranks_are_removed_from_shared_memory() {
 }
 
 #[test]
+fn system_v_segments_of_killed_ranks_are_removed() {
+    // Private ones, as libraries make them. Their numbers come on standard output.
+    let script = "$| = 1; print shmget(0, 4096, 01600), qq(\\n); kill 9, $$";
+    if std::process::Command::new("perl").arg("-v").output().is_err() {
+        return eprintln!("skipped: no perl");
+    }
+    let (code, numbers, errors) = texts(&run(&["-n", "3", "--nodes", "2", "perl", "-e", script]));
+    assert_eq!(code, Some(137), "{errors}");
+    let numbers: Vec<i32> = numbers.lines().map(|line| line.parse().expect("a segment was made")).collect();
+    assert!(!numbers.is_empty(), "{errors}");
+    let left = sys::sysv::segments().into_iter().filter(|segment| numbers.contains(&segment.id));
+    assert_eq!(left.count(), 0, "of {numbers:?}");
+}
+
+#[test]
 fn stopped_and_deaf_ranks_with_deep_families_are_all_gone() {
     let script = "trap '' TERM INT HUP; (setsid sh -c 'sleep 600 & sleep 600' &) & sleep 600 & \
                   : > ready.$PMI_RANK; while :; do wait; done";

@@ -23,5 +23,6 @@ pub mod ring;
 pub mod segment;
 pub mod signal;
 pub mod socket;
+pub mod sysv;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

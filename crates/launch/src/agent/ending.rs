@@ -166,8 +166,8 @@ impl Agent {
         if is_own_host || !std::mem::take(&mut self.untidy) {
             return;
         }
-        for path in self.leftovers.remove() {
-            let text = format!("removed '{}', which nobody uses any more", path.display());
+        for what in self.leftovers.remove() {
+            let text = format!("removed {what}, which nobody uses any more");
             self.report(&Frame::Note { node: self.node, text });
         }
     }

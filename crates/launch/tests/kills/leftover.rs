@@ -18,7 +18,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn take() -> Self {
-        Snapshot { files: shared_files(), objects: objects() }
+        Snapshot { files: shared_files(), objects: objects(Use::Any) }
     }
 
     /// What is there now that was not. In shared memory, what belongs to a living process is not ours: nothing of
@@ -31,7 +31,7 @@ impl Snapshot {
             .map(|path| path.display().to_string())
             .collect();
         new.extend(fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path().display().to_string()));
-        new.extend(objects().difference(&self.objects).cloned());
+        new.extend(objects(Use::None).difference(&self.objects).cloned());
         for path in &new {
             if is_of(Path::new(path), &format!("{mark}-")) {
                 let _ = fs::remove_file(path);
@@ -60,13 +60,24 @@ fn shared_files() -> HashSet<PathBuf> {
     fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// System V objects by kind, key and number. Shared memory counts once nobody has it and its maker is gone.
-fn objects() -> HashSet<String> {
+/// Which objects count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// All. Before a job, nothing may be left out: a process may have the number of a dead one for a while.
+    Any,
+    /// Shared memory only if nobody has it and its maker is gone.
+    None,
+}
+
+/// System V objects by kind, key and number.
+fn objects(using: Use) -> HashSet<String> {
     let rows = |kind: &&str| {
         let text = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
         let rows = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
         let is_left = |row: &Vec<&str>| {
-            *kind != "shm" || (row[ATTACHED] == "0" && !Path::new("/proc").join(row[CREATOR]).exists())
+            using == Use::Any
+                || *kind != "shm"
+                || (row[ATTACHED] == "0" && !Path::new("/proc").join(row[CREATOR]).exists())
         };
         rows.filter(is_left).map(|row| format!("{kind} {} {}", row[0], row[1])).collect::<Vec<_>>()
     };
