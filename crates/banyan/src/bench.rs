@@ -16,6 +16,8 @@ mod sample;
 mod verdict;
 mod workshop;
 
+use args::Common;
+
 /// Dispatches to the benchmark.
 pub fn main(args: &[String]) -> i32 {
     match args.split_first() {
@@ -31,15 +33,31 @@ pub fn main(args: &[String]) -> i32 {
 
 const KNOWN: &str = "peers, launch, board, limit";
 
-/// Prints the table, writes the figures where they are wanted, and returns the exit code.
-fn publish(text: &str, json: &serde_json::Value, file: Option<&std::path::Path>) -> i32 {
-    print!("{text}");
-    let Some(path) = file else { return 0 };
-    match std::fs::write(path, format!("{json:#}\n")) {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("bench: {}: {e}", path.display());
-            1
-        }
+/// Reads the command line of a benchmark and does what it says. Returns the exit code.
+fn run<T>(
+    args: &[String],
+    help: &str,
+    parse: fn(&[String]) -> Result<T, String>,
+    bench: impl FnOnce(&T) -> Result<(), String>,
+) -> i32 {
+    if args.iter().any(|arg| arg == "--help") {
+        print!("{help}");
+        return 0;
     }
+    let options = match parse(args) {
+        Ok(options) => options,
+        Err(what) => return crate::usage_error(&what),
+    };
+    if let Err(what) = bench(&options) {
+        eprintln!("bench: {what}");
+        return 1;
+    }
+    0
+}
+
+/// Prints the table and writes the figures where they are wanted.
+fn publish(text: &str, json: &serde_json::Value, options: &Common) -> Result<(), String> {
+    print!("{text}");
+    let Some(path) = &options.json else { return Ok(()) };
+    std::fs::write(path, format!("{json:#}\n")).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -1,4 +1,45 @@
-//! Values on the command lines of benchmarks.
+//! The command lines of benchmarks: what all of them understand, and how values are read.
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most rounds of a benchmark.
+pub const ROUNDS_MAX: usize = 1000;
+const TIMEOUT_S_MAX: usize = 86_400;
+
+/// What every benchmark is told.
+#[derive(Debug)]
+pub struct Common {
+    /// How often everything is measured.
+    pub rounds: usize,
+    /// Where the figures go as JSON.
+    pub json: Option<PathBuf>,
+    /// Longest time for one run.
+    pub timeout: Duration,
+}
+
+impl Common {
+    /// What holds unless something else is said.
+    pub fn new(rounds: usize, timeout_s: u64) -> Self {
+        Common { rounds, json: None, timeout: Duration::from_secs(timeout_s) }
+    }
+
+    /// Takes an option that `bench` has not taken itself.
+    pub fn take<'a>(
+        &mut self,
+        bench: &str,
+        option: &str,
+        value: impl FnOnce() -> Result<&'a String, String>,
+    ) -> Result<(), String> {
+        match option {
+            "--json" => self.json = Some(value()?.into()),
+            "--timeout" => {
+                self.timeout = Duration::from_secs(number(option, value()?, TIMEOUT_S_MAX)? as u64);
+            }
+            _ => return Err(format!("'{option}' is not an option of bench {bench}")),
+        }
+        Ok(())
+    }
+}
 
 /// A number from 1 to `max`.
 pub fn number(option: &str, text: &str, max: usize) -> Result<usize, String> {
@@ -24,8 +65,22 @@ pub fn numbers(option: &str, text: &str, max: usize) -> Result<Vec<usize>, Strin
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// The words of a line.
+    pub fn split(line: &str) -> Vec<String> {
+        line.split_whitespace().map(String::from).collect()
+    }
+
+    /// Does the error for each of these lines contain the word that is wrong in it?
+    pub fn mistakes_are_named<T>(parse: fn(&[String]) -> Result<T, String>, mistakes: &[(&str, &str)]) {
+        let of_all = [("--fast", "'--fast'"), ("--json", "--json needs"), ("--timeout 0", "'0'")];
+        for (line, word) in of_all.iter().chain(mistakes) {
+            let error = parse(&split(line)).err().unwrap_or_else(|| panic!("{line} is taken"));
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
 
     #[test]
     fn lists_name_what_is_wrong_in_them() {

@@ -26,29 +26,18 @@ pub use rank::main as rank_main;
 
 /// Runs the benchmark.
 pub fn main(args: &[String]) -> i32 {
-    if args.iter().any(|arg| arg == "--help") {
-        print!("{HELP}");
-        return 0;
-    }
-    let options = match Options::parse(args) {
-        Ok(options) => options,
-        Err(what) => return crate::usage_error(&what),
-    };
-    match measure(&options) {
-        Ok(report) => super::publish(&report.text(), &report.json(), options.json.as_deref()),
-        Err(what) => {
-            eprintln!("bench: {what}");
-            1
-        }
-    }
+    super::run(args, HELP, Options::parse, |options| {
+        let report = measure(options)?;
+        super::publish(&report.text(), &report.json(), &options.common)
+    })
 }
 
 fn measure(options: &Options) -> Result<Report, String> {
     let load_before = machine::load_average();
     let bench = Bench::new(options)?;
     let mut rows: Vec<Row> = options.ranks.iter().map(|&ranks| Row::new(ranks, &options.kinds)).collect();
-    let progress = Progress::new(options.rounds);
-    for round in 0..options.rounds {
+    let progress = Progress::new(options.common.rounds);
+    for round in 0..options.common.rounds {
         progress.round(round);
         for row in &mut rows {
             bench.round(row, |what| progress.step(round, what))?;
@@ -56,7 +45,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     }
     progress.note("many rounds of new keys");
     let (kept, absent) = (bench.kept()?, bench.absent()?);
-    let (rounds, per_node) = (options.rounds, options.per_node);
+    let (rounds, per_node) = (options.common.rounds, options.per_node);
     Ok(Report { rows, kept, absent, rounds, per_node, keys_rounds: options.keys_rounds, load_before })
 }
 
@@ -140,7 +129,7 @@ impl<'a> Bench<'a> {
         command.args(["--nodes", &self.nodes(ranks).to_string(), "-n", &ranks.to_string()]);
         command.arg(&self.banyan).args(["bench", RANK_COMMAND]).args(deed.words());
         let named = |why: String| format!("{} at {ranks} ranks, {deed:?}: {why}", kind.word());
-        let finished = runner::run(command, self.options.timeout).map_err(|e| named(e.to_string()));
+        let finished = runner::run(command, self.options.common.timeout).map_err(|e| named(e.to_string()));
         let stats = std::fs::read_to_string(&self.stats).unwrap_or_default();
         let _ = std::fs::remove_file(&self.stats);
         let finished = finished?;

@@ -25,21 +25,10 @@ const LINE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Runs the benchmark.
 pub fn main(args: &[String]) -> i32 {
-    if args.iter().any(|arg| arg == "--help") {
-        print!("{HELP}");
-        return 0;
-    }
-    let options = match Options::parse(args) {
-        Ok(options) => options,
-        Err(what) => return crate::usage_error(&what),
-    };
-    match measure(&options) {
-        Ok(report) => super::publish(&report.text(), &report.json(), options.json.as_deref()),
-        Err(what) => {
-            eprintln!("bench: {what}");
-            1
-        }
-    }
+    super::run(args, HELP, Options::parse, |options| {
+        let report = measure(options)?;
+        super::publish(&report.text(), &report.json(), &options.common)
+    })
 }
 
 /// Runs of one launcher in one line of the table.
@@ -85,8 +74,8 @@ fn measure(options: &Options) -> Result<Report, String> {
     let mut lines: Vec<(Cell, Vec<Timing>)> =
         options.cells().into_iter().map(|cell| (cell, vec![Timing::default(); rigs.len()])).collect();
     let mut growth = Growth::plan(options)?;
-    let progress = Progress::new(options.rounds);
-    for round in 0..options.rounds {
+    let progress = Progress::new(options.common.rounds);
+    for round in 0..options.common.rounds {
         progress.round(round);
         for (cell, timings) in &mut lines {
             for turn in 0..rigs.len() {
@@ -104,7 +93,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     let columns =
         rigs.into_iter().map(|(launcher, rig)| Column { launcher, version: rig.map(|rig| rig.version) });
     let lines = lines.into_iter().map(|(cell, timings)| Line { cell, timings }).collect();
-    Ok(Report { columns: columns.collect(), lines, growth, rounds: options.rounds, load_before })
+    Ok(Report { columns: columns.collect(), lines, growth, rounds: options.common.rounds, load_before })
 }
 
 fn run(rig: &Rig, cell: Cell, options: &Options, timing: &mut Timing, progress: &Progress) {

@@ -1,10 +1,8 @@
 //! The command line of `banyan bench peers`.
-use super::args::{list, number};
+use super::args::{Common, ROUNDS_MAX, list, number};
 use super::job::Group;
 use super::library::Name;
 use super::workshop::Workshop;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -23,36 +21,26 @@ core. Peers come from PyPI into a folder of their own.
   --timeout S       gives up on one run after S seconds (default 60)
 ";
 
-const RUNS: usize = 11;
-const RUNS_QUICK: usize = 3;
-const RUNS_MAX: usize = 1000;
-
 /// What was asked for.
 #[derive(Debug)]
 pub struct Options {
-    /// Rounds.
-    pub runs: usize,
+    /// What all benchmarks are told.
+    pub common: Common,
     /// What to measure.
     pub groups: Vec<Group>,
     /// Which libraries.
     pub libraries: Vec<Name>,
     /// Where libraries and programs are found and built.
     pub workshop: Workshop,
-    /// Where the figures go as JSON.
-    pub json: Option<PathBuf>,
-    /// Longest time for one run.
-    pub timeout: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            runs: RUNS,
+            common: Common::new(11, 60),
             groups: Group::ALL.to_vec(),
             libraries: Name::ALL.to_vec(),
             workshop: Workshop::default(),
-            json: None,
-            timeout: Duration::from_secs(60),
         }
     }
 }
@@ -65,15 +53,13 @@ impl Options {
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
-                "--quick" => options.runs = RUNS_QUICK,
-                "--runs" => options.runs = number(arg, value()?, RUNS_MAX)?,
-                "--timeout" => options.timeout = Duration::from_secs(number(arg, value()?, 86_400)? as u64),
-                "--only" => options.groups = list(value()?, Group::ALL, |group| group.key())?,
-                "--libs" => options.libraries = list(value()?, Name::ALL, |name| name.key())?,
-                "--prefix" => options.workshop.prefix = Some(PathBuf::from(value()?)),
-                "--dir" => options.workshop.dir = PathBuf::from(value()?),
-                "--json" => options.json = Some(PathBuf::from(value()?)),
-                _ => return Err(format!("'{arg}' is not an option of bench peers")),
+                "--quick" => options.common.rounds = 3,
+                "--runs" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
+                "--only" => options.groups = list(value()?, Group::ALL, Group::key)?,
+                "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
+                "--prefix" => options.workshop.prefix = Some(value()?.into()),
+                "--dir" => options.workshop.dir = value()?.into(),
+                _ => options.common.take("peers", arg, value)?,
             }
         }
         Ok(options)
@@ -82,31 +68,27 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::tests::{mistakes_are_named, split};
     use super::*;
-
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
-    }
 
     #[test]
     fn lists_choose_and_keep_the_order_of_the_table() {
-        let options = parse("--only rate,latency --libs mpich --runs 5").unwrap();
+        let options = Options::parse(&split("--only rate,latency --libs mpich --runs 5")).unwrap();
         assert_eq!(options.groups, [Group::Latency, Group::Rate]);
         assert_eq!(options.libraries, [Name::Mpich]);
-        assert_eq!(options.runs, 5);
+        assert_eq!(options.common.rounds, 5);
     }
 
     #[test]
     fn mistakes_name_the_word_that_is_wrong() {
-        for (line, word) in [
-            ("--runs", "--runs needs"),
-            ("--runs 0", "'0'"),
-            ("--only latency,speed", "'speed'"),
-            ("--libs lam", "'lam'"),
-            ("--fast", "'--fast'"),
-        ] {
-            let error = parse(line).unwrap_err();
-            assert!(error.contains(word), "{line}: {error}");
-        }
+        mistakes_are_named(
+            Options::parse,
+            &[
+                ("--runs", "--runs needs"),
+                ("--runs 0", "'0'"),
+                ("--only latency,speed", "'speed'"),
+                ("--libs lam", "'lam'"),
+            ],
+        );
     }
 }

@@ -20,21 +20,10 @@ const LIMIT_TIME: Duration = Duration::from_millis(200);
 
 /// Runs the benchmark.
 pub fn main(args: &[String]) -> i32 {
-    if args.iter().any(|arg| arg == "--help") {
-        print!("{HELP}");
-        return 0;
-    }
-    let options = match Options::parse(args) {
-        Ok(options) => options,
-        Err(what) => return crate::usage_error(&what),
-    };
-    match measure(&options) {
-        Ok(report) => super::publish(&report.text(), &report.json(), options.json.as_deref()),
-        Err(what) => {
-            eprintln!("bench: {what}");
-            1
-        }
-    }
+    super::run(args, HELP, Options::parse, |options| {
+        let report = measure(options)?;
+        super::publish(&report.text(), &report.json(), &options.common)
+    })
 }
 
 fn measure(options: &Options) -> Result<Report, String> {
@@ -51,7 +40,7 @@ fn measure(options: &Options) -> Result<Report, String> {
         .iter()
         .map(|job| vec![vec![Sample::default(); job.rows.len()]; bench.contenders.len()])
         .collect();
-    for round in 0..options.runs {
+    for round in 0..options.common.rounds {
         bench.limit.add(super::limit::line_one_way(LIMIT_TIME).ok().map(|time| time.as_secs_f64() * 1e6));
         for (index, job) in jobs.iter().enumerate() {
             if job.mode != "memory" || round < MEMORY_RUNS_MAX {
@@ -70,7 +59,7 @@ struct Contender {
 fn prepare(options: &Options) -> Vec<Contender> {
     let prepared = |&name: &Name| {
         eprintln!("bench: preparing {}", name.key());
-        let library = Library::prepare(name, &options.workshop, options.timeout);
+        let library = Library::prepare(name, &options.workshop, options.common.timeout);
         if let Err(why) = &library {
             eprintln!("bench: {} cannot be run: {why}", name.key());
         }
@@ -103,8 +92,8 @@ impl Bench<'_> {
             if (only_p2p && job.mode != "p2p") || hopeless {
                 continue;
             }
-            let outcome = runner::run(command(library, job, self.options), self.options.timeout);
-            progress(round, self.options.runs, job, contender.name, &outcome);
+            let outcome = runner::run(command(library, job, self.options), self.options.common.timeout);
+            progress(round, self.options.common.rounds, job, contender.name, &outcome);
             for (row, cell) in job.rows.iter().zip(cells) {
                 cell.add(value(&row.key, &outcome, &bare_kib));
             }
@@ -127,7 +116,7 @@ impl Bench<'_> {
             columns: self.contenders.iter().map(column).collect(),
             lines,
             limit_us: self.limit,
-            rounds: self.options.runs,
+            rounds: self.options.common.rounds,
             load_before: self.load_before,
         }
     }
@@ -135,7 +124,7 @@ impl Bench<'_> {
 
 fn command(library: &Library, job: &Job, options: &Options) -> Command {
     let mut command = library.command(job.mode, job.ranks);
-    command.env("BENCH_LIMIT_S", (options.timeout.as_secs() + 30).to_string());
+    command.env("BENCH_LIMIT_S", (options.common.timeout.as_secs() + 30).to_string());
     command
 }
 

@@ -1,8 +1,6 @@
 //! The command line of `banyan bench board`.
-use super::super::args::{list, number, numbers};
+use super::super::args::{Common, ROUNDS_MAX, list, number, numbers};
 use proto::board::BoardKind;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -25,36 +23,31 @@ how much do agents keep?
 
 /// Most ranks of a job.
 const RANKS_MAX: usize = 4096;
+const KEYS_ROUNDS_MAX: usize = 9999;
 
 /// What was asked for.
 #[derive(Debug)]
 pub struct Options {
+    /// What all benchmarks are told.
+    pub common: Common,
     /// Sizes of the job.
     pub ranks: Vec<usize>,
     /// Ranks on a node.
     pub per_node: usize,
     /// Kinds of the board.
     pub kinds: Vec<BoardKind>,
-    /// Rounds.
-    pub rounds: usize,
     /// Rounds of new keys.
     pub keys_rounds: usize,
-    /// Where the figures go as JSON.
-    pub json: Option<PathBuf>,
-    /// Longest time for one job.
-    pub timeout: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
+            common: Common::new(3, 120),
             ranks: vec![64, 128, 256, 512],
             per_node: 8,
             kinds: BoardKind::ALL.to_vec(),
-            rounds: 3,
             keys_rounds: 1000,
-            json: None,
-            timeout: Duration::from_secs(120),
         }
     }
 }
@@ -71,11 +64,9 @@ impl Options {
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = number(arg, value()?, RANKS_MAX)?,
                 "--kinds" => options.kinds = list(value()?, &BoardKind::ALL, BoardKind::word)?,
-                "--rounds" => options.rounds = number(arg, value()?, 1000)?,
-                "--keys-rounds" => options.keys_rounds = number(arg, value()?, 9999)?,
-                "--timeout" => options.timeout = Duration::from_secs(number(arg, value()?, 86_400)? as u64),
-                "--json" => options.json = Some(PathBuf::from(value()?)),
-                _ => return Err(format!("'{arg}' is not an option of bench board")),
+                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
+                "--keys-rounds" => options.keys_rounds = number(arg, value()?, KEYS_ROUNDS_MAX)?,
+                _ => options.common.take("board", arg, value)?,
             }
         }
         Ok(options)
@@ -83,9 +74,9 @@ impl Options {
 
     /// Enough to see that it works.
     fn quick(&mut self) {
+        self.common.rounds = 1;
         self.ranks = vec![32];
         self.per_node = 4;
-        self.rounds = 1;
         self.keys_rounds = 50;
     }
 
@@ -97,29 +88,21 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::args::tests::{mistakes_are_named, split};
     use super::*;
-
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
-    }
 
     #[test]
     fn kinds_are_chosen_by_their_words() {
-        let options = parse("--kinds hcmab,hcs --ranks 12 --per-node 8").unwrap();
+        let options = Options::parse(&split("--kinds hcmab,hcs --ranks 12 --per-node 8")).unwrap();
         assert_eq!(options.kinds, [BoardKind::Hcs, BoardKind::Hcmab]);
         assert_eq!(options.nodes(12), 2);
     }
 
     #[test]
     fn mistakes_name_the_word_that_is_wrong() {
-        for (line, word) in [
-            ("--kinds hc", "'hc'"),
-            ("--ranks 0", "'0'"),
-            ("--rounds", "--rounds needs"),
-            ("--fast", "'--fast'"),
-        ] {
-            let error = parse(line).unwrap_err();
-            assert!(error.contains(word), "{line}: {error}");
-        }
+        mistakes_are_named(
+            Options::parse,
+            &[("--kinds hc", "'hc'"), ("--ranks 0", "'0'"), ("--rounds", "--rounds needs")],
+        );
     }
 }

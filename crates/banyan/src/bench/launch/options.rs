@@ -1,9 +1,8 @@
 //! The command line of `banyan bench launch`.
-use super::super::args::{list, number, numbers};
+use super::super::args::{Common, ROUNDS_MAX, list, number, numbers};
 use super::super::workshop::Workshop;
 use super::launcher::Launcher;
 use super::plan::{Cell, PER_NODE_MAX, Shape, Work};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// What `--help` prints.
@@ -28,17 +27,14 @@ in that line, so slow lines have fewer runs, which is said. A run that does not 
   --timeout S       gives up on one hello after S seconds (default 120); on one /bin/true after 10 at most
 ";
 
-const ROUNDS: usize = 11;
-const ROUNDS_QUICK: usize = 3;
-const ROUNDS_MAX: usize = 1000;
 /// No launcher needs as long for programs that do nothing.
 const TRUE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// What was asked for.
 #[derive(Debug)]
 pub struct Options {
-    /// Rounds.
-    pub rounds: usize,
+    /// What all benchmarks are told; the time-out is for the hello.
+    pub common: Common,
     /// Ranks on one node.
     pub ranks: Vec<usize>,
     /// Emulated nodes.
@@ -51,25 +47,19 @@ pub struct Options {
     pub launchers: Vec<Launcher>,
     /// Where launchers and programs are found and built.
     pub workshop: Workshop,
-    /// Where the figures go as JSON.
-    pub json: Option<PathBuf>,
-    /// Longest time for one run of the hello.
-    pub timeout: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let shape = |nodes, per_node| Shape { nodes, per_node };
         Options {
-            rounds: ROUNDS,
+            common: Common::new(11, 120),
             ranks: vec![1, 16, 64, 256],
             nodes: vec![shape(16, 4), shape(64, 1), shape(64, 4)],
             per_node: vec![1, 2, 4, 8, 16, 32, 64],
             works: Work::ALL.to_vec(),
             launchers: Launcher::ALL.to_vec(),
             workshop: Workshop::default(),
-            json: None,
-            timeout: Duration::from_secs(120),
         }
     }
 }
@@ -83,17 +73,15 @@ impl Options {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--quick" => options.quick(),
-                "--rounds" => options.rounds = number(arg, value()?, ROUNDS_MAX)?,
+                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--ranks" => options.ranks = numbers(arg, value()?, PER_NODE_MAX)?,
                 "--nodes" => options.nodes = shapes(value()?)?,
                 "--per-node" => options.per_node = unless_none(value()?, |text| numbers(arg, text, 64))?,
-                "--only" => options.works = list(value()?, Work::ALL, |work| work.key())?,
-                "--launchers" => options.launchers = list(value()?, Launcher::ALL, |one| one.key())?,
-                "--timeout" => options.timeout = Duration::from_secs(number(arg, value()?, 86_400)? as u64),
-                "--prefix" => options.workshop.prefix = Some(PathBuf::from(value()?)),
-                "--dir" => options.workshop.dir = PathBuf::from(value()?),
-                "--json" => options.json = Some(PathBuf::from(value()?)),
-                _ => return Err(format!("'{arg}' is not an option of bench launch")),
+                "--only" => options.works = list(value()?, Work::ALL, Work::key)?,
+                "--launchers" => options.launchers = list(value()?, Launcher::ALL, Launcher::key)?,
+                "--prefix" => options.workshop.prefix = Some(value()?.into()),
+                "--dir" => options.workshop.dir = value()?.into(),
+                _ => options.common.take("launch", arg, value)?,
             }
         }
         Ok(options)
@@ -101,7 +89,7 @@ impl Options {
 
     /// Enough to see that it works.
     fn quick(&mut self) {
-        self.rounds = ROUNDS_QUICK;
+        self.common.rounds = 3;
         self.ranks = vec![1, 16];
         self.nodes = vec![Shape { nodes: 4, per_node: 4 }];
         self.per_node = vec![1, 2, 4];
@@ -119,8 +107,8 @@ impl Options {
     /// Longest time for one run.
     pub fn limit(&self, work: Work) -> Duration {
         match work {
-            Work::True => self.timeout.min(TRUE_TIMEOUT_MAX),
-            Work::Hello => self.timeout,
+            Work::True => self.common.timeout.min(TRUE_TIMEOUT_MAX),
+            Work::Hello => self.common.timeout,
         }
     }
 }
@@ -136,36 +124,32 @@ fn unless_none<T>(text: &str, parse: impl Fn(&str) -> Result<Vec<T>, String>) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::args::tests::{mistakes_are_named, split};
     use super::*;
-
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
-    }
 
     #[test]
     fn every_program_meets_every_shape() {
-        let options = parse("--ranks 2,8 --nodes 4x2 --only true,hello").unwrap();
+        let options = Options::parse(&split("--ranks 2,8 --nodes 4x2 --only true,hello")).unwrap();
         let cells: Vec<String> = options.cells().iter().map(Cell::to_string).collect();
         assert_eq!(cells.len(), 6);
         assert_eq!(
             (cells[1].as_str(), cells[5].as_str()),
             ("/bin/true, 1 node x 8", "MPI hello, 4 nodes x 2")
         );
-        assert_eq!(parse("--nodes none --ranks 1").unwrap().cells().len(), 2);
+        assert_eq!(Options::parse(&split("--nodes none --ranks 1")).unwrap().cells().len(), 2);
     }
 
     #[test]
     fn mistakes_name_the_word_that_is_wrong() {
-        for (line, word) in [
-            ("--ranks", "--ranks needs"),
-            ("--ranks 0", "'0'"),
-            ("--nodes 4", "'4'"),
-            ("--only false", "'false'"),
-            ("--launchers srun", "'srun'"),
-            ("--fast", "'--fast'"),
-        ] {
-            let error = parse(line).unwrap_err();
-            assert!(error.contains(word), "{line}: {error}");
-        }
+        mistakes_are_named(
+            Options::parse,
+            &[
+                ("--ranks", "--ranks needs"),
+                ("--ranks 0", "'0'"),
+                ("--nodes 4", "'4'"),
+                ("--only false", "'false'"),
+                ("--launchers srun", "'srun'"),
+            ],
+        );
     }
 }
