@@ -21,6 +21,7 @@ fn as_a_rank() {
         "gone" => gone_while_waiting(),
         "names" => names(),
         "spawn1" | "spawn2" => spawn(&script),
+        "talk" => talk(),
         "facts" => facts(),
         "limits" => limits(),
         "abort" => abort(),
@@ -310,6 +311,26 @@ fn ranks_start_jobs_over_either_protocol() {
         let (code, said, err) = run(&["-n", "3", "--nodes", "3"], script);
         assert_eq!((code, said.len(), err.as_str()), (Some(0), 3, ""), "{script}");
     }
+}
+
+/// More than a pipe holds, in lines.
+const MANY_LINES: usize = 4000;
+
+/// Starts three more processes, who have much to say.
+fn talk() {
+    if std::env::var_os("PMI_SPAWNED").is_some() {
+        return (0..MANY_LINES).for_each(|_| say("as long as some lines of output are"));
+    }
+    let (mut one, program) = (One::start(), std::env::current_exe().unwrap());
+    let words = scripted::words(program.to_str().unwrap());
+    assert_eq!(one.ask(&spawn_blocks(words[0], &words[1..])), "cmd=spawn_result rc=0");
+    one.finalize();
+}
+
+#[test]
+fn what_spawned_ranks_write_is_read_while_they_run() {
+    let (code, said, err) = run(&["-n", "1", "--timeout", "20"], "talk");
+    assert_eq!((code, said.len(), err.as_str()), (Some(0), 3 * MANY_LINES, ""));
 }
 
 fn facts() {

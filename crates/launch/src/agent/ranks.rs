@@ -263,14 +263,14 @@ impl Ranks {
         pmi: OwnedFd,
         poll: &Poll,
     ) -> io::Result<()> {
-        let paused = self.paused;
+        let (paused, seat) = (self.paused, self.first_seat + slot);
         self.slots.insert(pid, slot);
         let state = &mut self.states[slot as usize];
         state.pid = Some(pid);
         state.alive = true;
         state.pmi.open(pmi, poll)?;
         for ((stream, pipe), token) in
-            state.streams.iter_mut().zip(pipes).zip([Token::Out(slot), Token::Err(slot)])
+            state.streams.iter_mut().zip(pipes).zip([Token::Out(seat), Token::Err(seat)])
         {
             if !paused {
                 poll.add(pipe.as_fd(), token.pack(), Interest::Read)?;
