@@ -10,75 +10,48 @@ mod ending;
 mod here;
 mod input;
 mod mirror;
+mod orders;
 mod output;
 mod pmi;
 mod ranks;
+mod reports;
+mod start;
 mod token;
 mod uplink;
 mod words;
 
 pub(crate) use here::COUNTER_KEYS;
+pub(crate) use start::{Knows, Seed};
 pub(crate) use token::Token;
 pub(crate) use uplink::Uplink;
 
-use crate::bootstrap::Bootstrap;
-use crate::describe::{Parts, read_group};
+use crate::describe::Parts;
 use crate::heartbeat::Heartbeat;
 use crate::job::{Group, Spread, Tree};
 use crate::leftover::Leftovers;
-use crate::link::{Link, LinkState};
-use crate::spec::StdinTo;
+use crate::link::Link;
 use asks::Asks;
-use below::{Below, Outpost, fork_below};
+use below::{Below, Outpost, send_below};
 use ending::Ending;
 use here::Here;
 use output::{OutputQueue, Source};
-use proto::board::Message;
 use proto::ids::NodeId;
 use proto::lane::{JobId, Neighbour};
-use proto::seal::Key;
-use proto::tree::{Answer, Ended, Frame, PmiState};
+use proto::tree::{Ended, Frame, PmiState};
 use ranks::Site;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 use sys::poll::{Poll, Ready};
 use sys::process::{self, Pid, Wait};
 use sys::signal::{self, SignalQueue};
-use sys::socket;
-use uplink::await_tree;
 
 /// Ranks started between two looks at the links, so that an order to end is not kept waiting.
 const STARTS_PER_TURN: u32 = 8;
 
 /// What agents are called in lists of processes.
 pub(crate) const AGENT_NAME: &str = "banyan-agent";
-
-/// What a forked agent is given.
-pub(crate) struct Seed {
-    pub(crate) knows: Knows,
-    pub(crate) node: NodeId,
-    pub(crate) uplink: Uplink,
-    /// What the rank that reads standard input reads, if that rank is here or below.
-    pub(crate) stdin: Option<OwnedFd>,
-    /// What agents of other hosts prove themselves with.
-    pub(crate) key: Option<Key>,
-    /// Who tells the world when the launcher dies. An agent whose parent it is not any more does so itself.
-    pub(crate) warden: Pid,
-    /// What closes when the warden of another host dies. On the launcher's host the launcher sees to that.
-    pub(crate) warden_life: Option<OwnedFd>,
-    pub(crate) launcher: Pid,
-    pub(crate) limit: process::DescriptorLimit,
-}
-
-/// What an agent knows when it begins.
-pub(crate) enum Knows {
-    /// The tree, and the job to begin with.
-    Everything { tree: Rc<Tree>, group: Rc<Group> },
-    /// It is told over its link.
-    Nothing,
-}
 
 struct Agent {
     tree: Rc<Tree>,
@@ -123,81 +96,6 @@ pub(crate) fn agent_main(seed: Seed) -> i32 {
 }
 
 impl Agent {
-    fn start(seed: Seed) -> io::Result<Self> {
-        let Seed { knows, node, uplink, mut stdin, key, warden, warden_life, launcher, limit } = seed;
-        let leftovers = Leftovers::from_now();
-        process::set_name(AGENT_NAME);
-        process::set_subreaper(process::Subreaper::On)?;
-        let mut keep = vec![uplink.as_raw_fd()];
-        keep.extend(stdin.iter().chain(&warden_life).map(|fd| fd.as_raw_fd()));
-        socket::close_all_but(&keep);
-        let poll = Poll::new()?;
-        let signals = SignalQueue::new(&[signal::SIGCHLD, signal::SIGTERM, signal::SIGHUP, signal::SIGINT])?;
-        poll.add(signals.as_fd(), Token::Signals.pack(), sys::poll::Interest::Read)?;
-        if let Some(life) = &warden_life {
-            poll.add(life.as_fd(), Token::Warden.pack(), sys::poll::Interest::Read)?;
-        }
-        let mut uplink = uplink.open(&poll)?;
-        uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
-        let (tree, group) = match knows {
-            Knows::Everything { tree, group } => (tree, Some(group)),
-            Knows::Nothing => (Rc::new(await_tree(&mut uplink, &poll)?), None),
-        };
-        let mut below = Vec::new();
-        if let (Bootstrap::Fork, Some(group)) = (&tree.bootstrap, &group) {
-            let reader = group.stdin_node().and_then(|reader| tree.shape.next_hop(node, reader));
-            for (index, child) in tree.shape.children(node).enumerate() {
-                let stdin = match &stdin {
-                    Some(file) if group.stdin == StdinTo::All => Some(socket::duplicate(file.as_fd())?),
-                    Some(_) if reader == Some(child) => stdin.take(),
-                    _ => None,
-                };
-                let knows = Knows::Everything { tree: tree.clone(), group: group.clone() };
-                let seed = |uplink| Seed {
-                    knows,
-                    node: child,
-                    uplink,
-                    stdin,
-                    key: None,
-                    warden,
-                    warden_life: None,
-                    launcher,
-                    limit,
-                };
-                below.push(fork_below(child, index as u32, &poll, seed)?);
-            }
-        }
-        let mut agent = Agent {
-            heart: Heartbeat::new(tree.heartbeat, Instant::now()),
-            untidy: false,
-            tree,
-            node,
-            cores: sys::limit::allowed_cores()?,
-            poll,
-            signals,
-            uplink: Some(uplink),
-            below,
-            outpost: key.map(Outpost::new).transpose()?,
-            jobs: Vec::new(),
-            seats: 0,
-            asks: Asks::default(),
-            parts: Parts::default(),
-            output: OutputQueue::default(),
-            ending: None,
-            warden,
-            warden_life,
-            launcher,
-            limit,
-            leftovers,
-            has_children: true,
-        };
-        agent.start_others()?;
-        if let Some(group) = group {
-            agent.begin(group, stdin)?;
-        }
-        Ok(agent)
-    }
-
     /// A job begins here.
     fn begin(&mut self, group: Rc<Group>, stdin: Option<OwnedFd>) -> io::Result<()> {
         let node = self.node;
@@ -445,198 +343,6 @@ impl Agent {
         self.report(&Frame::Stats { of: who, values });
         self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
-    }
-
-    fn on_uplink(&mut self) -> io::Result<()> {
-        let Some(uplink) = &mut self.uplink else { return Ok(()) };
-        let state = uplink.fill()?;
-        self.take_orders()?;
-        if state == LinkState::Closed {
-            self.on_parent_lost();
-        }
-        Ok(())
-    }
-
-    /// The frames that have arrived from above.
-    fn take_orders(&mut self) -> io::Result<()> {
-        while let Some(frame) = self.uplink.as_mut().and_then(Link::next_frame) {
-            match frame {
-                Ok(frame) => self.on_order(frame)?,
-                Err(error) => return Err(io::Error::other(format!("its parent sent a {error}"))),
-            }
-        }
-        Ok(())
-    }
-
-    /// A frame from above.
-    fn on_order(&mut self, frame: Frame) -> io::Result<()> {
-        match frame {
-            Frame::Credit { bytes } => self.output.add_credit(bytes),
-            Frame::Board(message) => {
-                self.hear_board(Neighbour::Parent, &message).map_err(io::Error::other)?;
-            }
-            Frame::Answer { node, ask, answer } if node == self.node => self.on_answer(ask, &answer)?,
-            Frame::Answer { node, .. } => {
-                if let Some(child) = self.tree.shape.next_hop(self.node, node) {
-                    send_below(&mut self.below, child, &frame);
-                }
-            }
-            Frame::Begin { rest, bytes, .. } => self.on_description(rest, &bytes)?,
-            Frame::Input { node, to, bytes } if node == self.node => self.on_input(to, bytes)?,
-            Frame::Input { node, .. } => {
-                if let Some(child) = self.tree.shape.next_hop(self.node, node) {
-                    send_below(&mut self.below, child, &frame);
-                }
-            }
-            Frame::Over { job } => {
-                self.tell_all_below(&frame);
-                self.forget(job)?;
-            }
-            Frame::End { grace_ms } => {
-                self.tell_all_below(&Frame::End { grace_ms });
-                let stats = self.jobs.iter().map(|here| here.board_stats(&self.tree, self.node));
-                let stats: Vec<Frame> = stats.flatten().collect();
-                self.report_all(stats);
-                self.begin_end(Ending::ordered(grace_ms, Instant::now()));
-            }
-            Frame::Signal { signal } => {
-                self.tell_all_below(&Frame::Signal { signal });
-                self.signal_ranks(signal);
-            }
-            Frame::Beat => {}
-            frame => return Err(io::Error::other(format!("its parent sent {frame:?}"))),
-        }
-        Ok(())
-    }
-
-    /// A part of the description of a job that begins. The whole goes to those below that have to do with it.
-    fn on_description(&mut self, rest: u32, bytes: &[u8]) -> io::Result<()> {
-        let Some(whole) = self.parts.push(rest, bytes).map_err(io::Error::other)? else { return Ok(()) };
-        let group = Rc::new(read_group(&whole, &self.tree).map_err(io::Error::other)?);
-        if self.ending.is_some() {
-            return Ok(());
-        }
-        let job = group.id;
-        self.begin(group, None)?;
-        let children = self.jobs.last().map_or(&[][..], |here| &here.children);
-        for frame in crate::describe::frames(job, &whole) {
-            children.iter().for_each(|child| send_below(&mut self.below, *child, &frame));
-        }
-        Ok(())
-    }
-
-    /// All ranks of a spawned job have ended.
-    fn forget(&mut self, job: JobId) -> io::Result<()> {
-        let Some(index) = self.jobs.iter().position(|here| here.group.id == job) else { return Ok(()) };
-        let mut here = self.jobs.remove(index);
-        here.ranks.drain(&mut self.output, &self.poll)?;
-        let stats = here.board_stats(&self.tree, self.node);
-        self.report_all(stats);
-        here.ranks.unregister(&self.poll);
-        Ok(())
-    }
-
-    fn on_answer(&mut self, ask: u32, answer: &Answer) -> io::Result<()> {
-        let Some(asker) = self.asks.close(ask) else { return Ok(()) };
-        let Some((index, slot)) = self.find_seat(asker.seat) else { return Ok(()) };
-        let said = self.jobs[index].serve(&self.tree, &mut self.asks, &self.poll, |ranks, service| {
-            ranks.answer(slot, asker.request, answer, service)
-        })?;
-        let fence = self.jobs[index].fence_news(slot);
-        self.report_all(said.into_iter().chain(fence));
-        Ok(())
-    }
-
-    /// A message between boards. One for a job that is over comes too late and does no harm.
-    fn hear_board(&mut self, from: Neighbour, bytes: &[u8]) -> Result<(), String> {
-        let message = Message::decode(bytes).map_err(|error| error.to_string())?;
-        let job = message.head.job;
-        let here = self.jobs.iter_mut().find(|here| here.group.id == job);
-        here.map_or(Ok(()), |here| here.hear(from, message))
-    }
-
-    fn tell_all_below(&mut self, frame: &Frame) {
-        for link in self.below.iter_mut().filter_map(|below| below.link.as_mut()) {
-            link.send(frame);
-        }
-    }
-
-    /// Nobody would see to what is left if this process died too.
-    fn on_warden_lost(&mut self) -> io::Result<()> {
-        if let Some(life) = self.warden_life.take() {
-            self.poll.remove(life.as_fd())?;
-            if self.ending.is_none() {
-                let reason = format!("the warden of its host (pid {}) died", self.warden);
-                self.report(&Frame::AgentFailed { node: self.node, reason });
-            }
-        }
-        Ok(())
-    }
-
-    fn on_parent_lost(&mut self) {
-        if let Some(uplink) = self.uplink.take() {
-            uplink.close(&self.poll);
-        }
-        for below in &mut self.below {
-            if let Some(link) = below.link.take() {
-                link.close(&self.poll);
-            }
-        }
-        self.abandon_others();
-        self.begin_end(Ending::orphaned(Instant::now()));
-        self.tell_if_alone();
-    }
-
-    fn on_below(&mut self, index: u32) -> io::Result<()> {
-        if self.drain_below(index)? == LinkState::Closed
-            && let Some(link) = self.below[index as usize].link.take()
-        {
-            let why = link.loss().map_or("it was closed".into(), io::Error::to_string);
-            link.close(&self.poll); // how a forked one ended is known when it is reaped
-            self.on_link_lost(index as usize, format!("the connection to it was lost: {why}"));
-        }
-        Ok(())
-    }
-
-    fn drain_below(&mut self, index: u32) -> io::Result<LinkState> {
-        let Some(link) = &mut self.below[index as usize].link else { return Ok(LinkState::Closed) };
-        let state = link.fill()?;
-        while let Some(frame) = self.below[index as usize].link.as_mut().and_then(Link::next_frame) {
-            let node = self.below[index as usize].node;
-            let outcome = match frame {
-                Ok(frame) => self.on_report(index, node, frame),
-                Err(error) => {
-                    self.on_bad_frame(&error);
-                    Err(error.to_string())
-                }
-            };
-            if let Err(reason) = outcome {
-                self.below[index as usize].gone |= self.below[index as usize].pid.is_none();
-                self.report(&Frame::AgentFailed { node, reason });
-                return Ok(LinkState::Closed);
-            }
-        }
-        Ok(state)
-    }
-
-    /// A frame from below: the tree's business, or on its way to the launcher.
-    fn on_report(&mut self, index: u32, node: NodeId, frame: Frame) -> Result<(), String> {
-        match frame {
-            Frame::Output { from, stream, bytes } => {
-                self.output.push(Source::Child(index), from, stream, bytes);
-            }
-            Frame::Board(message) => self.hear_board(Neighbour::Child(node), &message)?,
-            Frame::Beat => {}
-            frame => self.report(&frame),
-        }
-        Ok(())
-    }
-}
-
-fn send_below(below: &mut [Below], child: NodeId, frame: &Frame) {
-    let below = below.iter_mut().find(|below| below.node == child);
-    if let Some(link) = below.and_then(|below| below.link.as_mut()) {
-        link.send(frame);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
 mod cause;
+mod ending;
+mod events;
 mod feed;
 mod files;
 mod key;
@@ -16,22 +18,20 @@ pub use cause::{Cause, Spot, Who};
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
 use crate::bootstrap::Bootstrap;
-use crate::heartbeat::{Beat, Heartbeat};
-use crate::job::{Group, StdinBy, Tree, is_this_host};
+use crate::heartbeat::Heartbeat;
+use crate::job::{Group, StdinBy, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
-use crate::picture;
 use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
-use crate::warden::{HEARD, KILL_ALL, REPORT_BYTES, WAKE, WardenSeed, parse_report, warden_main};
+use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use feed::Feed;
 use key::{KeyFile, new_key};
 use outcome::{Outcome, Step};
 use pmgr::Pmgr;
 use progress::Progress;
 use proto::ids::NodeId;
-use proto::lane::JobId;
-use proto::tree::{Ended, Frame, Member, Names, PmiState};
+use proto::tree::{Ended, Frame, Names};
 use sink::{Room, Sink};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,14 +52,8 @@ pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
 
 /// Time for the other ranks to end by themselves when one failed after MPI_Finalize.
 const SETTLE: Duration = Duration::from_millis(200);
-/// How long the tree may take over an end, beyond the grace for ranks, before it is killed whole.
-const TREE_PATIENCE: Duration = Duration::from_secs(3);
-/// The same when the root agent was silent before.
-const SILENT_PATIENCE: Duration = Duration::from_millis(300);
 /// How long a reader of output may take over the next piece when the job has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Rounds of killing what is left, a millisecond apart.
-const KILL_ROUNDS_MAX: u32 = 2000;
 /// Signals that end the job.
 const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
 /// Signals passed on to ranks. SIGTSTP stops the launcher as well; ranks get SIGSTOP for it, because a process
@@ -401,146 +395,6 @@ impl<'j> Launcher<'j> {
         }
     }
 
-    fn on_frame(&mut self, frame: Frame) {
-        match frame {
-            Frame::Output { from, stream, bytes } => self.on_output(from, stream, &bytes),
-            Frame::Hello { node, pid } => self.on_agent(node, pid),
-            Frame::Started { job, .. } => self.on_started(job),
-            Frame::Ask { node, ask, question } => self.on_question(node, ask, question),
-            Frame::InputTaken { from, bytes } => {
-                if let Some(feed) = &mut self.feed {
-                    feed.taken(from, bytes);
-                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
-                }
-            }
-            Frame::Stats { of, values } if of.job == JobId(0) => {
-                if let Some(stats) = self.stats.get_mut(of.rank.index()) {
-                    *stats = values;
-                }
-            }
-            Frame::Stats { values, .. } => self.stats.push(values),
-            Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
-            Frame::Note { node, text } => {
-                if self.talk == Talk::Verbose {
-                    let spot = self.spot(node);
-                    self.err.say(&format!("{spot}: {text}"));
-                }
-            }
-            frame => self.on_event(frame),
-        }
-    }
-
-    fn on_agent(&mut self, node: NodeId, pid: i32) {
-        if node == NodeId(0) {
-            self.root_pid = Some(Pid(pid));
-        }
-        self.agents += 1;
-        if self.talk == Talk::Verbose && node.0 < self.tree.shape.nodes() {
-            self.hide_progress();
-            let group = &self.jobs[0].group;
-            let (ranks, programs) = (picture::ranks_on(group, node), picture::programs_on(group, node));
-            let spot = self.spot(node);
-            self.err.say(&format!("{spot} (agent {pid}): {ranks}{programs}"));
-        }
-        if self.agents == self.tree.shape.nodes() {
-            self.phases.agents = self.begun.elapsed();
-        }
-    }
-
-    /// All ranks that a job has on a node have been started.
-    fn on_started(&mut self, job: JobId) {
-        let Some(begun) = self.jobs.iter_mut().find(|begun| begun.group.id == job) else { return };
-        begun.nodes_started += 1;
-        if begun.nodes_started < begun.group.placement.nodes() {
-            return;
-        }
-        match begun.asked_by.take() {
-            Some(asked_by) => self.answer_spawn(job, asked_by),
-            None => {
-                self.phases.started = self.begun.elapsed();
-                if let Some(feed) = &mut self.feed {
-                    feed.open();
-                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
-                }
-            }
-        }
-    }
-
-    /// How messages name a node.
-    fn spot(&self, node: NodeId) -> Spot {
-        Spot { node, host: self.tree.host_of(node).map(str::to_owned) }
-    }
-
-    /// The node that a user means by the name of a host.
-    fn node_named(&self, name: &str) -> Option<NodeId> {
-        let named = self.tree.hosts.iter().position(|host| host == name).map(|at| NodeId(at as u32));
-        named
-            .or_else(|| is_this_host(name).then_some(NodeId(0)))
-            .filter(|node| self.jobs[0].group.nodes.contains(node))
-    }
-
-    /// How messages name a rank; `None` if there is no such rank.
-    fn who(&self, member: Member, pid: i32) -> Option<Who> {
-        let begun = self.jobs.iter().find(|begun| begun.group.id == member.job)?;
-        let node = (member.rank.0 < begun.group.ranks()).then(|| begun.group.node_of(member.rank))?;
-        Some(Who { member, pid, spot: self.spot(node) })
-    }
-
-    /// A frame that may end the job.
-    fn on_event(&mut self, frame: Frame) {
-        let step = match frame {
-            Frame::RankEnded { who, pid, ended, pmi, words } => match self.who(who, pid) {
-                Some(who) => self.rank_ended(who, ended, pmi, words),
-                None => Step::Wait,
-            },
-            Frame::Aborted { who, pid, code, message } => match self.who(who, pid) {
-                Some(who) => self.outcome.fail(Cause::Aborted(who, code, message)),
-                None => Step::Wait,
-            },
-            Frame::BadPmi { who, pid, reason } => match self.who(who, pid) {
-                Some(who) => self.outcome.fail(Cause::BadPmi(who, reason)),
-                None => Step::Wait,
-            },
-            Frame::FenceBegun { who } => self.outcome.fence_begun(who),
-            Frame::StartFailed { who, errno } => match self.who(who, 0) {
-                Some(who) => self.start_failed(who, errno),
-                None => Step::Wait,
-            },
-            Frame::AgentLost { node, pid, ended } => {
-                self.outcome.fail(Cause::AgentLost(self.spot(node), pid, ended))
-            }
-            Frame::AgentFailed { node, reason } => {
-                self.outcome.fail(Cause::AgentFailed(self.spot(node), reason))
-            }
-            Frame::AgentMissing { node, reason } => {
-                self.outcome.fail(Cause::AgentMissing(self.spot(node), reason))
-            }
-            _ => Step::Wait,
-        };
-        self.take(step);
-    }
-
-    fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
-        let job = who.member.job;
-        let pmi = self.last_state(who.member, pmi);
-        let step = self.outcome.rank_ended(who, ended, pmi, words);
-        if job != JobId(0) && self.outcome.is_over(job) {
-            self.forget(job);
-        }
-        step
-    }
-
-    fn start_failed(&mut self, who: Who, errno: i32) -> Step {
-        let error = io::Error::from_raw_os_error(errno);
-        let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-        let begun = self.jobs.iter().find(|begun| begun.group.id == who.member.job);
-        let program = begun.map_or_else(String::new, |begun| {
-            begun.group.programs[begun.group.section_of(who.member.rank)].name()
-        });
-        let reason = format!("'{program}': {error}");
-        self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
-    }
-
     fn fail(&mut self, cause: Cause) {
         let step = self.outcome.fail(cause);
         self.take(step);
@@ -562,127 +416,5 @@ impl<'j> Launcher<'j> {
                 self.order_end(self.grace);
             }
         }
-    }
-
-    fn order_end(&mut self, grace: Duration) {
-        self.phases.ended = self.begun.elapsed();
-        self.wake_neighbours();
-        self.stage = Stage::Ending(Instant::now() + grace + TREE_PATIENCE);
-        if let Some(root) = &mut self.root {
-            root.send(&Frame::End { grace_ms: grace.as_millis() as u32 });
-        }
-    }
-
-    fn check_time(&mut self) -> io::Result<()> {
-        if let Some(limit) = self.timeout.filter(|limit| self.begun.elapsed() >= *limit)
-            && !matches!(self.stage, Stage::Ending(_))
-        {
-            self.fail(Cause::TimedOut(limit));
-        }
-        self.look_at_root(Instant::now());
-        match self.stage {
-            Stage::Settling(until) if Instant::now() >= until => {
-                let step = self.outcome.settle();
-                self.take(step);
-            }
-            Stage::Ending(until) if Instant::now() >= until => {
-                // After a good end, output that nobody takes yet is the only reason to be late.
-                if self.outcome.cause().is_none() && !self.is_written() {
-                    self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
-                } else {
-                    self.kill_tree()?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Has the root agent been silent for too long? Then it will hardly see to the end.
-    fn look_at_root(&mut self, now: Instant) {
-        let Some(heart) = &mut self.heart else { return };
-        let (Some(beat), Some(root)) = (heart.beat(now), &mut self.root) else { return };
-        if beat == Beat::Late {
-            root.forgive(now); // this process itself was stopped
-        } else if let Some(silence) = heart.silence(root.heard(), now)
-            && !matches!(self.stage, Stage::Ending(_))
-        {
-            let seconds = silence.as_secs_f64();
-            let reason = match self.root_pid {
-                Some(pid) => format!("it (pid {pid}) has been silent for {seconds:.1} s"),
-                None => {
-                    format!("the warden (pid {}) has not brought it about for {seconds:.1} s", self.warden)
-                }
-            };
-            self.fail(Cause::AgentFailed(self.spot(NodeId(0)), reason));
-            self.stage = Stage::Ending(now + self.grace + SILENT_PATIENCE);
-        }
-    }
-
-    /// Kills the whole tree at once. The warden does it, and if it has been asked in vain, the launcher.
-    fn kill_tree(&mut self) -> io::Result<()> {
-        self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
-        if self.warden_gone {
-            return self.kill_rest();
-        }
-        let _ = socket::write(self.warden_link.as_fd(), &[KILL_ALL]);
-        self.wake_neighbours();
-        if std::mem::replace(&mut self.asked_to_kill, true) {
-            let _ = process::kill(Target::Process(self.warden), signal::SIGKILL);
-        }
-        Ok(())
-    }
-
-    /// Somebody may have stopped the warden or the root agent; they would not hear of the end.
-    fn wake_neighbours(&self) {
-        let root = self.root_pid.filter(|_| self.root.is_some());
-        if root.is_none() && self.root.is_some() {
-            let _ = socket::write(self.warden_link.as_fd(), &[WAKE]); // it has not said yet who it is
-        }
-        for pid in root.into_iter().chain((!self.warden_gone).then_some(self.warden)) {
-            let _ = process::kill(Target::Process(pid), signal::SIGCONT);
-        }
-    }
-
-    /// Whatever still descends from here, if the warden could not see to it.
-    fn kill_rest(&self) -> io::Result<()> {
-        for _ in 0..KILL_ROUNDS_MAX {
-            if !process::has_children()? {
-                return Ok(());
-            }
-            let left = process::descendants(Pid::own(), &self.strangers)?;
-            for pid in &left {
-                let _ = process::kill(Target::Process(*pid), signal::SIGKILL);
-            }
-            self.reap_adopted()?;
-            if left.is_empty() {
-                return Ok(());
-            }
-            let _ = self.poll.wait(Some(1), &mut Vec::new());
-        }
-        Ok(())
-    }
-
-    /// Removes what killed ranks left on this host. Ranks that ended well leave nothing.
-    fn tidy(&mut self) {
-        if self.outcome.cause().is_none() {
-            return;
-        }
-        let removed = self.leftovers.remove();
-        if self.talk == Talk::Verbose {
-            for what in removed {
-                self.err.say(&format!("removed {what}, which nobody uses any more"));
-            }
-        }
-    }
-
-    /// Zombies that came to the launcher after the warden's death. The caller's own children are left alone.
-    fn reap_adopted(&self) -> io::Result<()> {
-        for pid in process::zombies_of(Pid::own())? {
-            if !self.strangers.contains(&pid) {
-                process::wait_for(pid)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -432,3 +432,11 @@ impl Starter {
         if last.is_empty() { String::new() } else { format!(": {}", last.join(" / ")) }
     }
 }
+
+/// Sends a frame to the agent of a node below, if it is still there.
+pub(super) fn send_below(below: &mut [Below], child: NodeId, frame: &Frame) {
+    let below = below.iter_mut().find(|below| below.node == child);
+    if let Some(link) = below.and_then(|below| below.link.as_mut()) {
+        link.send(frame);
+    }
+}

@@ -1,0 +1,153 @@
+//! What the tree reports: agents and ranks that start, end and fail.
+use super::outcome::Step;
+use super::{Cause, Launcher, NodeBoard, Spot, Who};
+use crate::job::is_this_host;
+use crate::picture;
+use crate::spec::Talk;
+use proto::ids::NodeId;
+use proto::lane::JobId;
+use proto::tree::{Ended, Frame, Member, PmiState};
+use std::io;
+use sys::process::Pid;
+
+impl Launcher<'_> {
+    pub(super) fn on_frame(&mut self, frame: Frame) {
+        match frame {
+            Frame::Output { from, stream, bytes } => self.on_output(from, stream, &bytes),
+            Frame::Hello { node, pid } => self.on_agent(node, pid),
+            Frame::Started { job, .. } => self.on_started(job),
+            Frame::Ask { node, ask, question } => self.on_question(node, ask, question),
+            Frame::InputTaken { from, bytes } => {
+                if let Some(feed) = &mut self.feed {
+                    feed.taken(from, bytes);
+                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
+                }
+            }
+            Frame::Stats { of, values } if of.job == JobId(0) => {
+                if let Some(stats) = self.stats.get_mut(of.rank.index()) {
+                    *stats = values;
+                }
+            }
+            Frame::Stats { values, .. } => self.stats.push(values),
+            Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
+            Frame::Note { node, text } => {
+                if self.talk == Talk::Verbose {
+                    let spot = self.spot(node);
+                    self.err.say(&format!("{spot}: {text}"));
+                }
+            }
+            frame => self.on_event(frame),
+        }
+    }
+
+    fn on_agent(&mut self, node: NodeId, pid: i32) {
+        if node == NodeId(0) {
+            self.root_pid = Some(Pid(pid));
+        }
+        self.agents += 1;
+        if self.talk == Talk::Verbose && node.0 < self.tree.shape.nodes() {
+            self.hide_progress();
+            let group = &self.jobs[0].group;
+            let (ranks, programs) = (picture::ranks_on(group, node), picture::programs_on(group, node));
+            let spot = self.spot(node);
+            self.err.say(&format!("{spot} (agent {pid}): {ranks}{programs}"));
+        }
+        if self.agents == self.tree.shape.nodes() {
+            self.phases.agents = self.begun.elapsed();
+        }
+    }
+
+    /// All ranks that a job has on a node have been started.
+    fn on_started(&mut self, job: JobId) {
+        let Some(begun) = self.jobs.iter_mut().find(|begun| begun.group.id == job) else { return };
+        begun.nodes_started += 1;
+        if begun.nodes_started < begun.group.placement.nodes() {
+            return;
+        }
+        match begun.asked_by.take() {
+            Some(asked_by) => self.answer_spawn(job, asked_by),
+            None => {
+                self.phases.started = self.begun.elapsed();
+                if let Some(feed) = &mut self.feed {
+                    feed.open();
+                    let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
+                }
+            }
+        }
+    }
+
+    /// How messages name a node.
+    pub(super) fn spot(&self, node: NodeId) -> Spot {
+        Spot { node, host: self.tree.host_of(node).map(str::to_owned) }
+    }
+
+    /// The node that a user means by the name of a host.
+    pub(super) fn node_named(&self, name: &str) -> Option<NodeId> {
+        let named = self.tree.hosts.iter().position(|host| host == name).map(|at| NodeId(at as u32));
+        named
+            .or_else(|| is_this_host(name).then_some(NodeId(0)))
+            .filter(|node| self.jobs[0].group.nodes.contains(node))
+    }
+
+    /// How messages name a rank; `None` if there is no such rank.
+    pub(super) fn who(&self, member: Member, pid: i32) -> Option<Who> {
+        let begun = self.jobs.iter().find(|begun| begun.group.id == member.job)?;
+        let node = (member.rank.0 < begun.group.ranks()).then(|| begun.group.node_of(member.rank))?;
+        Some(Who { member, pid, spot: self.spot(node) })
+    }
+
+    /// A frame that may end the job.
+    fn on_event(&mut self, frame: Frame) {
+        let step = match frame {
+            Frame::RankEnded { who, pid, ended, pmi, words } => match self.who(who, pid) {
+                Some(who) => self.rank_ended(who, ended, pmi, words),
+                None => Step::Wait,
+            },
+            Frame::Aborted { who, pid, code, message } => match self.who(who, pid) {
+                Some(who) => self.outcome.fail(Cause::Aborted(who, code, message)),
+                None => Step::Wait,
+            },
+            Frame::BadPmi { who, pid, reason } => match self.who(who, pid) {
+                Some(who) => self.outcome.fail(Cause::BadPmi(who, reason)),
+                None => Step::Wait,
+            },
+            Frame::FenceBegun { who } => self.outcome.fence_begun(who),
+            Frame::StartFailed { who, errno } => match self.who(who, 0) {
+                Some(who) => self.start_failed(who, errno),
+                None => Step::Wait,
+            },
+            Frame::AgentLost { node, pid, ended } => {
+                self.outcome.fail(Cause::AgentLost(self.spot(node), pid, ended))
+            }
+            Frame::AgentFailed { node, reason } => {
+                self.outcome.fail(Cause::AgentFailed(self.spot(node), reason))
+            }
+            Frame::AgentMissing { node, reason } => {
+                self.outcome.fail(Cause::AgentMissing(self.spot(node), reason))
+            }
+            _ => Step::Wait,
+        };
+        self.take(step);
+    }
+
+    fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
+        let job = who.member.job;
+        let pmi = self.last_state(who.member, pmi);
+        let step = self.outcome.rank_ended(who, ended, pmi, words);
+        if job != JobId(0) && self.outcome.is_over(job) {
+            self.forget(job);
+        }
+        step
+    }
+
+    fn start_failed(&mut self, who: Who, errno: i32) -> Step {
+        let error = io::Error::from_raw_os_error(errno);
+        let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+        let begun = self.jobs.iter().find(|begun| begun.group.id == who.member.job);
+        let program = begun.map_or_else(String::new, |begun| {
+            begun.group.programs[begun.group.section_of(who.member.rank)].name()
+        });
+        let reason = format!("'{program}': {error}");
+        self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
+    }
+}
