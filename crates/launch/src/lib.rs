@@ -40,7 +40,7 @@ mod warden;
 
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{Origin, Pattern, PatternError};
 pub use placement::{MapBy, Placement};
 pub use spec::{
     Bind, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, Output, QP_MAX_DEFAULT, RANKS_MAX, Section, StdinTo,

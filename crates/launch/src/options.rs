@@ -228,8 +228,9 @@ mod tests {
         assert!(spec.out_files.is_some() && spec.err_files.is_some());
         assert!(matches!(spec.label, Label::Pattern(_)));
         assert_eq!(
-            error("--outfile-pattern o.%p a"),
-            "option '--outfile-pattern': 'o.%p': '%p' is none of %r (rank), %h (host), %w (world) and %%"
+            error("--outfile-pattern o.%q a"),
+            "option '--outfile-pattern': 'o.%q': '%q' is none of %r (rank), %h (host), %p (node), %g or %w (group) \
+            and %%"
         );
     }
 

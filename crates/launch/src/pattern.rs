@@ -1,11 +1,12 @@
 //! Texts with placeholders: names of output files and marks on lines. Pure.
+use proto::ids::NodeId;
 use proto::tree::Member;
 
 /// Longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// A text with `%r` (rank), `%h` (host or emulated node), `%w` (world: 0 for the job's own ranks, 1 and so on for spawned ones) and
-/// `%%`.
+/// A text with `%r` (rank), `%h` (host or emulated node), `%p` (the node's number; Hydra's proxy), `%g` or `%w` (group, or world:
+/// 0 for the job's own ranks, 1 and so on for spawned ones) and `%%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     pieces: Vec<Piece>,
@@ -15,15 +16,27 @@ pub struct Pattern {
 enum Piece {
     Text(String),
     Rank,
+    Host,
     Node,
-    World,
+    Group,
+}
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// The rank.
+    pub who: Member,
+    /// Its node, counted among those of its job.
+    pub node: NodeId,
+    /// What the node is called.
+    pub host: &'a str,
 }
 
 /// Why a text is no pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// A placeholder that means nothing here.
-    #[error("'%{0}' is none of %r (rank), %h (host), %w (world) and %%")]
+    #[error("'%{0}' is none of %r (rank), %h (host), %p (node), %g or %w (group) and %%")]
     Unknown(char),
     /// It ends in a single `%`.
     #[error("it ends in a single '%'")]
@@ -62,8 +75,9 @@ impl Pattern {
                     continue;
                 }
                 Some('r') => Piece::Rank,
-                Some('h') => Piece::Node,
-                Some('w') => Piece::World,
+                Some('h') => Piece::Host,
+                Some('p') => Piece::Node,
+                Some('g' | 'w') => Piece::Group,
                 Some(other) => return Err(PatternError::Unknown(other)),
                 None => return Err(PatternError::Unfinished),
             };
@@ -78,13 +92,14 @@ impl Pattern {
         Ok(Pattern { pieces })
     }
 
-    /// The text for a rank on a node of this name.
-    pub fn fill(&self, who: Member, node: &str) -> String {
+    /// The text for what comes from there.
+    pub fn fill(&self, from: Origin<'_>) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
-            Piece::Rank => who.rank.to_string(),
-            Piece::Node => node.to_owned(),
-            Piece::World => who.job.0.to_string(),
+            Piece::Rank => from.who.rank.to_string(),
+            Piece::Host => from.host.to_owned(),
+            Piece::Node => from.node.to_string(),
+            Piece::Group => from.who.job.0.to_string(),
         };
         self.pieces.iter().map(text).collect()
     }
@@ -98,17 +113,18 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled() {
-        let who = Member { job: JobId(0), rank: Rank(3) };
-        let fill = |text: &str| Pattern::parse(text).unwrap().fill(who, "node1");
-        assert_eq!(fill("out.%r.%h"), "out.3.node1");
-        assert_eq!(fill("100%%%w"), "100%0");
+        let who = Member { job: JobId(2), rank: Rank(3) };
+        let from = Origin { who, node: NodeId(1), host: "n07" };
+        let fill = |text: &str| Pattern::parse(text).unwrap().fill(from);
+        assert_eq!(fill("out.%r.%h.%p"), "out.3.n07.1");
+        assert_eq!(fill("100%%%w%g"), "100%22");
         assert_eq!(fill("plain"), "plain");
     }
 
     #[test]
     fn what_cannot_be_filled_is_named() {
         let error = |text: &str| Pattern::parse(text).unwrap_err();
-        assert_eq!(error("a%p"), PatternError::Unknown('p'));
+        assert_eq!(error("a%q"), PatternError::Unknown('q'));
         assert_eq!(error("a%"), PatternError::Unfinished);
         assert_eq!(error(""), PatternError::Empty);
         assert_eq!(error(&"x".repeat(PATTERN_BYTES_MAX + 1)), PatternError::TooLong);

@@ -123,8 +123,8 @@ fn an_output_file_that_cannot_be_written_ends_the_job() {
 
 #[test]
 fn lines_begin_with_a_pattern() {
-    let (_, out, _) = shell(&["-n", "2", "--nodes", "2", "--prepend-pattern", "%h/%r: "], "echo x");
-    assert_eq!(sorted(&out), ["node0/0: x", "node1/1: x"]);
+    let (_, out, _) = shell(&["-n", "2", "--nodes", "2", "--prepend-pattern", "%h/%p.%g/%r: "], "echo x");
+    assert_eq!(sorted(&out), ["node0/0.0/0: x", "node1/1.0/1: x"]);
 }
 
 #[test]

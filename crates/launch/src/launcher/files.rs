@@ -1,8 +1,7 @@
 //! Output of ranks in files named by a pattern.
 //!
 //! A write to a file is not waited for in the poll set: the files are meant to be plain ones.
-use crate::pattern::Pattern;
-use proto::tree::Member;
+use crate::pattern::{Origin, Pattern};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -25,8 +24,8 @@ impl Files {
     }
 
     /// Writes output of a rank. The error names the file.
-    pub(crate) fn write(&mut self, who: Member, node: &str, bytes: &[u8]) -> Result<(), String> {
-        let name = self.pattern.fill(who, node);
+    pub(crate) fn write(&mut self, from: Origin<'_>, bytes: &[u8]) -> Result<(), String> {
+        let name = self.pattern.fill(from);
         let written = self.file(&name).and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| format!("cannot write '{name}': {error}"))
     }
@@ -50,8 +49,9 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::ids::Rank;
+    use proto::ids::{NodeId, Rank};
     use proto::lane::JobId;
+    use proto::tree::Member;
 
     #[test]
     fn more_files_than_can_be_open_are_all_complete() {
@@ -61,7 +61,8 @@ mod tests {
         let ranks = OPEN_MAX as u32 + 9;
         for text in ["a", "b"] {
             for rank in (0..ranks).map(Rank) {
-                files.write(Member { job: JobId(0), rank }, "node0", text.as_bytes()).unwrap();
+                let who = Member { job: JobId(0), rank };
+                files.write(Origin { who, node: NodeId(0), host: "node0" }, text.as_bytes()).unwrap();
             }
         }
         assert!(files.open.len() <= OPEN_MAX);

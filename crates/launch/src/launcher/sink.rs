@@ -3,7 +3,7 @@
 //! Writing never waits: a terminal that is stopped must not stop the launcher. What cannot be written yet is
 //! bounded by the credit that agents get only for what has been written.
 use super::files::Files;
-use crate::pattern::Pattern;
+use crate::pattern::{Origin, Pattern};
 use crate::spec::Label;
 use proto::lane::JobId;
 use proto::tree::Member;
@@ -87,24 +87,24 @@ impl Sink {
     }
 
     /// Takes output of a rank. The error says which file it could not be written to.
-    pub(crate) fn take(&mut self, who: Member, node: &str, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn take(&mut self, from: Origin<'_>, bytes: &[u8]) -> Result<(), String> {
         let Some(files) = &mut self.files else {
-            self.push(who, node, bytes);
+            self.push(from, bytes);
             return Ok(());
         };
         self.owed.push_back((0, bytes.len() as u32));
-        files.write(who, node, bytes)
+        files.write(from, bytes)
     }
 
     /// Queues output of a rank.
-    fn push(&mut self, who: Member, node: &str, bytes: &[u8]) {
+    fn push(&mut self, from: Origin<'_>, bytes: &[u8]) {
         let before = self.unwritten.len();
         match &self.label {
             Label::None => self.unwritten.extend(bytes),
-            Label::Rank => self.push_labelled(who, &short_label(who), bytes),
+            Label::Rank => self.push_labelled(from.who, &short_label(from.who), bytes),
             Label::Pattern(pattern) => {
-                let label = pattern.fill(who, node);
-                self.push_labelled(who, &label, bytes);
+                let label = pattern.fill(from);
+                self.push_labelled(from.who, &label, bytes);
             }
         }
         self.owed.push_back((self.unwritten.len() - before, bytes.len() as u32));
@@ -243,10 +243,11 @@ pub(crate) enum Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::ids::Rank;
+    use proto::ids::{NodeId, Rank};
 
-    fn who(rank: u32) -> Member {
-        Member { job: JobId(0), rank: Rank(rank) }
+    fn from(rank: u32) -> Origin<'static> {
+        let who = Member { job: JobId(0), rank: Rank(rank) };
+        Origin { who, node: NodeId(0), host: "node0" }
     }
 
     #[test]
@@ -254,7 +255,7 @@ mod tests {
         let poll = Poll::new().unwrap();
         let (_read, write) = socket::pipe().unwrap();
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(who(0), "node0", &[b'x'; PIECE_BYTES + 1]);
+        sink.push(from(0), &[b'x'; PIECE_BYTES + 1]);
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, PIECE_BYTES as u32 + 1);
@@ -264,9 +265,9 @@ mod tests {
     #[test]
     fn every_line_is_labelled_once() {
         let mut sink = Sink::memory(Label::Rank);
-        sink.push(who(1), "node0", b"one\ntw");
-        sink.push(who(1), "node0", b"o\n");
-        sink.push(who(2), "node0", b"x\n");
+        sink.push(from(1), b"one\ntw");
+        sink.push(from(1), b"o\n");
+        sink.push(from(2), b"x\n");
         sink.write(Room::Unknown, &Poll::new().unwrap()).unwrap();
         assert_eq!(String::from_utf8(sink.into_captured()).unwrap(), "[1] one\n[1] two\n[2] x\n");
     }
@@ -278,9 +279,9 @@ mod tests {
         let (read, write) = socket::pipe().unwrap();
         drop(read);
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
-        sink.push(who(0), "node0", b"x");
+        sink.push(from(0), b"x");
         assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, closed: true });
-        sink.push(who(0), "node0", b"yz");
+        sink.push(from(0), b"yz");
         assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, closed: false });
     }
 }

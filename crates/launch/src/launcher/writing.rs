@@ -3,6 +3,8 @@ use super::cause::Cause;
 use super::progress::Counts;
 use super::sink::Room;
 use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};
+use crate::pattern::Origin;
+use proto::ids::NodeId;
 use proto::tree::{Frame, Member, Stream};
 use std::io;
 use std::os::fd::AsFd;
@@ -11,14 +13,22 @@ use std::time::Instant;
 impl Launcher<'_> {
     pub(super) fn on_output(&mut self, from: Member, stream: Stream, bytes: &[u8]) {
         self.hide_progress();
-        let node = self.who(from, 0).map(|who| who.spot.short()).unwrap_or_default();
+        let (node, host) = self.origin(from).unwrap_or_default();
+        let origin = Origin { who: from, node, host: &host };
         let sink = match stream {
             Stream::Out => &mut self.out,
             Stream::Err => &mut self.err,
         };
-        if let Err(reason) = sink.take(from, &node, bytes) {
+        if let Err(reason) = sink.take(origin, bytes) {
             self.fail(Cause::OutputFile(reason));
         }
+    }
+
+    /// The node of a rank, counted among those of its job, and what it is called.
+    fn origin(&self, from: Member) -> Option<(NodeId, String)> {
+        let group = &self.jobs.iter().find(|begun| begun.group.id == from.job)?.group;
+        let node = (from.rank.0 < group.ranks()).then(|| group.placement.node_of(from.rank))?;
+        Some((node, self.spot(group.node_of(from.rank)).short()))
     }
 
     /// On a terminal: how far a slow start is.

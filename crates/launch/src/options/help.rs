@@ -48,7 +48,8 @@ Programs and what they get:
 
 Output:
   -l, --prepend-rank   begin every line of output with '[rank] '
-  --prepend-pattern P  begin every line of output with P: %r is the rank, %h the host, %w the world, %% a '%'
+  --prepend-pattern P  begin every line of output with P: %r is the rank, %h the host, %p the node's number, %g the
+                       group (0, or the number of a spawned job; also %w), %% a '%'
   --outfile-pattern P  write the output of processes to files of such names
   --errfile-pattern P  the same for standard error
   -v, --verbose        say what is started where
