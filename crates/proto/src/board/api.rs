@@ -10,8 +10,9 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub const BOARD_BYTES_MAX: usize = 256 << 20;
 /// Gets that a process may have open at a time.
 pub const GETS_PER_CLIENT_MAX: u32 = 64;
-/// Entries per process of the job that a bounded node keeps, unless told otherwise.
-pub const ENTRIES_PER_PROCESS: usize = 4;
+/// Entries per process of the job that a bounded node keeps, unless told otherwise. MPICH 5 cuts the address of a process
+/// into ten values where the longest is 1,024 bytes, and asks for all of them.
+pub const ENTRIES_PER_PROCESS: usize = 16;
 
 /// How puts travel and where gets find them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -313,7 +313,7 @@ fn memory_is_flat_over_a_thousand_rounds_everywhere_but_at_the_root() {
     let mut early = Vec::new();
     for round in 0..1000 {
         exchange(&mut world, round, 2);
-        if round == 10 {
+        if round == 2 * ENTRIES_PER_PROCESS {
             early = peaks(&world);
         }
     }
