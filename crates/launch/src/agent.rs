@@ -127,6 +127,7 @@ impl Agent {
                 self.handle(*event)?;
             }
             let now = Instant::now();
+            self.show_unfinished(now);
             self.check_below(now)?;
             self.beat(now);
             self.pursue_end()?;
@@ -214,6 +215,13 @@ impl Agent {
         }
     }
 
+    /// Lines that have not ended for a moment go up as they are.
+    fn show_unfinished(&mut self, now: Instant) {
+        if self.output.is_time_to_look(now) {
+            self.jobs.iter_mut().for_each(|here| here.ranks.queue_unfinished(now, &mut self.output));
+        }
+    }
+
     fn pump_boards(&mut self) -> io::Result<()> {
         let mut said = Vec::new();
         for index in 0..self.jobs.len() {
@@ -239,7 +247,7 @@ impl Agent {
         }
         let now = Instant::now();
         let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
-        let due = self.below_deadline().into_iter().chain(self.beat_due()).min();
+        let due = self.below_deadline().into_iter().chain(self.beat_due()).chain(self.output.look_at()).min();
         let due = due.map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
         ending.into_iter().chain(due).min()
     }

@@ -4,6 +4,7 @@ use crate::job::{Counters, Group, Spread, StdinBy, Tree};
 use crate::placement::{MapBy, Placement};
 use crate::program::{Found, Search};
 use crate::spec::{Bind, RANKS_MAX, StdinTo};
+use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
@@ -168,6 +169,9 @@ pub(crate) fn write_group(group: &Group) -> Vec<u8> {
         StdinTo::Nobody => w.u8(2),
     };
     w.u8(group.stdin_by as u8);
+    for rule in group.unfinished {
+        w.u8(rule as u8);
+    }
     bytes
 }
 
@@ -196,7 +200,13 @@ fn group(r: &mut Reader<'_>) -> Option<Group> {
             _ => return None,
         },
         stdin_by: [StdinBy::Descriptor, StdinBy::Frames].get(usize::from(r.u8()?)).copied()?,
+        unfinished: [unfinished(r)?, unfinished(r)?],
     })
+}
+
+fn unfinished(r: &mut Reader<'_>) -> Option<Unfinished> {
+    let rules = [Unfinished::Kept, Unfinished::OfReaders, Unfinished::Shown];
+    rules.get(usize::from(r.u8()?)).copied()
 }
 
 /// Do its numbers fit each other and the tree?
@@ -259,7 +269,8 @@ mod tests {
         let folder = Some(c"/".to_owned());
         let mut programs = group.programs.clone();
         programs[0].folder = folder;
-        (tree, Group { spawner: Some("parent".into()), preputs, programs, ..group })
+        let unfinished = [Unfinished::OfReaders, Unfinished::Shown];
+        (tree, Group { spawner: Some("parent".into()), preputs, programs, unfinished, ..group })
     }
 
     #[test]

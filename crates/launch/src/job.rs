@@ -4,6 +4,7 @@ use crate::bootstrap::Bootstrap;
 use crate::placement::Placement;
 use crate::program::{Found, Where, find_programs};
 use crate::spec::{Bind, JobSpec, QP_MAX_DEFAULT, StdinTo};
+use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::{NodeId, Rank};
 use proto::lane::JobId;
@@ -75,6 +76,8 @@ pub(crate) struct Group {
     pub(crate) preputs: Vec<Pair>,
     pub(crate) stdin: StdinTo,
     pub(crate) stdin_by: StdinBy,
+    /// Whose unfinished lines are shown, on standard output and on standard error.
+    pub(crate) unfinished: [Unfinished; 2],
 }
 
 /// How standard input gets to ranks.
@@ -153,6 +156,7 @@ impl Group {
             preputs: Vec::new(),
             stdin: spec.stdin,
             stdin_by: StdinBy::Descriptor,
+            unfinished: [Unfinished::Kept; 2],
         }
     }
 
@@ -178,6 +182,15 @@ impl Group {
     pub(crate) fn ranks_on(&self, node: NodeId) -> Vec<Rank> {
         let here = self.nodes.iter().position(|at| *at == node);
         here.map(|here| self.placement.ranks_of(NodeId(here as u32)).collect()).unwrap_or_default()
+    }
+
+    /// Is standard input for this rank?
+    pub(crate) fn reads_stdin(&self, rank: Rank) -> bool {
+        match self.stdin {
+            StdinTo::Rank(reader) => reader == rank.0,
+            StdinTo::All => true,
+            StdinTo::Nobody => false,
+        }
     }
 
     /// The node of the tree whose rank reads standard input.

@@ -24,6 +24,7 @@ use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
+use crate::unfinished::Unfinished;
 use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use feed::Feed;
 use key::{KeyFile, new_key};
@@ -143,7 +144,7 @@ impl<'j> Launcher<'j> {
         let (root_here, root_there) = socket::socket_pair()?;
         let (warden_here, warden_there) = socket::socket_pair()?;
         let (mut stdin, mut relay, mut feed) = (None, None, None);
-        let mut group = group;
+        let mut group = Group { unfinished: Unfinished::of_job(spec), ..group };
         match Stdin::for_job(&group, tree.spread)? {
             Stdin::Nothing => {}
             Stdin::Descriptor(fd, by) => (stdin, relay) = (Some(fd), by),

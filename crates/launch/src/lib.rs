@@ -36,6 +36,7 @@ mod spec;
 mod stats;
 mod stdin;
 mod stray;
+mod unfinished;
 mod warden;
 
 pub use bootstrap::Bootstrap;

@@ -1,10 +1,12 @@
-//! Output on its way up: whole lines from ranks, bounded by credit from above.
+//! Output on its way up: lines of ranks, bounded by credit from above.
 use super::words::LastWords;
 use crate::link::Link;
+use crate::unfinished::{STDIO_BLOCK_BYTES, UNFINISHED_AFTER};
 use proto::tree::{Frame, Member, OUTPUT_BYTES_MAX, Stream};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 use sys::socket::{self, Transfer};
 
 /// Output that may be under way on a link without having been passed on by its upper end.
@@ -25,11 +27,14 @@ pub(crate) struct OutputQueue {
     pending: VecDeque<(Source, Frame, u32)>,
     credit: u64,
     own_bytes: usize,
+    /// When to look for lines that are still unfinished.
+    look_at: Option<Instant>,
 }
 
 impl Default for OutputQueue {
     fn default() -> Self {
-        OutputQueue { pending: VecDeque::new(), credit: u64::from(OUTPUT_WINDOW_BYTES), own_bytes: 0 }
+        let credit = u64::from(OUTPUT_WINDOW_BYTES);
+        OutputQueue { pending: VecDeque::new(), credit, own_bytes: 0, look_at: None }
     }
 }
 
@@ -49,6 +54,20 @@ impl OutputQueue {
     /// Should the pipes of own ranks be left alone for now?
     pub(crate) fn own_is_full(&self) -> bool {
         self.own_bytes >= OWN_BYTES_MAX
+    }
+
+    /// When a line will have been unfinished for long enough, at the earliest.
+    pub(crate) fn look_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    fn look_not_later_than(&mut self, at: Instant) {
+        self.look_at = Some(self.look_at.map_or(at, |sooner| sooner.min(at)));
+    }
+
+    /// Is it time? Then who looks says when to look again.
+    pub(crate) fn is_time_to_look(&mut self, now: Instant) -> bool {
+        self.look_at.take_if(|at| *at <= now).is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -75,12 +94,24 @@ impl OutputQueue {
     }
 }
 
+/// How long a line is kept that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Until it ends.
+    WholeLines,
+    /// For a moment.
+    Briefly,
+}
+
 /// One output pipe of a rank.
 #[derive(Debug)]
 pub(crate) struct LineStream {
     fd: Option<OwnedFd>,
     stream: Stream,
+    hold: Hold,
     partial: Vec<u8>,
+    /// When the partial line is to go, if it has not ended by then.
+    due: Option<Instant>,
     /// Of standard error.
     words: LastWords,
 }
@@ -94,8 +125,8 @@ pub(crate) enum PipeState {
 }
 
 impl LineStream {
-    pub(crate) fn new(stream: Stream) -> Self {
-        LineStream { fd: None, stream, partial: Vec::new(), words: LastWords::default() }
+    pub(crate) fn new(stream: Stream, hold: Hold) -> Self {
+        LineStream { fd: None, stream, hold, partial: Vec::new(), due: None, words: LastWords::default() }
     }
 
     pub(crate) fn open(&mut self, fd: OwnedFd) -> io::Result<()> {
@@ -123,6 +154,7 @@ impl LineStream {
                     self.words.push(&bytes[..n]);
                 }
                 self.queue_lines(who, queue);
+                self.watch_partial(n, queue);
                 Ok(PipeState::MayHaveMore)
             }
             Transfer::WouldBlock => Ok(PipeState::Empty),
@@ -137,7 +169,26 @@ impl LineStream {
         while let Some(end) = cut(&self.partial) {
             let rest = self.partial.split_off(end);
             let part = std::mem::replace(&mut self.partial, rest);
+            self.due = None;
             queue.push(Source::Own, who, self.stream, part);
+        }
+    }
+
+    /// What has been read last, `n` bytes, may have left a line unfinished.
+    fn watch_partial(&mut self, n: usize, queue: &mut OutputQueue) {
+        let goes_on = n.is_multiple_of(STDIO_BLOCK_BYTES);
+        if self.hold == Hold::Briefly && !self.partial.is_empty() && !goes_on {
+            let due = self.due.get_or_insert_with(|| Instant::now() + UNFINISHED_AFTER);
+            queue.look_not_later_than(*due);
+        }
+    }
+
+    /// Queues the line that has been unfinished for long enough, or asks to be looked at again.
+    pub(crate) fn queue_unfinished(&mut self, who: Member, now: Instant, queue: &mut OutputQueue) {
+        match self.due {
+            Some(due) if due <= now => self.queue_rest(who, queue),
+            Some(due) => queue.look_not_later_than(due),
+            None => {}
         }
     }
 
@@ -147,6 +198,7 @@ impl LineStream {
     }
 
     pub(crate) fn queue_rest(&mut self, who: Member, queue: &mut OutputQueue) {
+        self.due = None;
         if !self.partial.is_empty() {
             queue.push(Source::Own, who, self.stream, std::mem::take(&mut self.partial));
         }
@@ -166,6 +218,7 @@ mod tests {
     use super::*;
     use proto::ids::Rank;
     use proto::lane::JobId;
+    use std::time::Duration;
 
     const WHO: Member = Member { job: JobId(0), rank: Rank(1) };
 
@@ -178,20 +231,89 @@ mod tests {
         assert_eq!(cut(&vec![b'x'; OUTPUT_BYTES_MAX + 5]), Some(OUTPUT_BYTES_MAX));
     }
 
+    /// A pipe, and what is read from it.
+    struct Rig {
+        write: OwnedFd,
+        stream: LineStream,
+        queue: OutputQueue,
+    }
+
+    impl Rig {
+        fn new(hold: Hold) -> Self {
+            let (read, write) = socket::pipe().unwrap();
+            let mut stream = LineStream::new(Stream::Out, hold);
+            stream.open(read).unwrap();
+            Rig { write, stream, queue: OutputQueue::default() }
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            socket::write(self.write.as_fd(), bytes).unwrap();
+            assert_eq!(self.stream.read(WHO, &mut self.queue).unwrap(), PipeState::MayHaveMore);
+        }
+
+        fn look(&mut self, now: Instant) {
+            if self.queue.is_time_to_look(now) {
+                self.stream.queue_unfinished(WHO, now, &mut self.queue);
+            }
+        }
+
+        fn queued(&self) -> Vec<&str> {
+            fn text(frame: &Frame) -> &str {
+                let Frame::Output { from: WHO, stream: Stream::Out, bytes } = frame else {
+                    panic!("{frame:?}")
+                };
+                str::from_utf8(bytes).unwrap()
+            }
+            self.queue.pending.iter().map(|(_, frame, _)| text(frame)).collect()
+        }
+    }
+
     #[test]
     fn an_unterminated_last_line_is_kept_until_the_end() {
-        let (read, write) = socket::pipe().unwrap();
-        let mut stream = LineStream::new(Stream::Out);
-        stream.open(read).unwrap();
-        let mut queue = OutputQueue::default();
-        socket::write(write.as_fd(), b"a\nb").unwrap();
-        assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::MayHaveMore);
-        assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::Empty);
-        assert_eq!(queue.pending.len(), 1);
+        let mut rig = Rig::new(Hold::WholeLines);
+        rig.write(b"a\nb");
+        assert_eq!(rig.stream.read(WHO, &mut rig.queue).unwrap(), PipeState::Empty);
+        assert_eq!((rig.queued(), rig.queue.look_at()), (vec!["a\n"], None));
+        let Rig { write, mut stream, mut queue } = rig;
         drop(write);
         assert_eq!(stream.read(WHO, &mut queue).unwrap(), PipeState::Ended);
-        let texts: Vec<_> = queue.pending.iter().map(|(_, frame, _)| frame.clone()).collect();
-        let output = |bytes: &[u8]| Frame::Output { from: WHO, stream: Stream::Out, bytes: bytes.to_vec() };
-        assert_eq!(texts, [output(b"a\n"), output(b"b")]);
+        assert_eq!(queue.pending.len(), 2);
+    }
+
+    #[test]
+    fn a_prompt_goes_after_a_moment() {
+        let mut rig = Rig::new(Hold::Briefly);
+        rig.write(b"welcome\nname? ");
+        let due = rig.queue.look_at().unwrap();
+        rig.write(b"(yours) ");
+        assert_eq!(rig.queue.look_at(), Some(due), "more of the line does not put it off");
+        rig.look(due - Duration::from_nanos(1));
+        assert_eq!(rig.queued(), ["welcome\n"]);
+        rig.look(due);
+        assert_eq!(rig.queued(), ["welcome\n", "name? (yours) "]);
+        assert_eq!(rig.queue.look_at(), None);
+    }
+
+    #[test]
+    fn a_line_that_ends_in_time_is_whole_and_the_next_has_a_moment_of_its_own() {
+        let mut rig = Rig::new(Hold::Briefly);
+        rig.write(b"one ");
+        let due = rig.queue.look_at().unwrap();
+        rig.write(b"line\nan");
+        rig.look(due);
+        assert_eq!(rig.queued(), ["one line\n"]);
+        let due = rig.queue.look_at().unwrap();
+        rig.write(b"other\n");
+        rig.look(due);
+        assert_eq!(rig.queued(), ["one line\n", "another\n"]);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_by_a_buffer_waits_for_its_rest() {
+        let mut rig = Rig::new(Hold::Briefly);
+        rig.write(&[b'x'; STDIO_BLOCK_BYTES]);
+        assert_eq!(rig.queue.look_at(), None);
+        rig.write(b"?");
+        assert!(rig.queue.look_at().is_some());
     }
 }

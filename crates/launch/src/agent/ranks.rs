@@ -2,12 +2,13 @@
 use super::Token;
 use super::asks::Asks;
 use super::input::InputPipe;
-use super::output::{LineStream, OutputQueue, PipeState};
+use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use crate::job::{Group, StdinBy, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::stray::JOB_VARIABLE;
+use crate::unfinished::Unfinished;
 use proto::board::Board;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
@@ -21,6 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Program, Slot, Start};
@@ -100,11 +102,19 @@ impl Ranks {
         let ranks = group.ranks_on(site.node);
         let count = ranks.len() as u32;
         let segment = (count > 0).then(|| segment_of(site, count)).transpose()?;
+        let stream = |stream, slot: u32| {
+            let hold = match group.unfinished[stream as usize] {
+                Unfinished::Shown => Hold::Briefly,
+                Unfinished::OfReaders if group.reads_stdin(ranks[slot as usize]) => Hold::Briefly,
+                Unfinished::OfReaders | Unfinished::Kept => Hold::WholeLines,
+            };
+            LineStream::new(stream, hold)
+        };
         let state = |slot| State {
             pid: None,
             alive: false,
             pmi: PmiClient::new(Token::Pmi(first_seat + slot).pack()),
-            streams: [LineStream::new(Stream::Out), LineStream::new(Stream::Err)],
+            streams: [stream(Stream::Out, slot), stream(Stream::Err, slot)],
             input: None,
         };
         Ok(Ranks {
@@ -187,11 +197,7 @@ impl Ranks {
 
     /// What a rank reads, if that is not nothing.
     fn stdin_of(&mut self, slot: u32) -> io::Result<Option<OwnedFd>> {
-        let reads = match self.group.stdin {
-            StdinTo::Rank(reader) => reader == self.ranks[slot as usize].0,
-            StdinTo::All => true,
-            StdinTo::Nobody => false,
-        };
+        let reads = self.group.reads_stdin(self.ranks[slot as usize]);
         match (self.group.stdin_by, &self.stdin) {
             _ if !reads => Ok(None),
             (StdinBy::Frames, _) => {
@@ -382,6 +388,14 @@ impl Ranks {
             }
         }
         Ok(())
+    }
+
+    /// Queues the lines that have been unfinished for long enough.
+    pub(crate) fn queue_unfinished(&mut self, now: Instant, queue: &mut OutputQueue) {
+        for (state, &rank) in self.states.iter_mut().zip(&self.ranks) {
+            let who = self.group.member(rank);
+            state.streams.iter_mut().for_each(|stream| stream.queue_unfinished(who, now, queue));
+        }
     }
 
     /// Stops or resumes waiting for output.

@@ -2,12 +2,16 @@
 //!
 //! Writing never waits: a terminal that is stopped must not stop the launcher. What cannot be written yet is
 //! bounded by the credit that agents get only for what has been written.
+//!
+//! Agents send whole lines, where they are not told otherwise (`unfinished`). When a rank speaks while another's line is
+//! unfinished, labelled lines and those on a terminal begin anew for each. Elsewhere nothing is ever inserted: what goes to a
+//! file or a pipe is what ranks wrote.
 use super::files::Files;
 use crate::pattern::{Origin, Pattern};
 use crate::spec::Label;
 use proto::lane::JobId;
 use proto::tree::Member;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use sys::poll::{Interest, Poll};
@@ -41,8 +45,8 @@ pub(crate) struct Sink {
     label: Label,
     /// Where output of ranks goes instead.
     files: Option<Files>,
-    /// Ranks whose last output did not end in a newline.
-    midline: HashSet<Member>,
+    /// Whose line is unfinished.
+    open: Option<Member>,
 }
 
 /// What a write achieved.
@@ -71,14 +75,7 @@ impl Sink {
     }
 
     fn new(target: Target, label: Label) -> Self {
-        Sink {
-            target,
-            unwritten: VecDeque::new(),
-            owed: VecDeque::new(),
-            label,
-            files: None,
-            midline: HashSet::new(),
-        }
+        Sink { target, unwritten: VecDeque::new(), owed: VecDeque::new(), label, files: None, open: None }
     }
 
     /// The same, but output of ranks goes to files.
@@ -99,20 +96,25 @@ impl Sink {
     /// Queues output of a rank.
     fn push(&mut self, from: Origin<'_>, bytes: &[u8]) {
         let before = self.unwritten.len();
+        if self.open != Some(from.who) && (self.label != Label::None || self.is_terminal()) {
+            self.end_line();
+        }
         match &self.label {
             Label::None => self.unwritten.extend(bytes),
-            Label::Rank => self.push_labelled(from.who, &short_label(from.who), bytes),
+            Label::Rank => self.push_labelled(&short_label(from.who), bytes),
             Label::Pattern(pattern) => {
                 let label = pattern.fill(from);
-                self.push_labelled(from.who, &label, bytes);
+                self.push_labelled(&label, bytes);
             }
         }
+        self.open = (bytes.last() != Some(&b'\n')).then_some(from.who);
         self.owed.push_back((self.unwritten.len() - before, bytes.len() as u32));
     }
 
     /// Queues a message of the launcher's own.
     pub(crate) fn say(&mut self, text: &str) {
-        self.write_raw(&format!("banyan: {text}\n"));
+        let newline = if self.open.take().is_some() { "\n" } else { "" };
+        self.write_raw(&format!("{newline}banyan: {text}\n"));
     }
 
     /// Queues a text of the launcher's own as it is.
@@ -121,16 +123,24 @@ impl Sink {
         self.unwritten.extend(text.as_bytes());
     }
 
-    fn push_labelled(&mut self, who: Member, label: &str, bytes: &[u8]) {
-        for line in bytes.split_inclusive(|&b| b == b'\n') {
-            if !self.midline.remove(&who) {
+    fn push_labelled(&mut self, label: &str, bytes: &[u8]) {
+        for (at, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate() {
+            if at > 0 || self.open.is_none() {
                 self.unwritten.extend(label.as_bytes());
             }
             self.unwritten.extend(line);
-            if line.last() != Some(&b'\n') {
-                self.midline.insert(who);
-            }
         }
+    }
+
+    fn end_line(&mut self) {
+        if self.open.take().is_some() {
+            self.unwritten.push_back(b'\n');
+        }
+    }
+
+    /// Is there an unfinished line on a screen?
+    pub(crate) fn shows_prompt(&self) -> bool {
+        self.open.is_some() && self.is_terminal()
     }
 
     /// Does it end on a screen?
@@ -270,6 +280,32 @@ mod tests {
         sink.push(from(2), b"x\n");
         sink.write(Room::Unknown, &Poll::new().unwrap()).unwrap();
         assert_eq!(String::from_utf8(sink.into_captured()).unwrap(), "[1] one\n[1] two\n[2] x\n");
+    }
+
+    /// What comes out when rank 1 is interrupted in the middle of a line.
+    fn interrupted(mut sink: Sink) -> String {
+        sink.push(from(1), b"name? ");
+        sink.push(from(2), b"x\n");
+        sink.push(from(1), b"thanks\n");
+        sink.push(from(1), b"end");
+        sink.say("the end");
+        String::from_utf8(sink.unwritten.into()).unwrap()
+    }
+
+    #[test]
+    fn an_unfinished_line_that_is_interrupted_goes_on_in_a_line_of_its_own() {
+        let labelled = "[1] name? \n[2] x\n[1] thanks\n[1] end\nbanyan: the end\n";
+        assert_eq!(interrupted(Sink::memory(Label::Rank)), labelled);
+        let (_read, write) = socket::pipe().unwrap();
+        let kind = FileKind::Terminal;
+        let terminal = Target::File { fd: write, kind, token: 1, registered: false };
+        let on_screen = "name? \nx\nthanks\nend\nbanyan: the end\n";
+        assert_eq!(interrupted(Sink::new(terminal, Label::None)), on_screen);
+    }
+
+    #[test]
+    fn nothing_is_inserted_between_bytes_of_ranks_in_a_file() {
+        assert_eq!(interrupted(Sink::memory(Label::None)), "name? x\nthanks\nend\nbanyan: the end\n");
     }
 
     #[test]

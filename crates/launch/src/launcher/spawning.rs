@@ -70,6 +70,7 @@ impl Launcher<'_> {
             preputs: wish.preputs.clone(),
             stdin: StdinTo::Nobody,
             stdin_by: StdinBy::Descriptor,
+            unfinished: self.jobs[0].group.unfinished,
         };
         self.next_job += 1;
         self.begin(group, asked_by);

@@ -37,7 +37,8 @@ impl Launcher<'_> {
         let nodes = first.group.placement.nodes();
         // The root of a tree over hosts may have no ranks.
         let counts = Counts { agents: self.agents.min(nodes), ready: first.nodes_started, nodes };
-        let text = if counts.ready == nodes || self.stage != Stage::Running {
+        let prompt = self.out.shows_prompt() || self.err.shows_prompt(); // which must not be erased
+        let text = if counts.ready == nodes || self.stage != Stage::Running || prompt {
             self.progress.stop().map(str::to_owned)
         } else {
             self.progress.line(Instant::now(), counts)

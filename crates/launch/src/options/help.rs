@@ -56,6 +56,10 @@ Output:
   --stats[=json]       print at the end what connecting has cost, as a table or as one JSON object
   --stats-file FILE    print it to FILE instead of standard error
 
+Lines of different processes do not mix. One that is not ended, such as a prompt, is shown after 0.1 s on a terminal or
+with labels (who speaks next begins a new line), and elsewhere if its process reads standard input that is no file, or
+is the only one. Nothing is ever inserted into output without labels that goes to a file or a pipe.
+
 Ending:
   --timeout SECONDS    end the job if it takes longer
   --kill-grace MS      milliseconds between asking processes to end and killing them (default 200)
