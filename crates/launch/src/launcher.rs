@@ -173,6 +173,8 @@ impl<'j> Launcher<'j> {
         let poll = Poll::new()?;
         let mut wanted = vec![signal::SIGCHLD];
         wanted.extend(ENDING_SIGNALS.iter().chain(&PASSED_SIGNALS));
+        // A job under `nohup` outlives its terminal.
+        wanted.retain(|number| *number != signal::SIGHUP || !signal::is_ignored(signal::SIGHUP));
         let signals = SignalQueue::new(&wanted)?;
         poll.add(signals.as_fd(), TOKEN_SIGNALS, Interest::Read)?;
         poll.add(warden_here.as_fd(), TOKEN_WARDEN, Interest::Read)?;

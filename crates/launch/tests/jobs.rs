@@ -1,7 +1,10 @@
 //! Jobs through the real launcher: exit codes, output, input, variables, PMI, signals.
 mod common;
 
-use common::{assert_nothing_left, count_lines, kill, launcher, processes, run, start, texts, wait_until};
+use common::{
+    Job, assert_nothing_left, count_lines, kill, launcher, launcher_under, processes, run, start, texts,
+    wait_until,
+};
 use std::io::{Read, Write};
 use std::process::Stdio;
 
@@ -174,6 +177,27 @@ fn ctrl_c_ends_everything() {
         assert!(err.contains("ending the job"), "{err}");
         assert_nothing_left(&mark);
     }
+}
+
+#[test]
+fn a_job_under_nohup_outlives_its_terminal() {
+    let (mut command, mark) = launcher_under(&["env", "--ignore-signal=HUP"], &["-n", "2", "cat"]);
+    let mut job = Job { child: command.stdin(Stdio::piped()).spawn().unwrap(), mark };
+    job.wait_for("cat", 1);
+    kill(&[job.child.id() as i32], "-HUP");
+    drop(job.child.stdin.take()); // which ends the job
+    let mark = job.mark.clone();
+    assert_eq!(job.end(), (Some(0), String::new()));
+    assert_nothing_left(&mark);
+}
+
+#[test]
+fn the_ends_of_ranks_are_heard_where_sigchld_was_ignored() {
+    let starter = ["timeout", "--signal=KILL", "20", "env", "--ignore-signal=CHLD"];
+    let (mut command, mark) = launcher_under(&starter, &["-n", "3", "--nodes", "2", "sh", "-c", "exit 3"]);
+    let (code, _, err) = texts(&command.output().unwrap());
+    assert_eq!((code, err.as_str()), (Some(3), ""));
+    assert_nothing_left(&mark);
 }
 
 #[test]

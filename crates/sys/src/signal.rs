@@ -7,15 +7,17 @@ pub use libc::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
 };
 
-/// The signals a process has blocked; restored when dropped.
+/// The signals a process has blocked, and what it did about ended children; restored when dropped.
 #[derive(Debug)]
 pub struct SignalMask {
     before: libc::sigset_t,
+    children_before: libc::sighandler_t,
 }
 
 impl SignalMask {
     /// Blocks all signals that can be blocked, so that nothing interrupts the process but what it reads
-    /// from a [`SignalQueue`].
+    /// from a [`SignalQueue`]. SIGCHLD is not ignored any more, as whoever started this process may have left it: the
+    /// kernel would reap children itself, and nobody would hear how they ended.
     pub fn block_all() -> io::Result<Self> {
         let mut all = MaybeUninit::uninit();
         // SAFETY: sigfillset initialises the set.
@@ -30,15 +32,32 @@ impl SignalMask {
             return Err(io::Error::from_raw_os_error(rc));
         }
         // SAFETY: the call succeeded and filled it in.
-        Ok(SignalMask { before: unsafe { before.assume_init() } })
+        let before = unsafe { before.assume_init() };
+        // SAFETY: a valid signal, and no handler.
+        let children_before = unsafe { libc::signal(SIGCHLD, libc::SIG_DFL) };
+        Ok(SignalMask { before, children_before })
     }
 }
 
 impl Drop for SignalMask {
     fn drop(&mut self) {
+        // SAFETY: what was set before.
+        unsafe { libc::signal(SIGCHLD, self.children_before) };
         // SAFETY: the set came from the kernel.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
+}
+
+/// Does this process ignore `signal`? Whoever started it may have seen to that, as `nohup` does. Blocked, it is queued
+/// nevertheless.
+pub fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: nothing is set, and `action` is writable. All-zero is a valid one, should the number be none.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Blocked signals, readable from a descriptor.

@@ -31,9 +31,19 @@ pub struct Process {
 
 /// The launcher with these arguments, not started yet.
 pub fn launcher(args: &[&str]) -> (Command, String) {
+    marked(Command::new(env!("CARGO_BIN_EXE_banyan-launch")), args)
+}
+
+/// The same, started by another program such as `nohup`.
+pub fn launcher_under(starter: &[&str], args: &[&str]) -> (Command, String) {
+    let mut command = Command::new(starter[0]);
+    command.args(&starter[1..]).arg(env!("CARGO_BIN_EXE_banyan-launch"));
+    marked(command, args)
+}
+
+fn marked(mut command: Command, args: &[&str]) -> (Command, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_banyan-launch"));
     command.args(args).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     (command, mark)
 }
