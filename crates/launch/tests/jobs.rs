@@ -207,6 +207,16 @@ fn a_job_that_takes_too_long_is_ended() {
 }
 
 #[test]
+fn a_full_disk_is_named() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (mut command, mark) = launcher(&["-n", "2", "echo", "a"]);
+    let (code, _, err) = texts(&command.stdout(full).output().unwrap());
+    let why = "cannot write to standard output: No space left on device (os error 28)";
+    assert_eq!((code, err), (Some(1), format!("banyan: {why}; ending the job\n")));
+    assert_nothing_left(&mark);
+}
+
+#[test]
 fn ctrl_c_works_although_nobody_reads_the_output() {
     let mut job = start(&["-n", "2", "--kill-grace", "10", "yes"]);
     let mut first = [0; 2];

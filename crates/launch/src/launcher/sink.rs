@@ -54,8 +54,17 @@ pub(crate) struct Sink {
 pub(crate) struct Written {
     /// This much credit is due.
     pub(crate) credit: u32,
-    /// The reader has just gone; from now on everything is swallowed.
-    pub(crate) closed: bool,
+    /// Why from now on everything is swallowed.
+    pub(crate) lost: Option<Loss>,
+}
+
+/// Why nothing can be written any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The reader has gone.
+    Closed,
+    /// The system refused with this error number: the disk is full, perhaps.
+    Refused(i32),
 }
 
 impl Sink {
@@ -163,38 +172,31 @@ impl Sink {
     /// Writes what fits; waits (in the poll set) for room if something is left. `ready` says that the poll set
     /// found room.
     pub(crate) fn write(&mut self, ready: Room, poll: &Poll) -> io::Result<Written> {
-        let (written, closed) = self.write_target(ready)?;
+        let (written, lost) = self.write_target(ready);
         self.unwritten.drain(..written);
-        if closed {
+        if lost.is_some() {
             self.give_up(poll);
         }
         self.wait_for_room(poll)?;
-        Ok(Written { credit: self.settle(written), closed })
+        Ok(Written { credit: self.settle(written), lost })
     }
 
-    fn write_target(&mut self, ready: Room) -> io::Result<(usize, bool)> {
+    fn write_target(&mut self, ready: Room) -> (usize, Option<Loss>) {
         let bytes = self.unwritten.make_contiguous();
         match &mut self.target {
-            _ if bytes.is_empty() => Ok((0, false)),
-            Target::Closed => Ok((bytes.len(), false)),
+            _ if bytes.is_empty() => (0, None),
+            Target::Closed => (bytes.len(), None),
             Target::Memory(memory) => {
                 let room = CAPTURE_BYTES_MAX - memory.len();
                 memory.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                Ok((bytes.len(), false))
+                (bytes.len(), None)
             }
-            Target::File { fd, kind, .. } => {
-                let piece = match (*kind, ready) {
-                    (FileKind::Plain, _) => bytes,
-                    (_, Room::Some) => &bytes[..bytes.len().min(PIECE_BYTES)],
-                    (_, Room::Unknown) => return Ok((0, false)),
-                };
-                match socket::write(fd.as_fd(), piece) {
-                    Ok(Transfer::Bytes(n)) => Ok((n, false)),
-                    Ok(Transfer::WouldBlock) => Ok((0, false)),
-                    // A full disk is as good as nobody reading.
-                    Ok(Transfer::Closed) | Err(_) => Ok((bytes.len(), true)),
-                }
+            Target::File { fd, kind: FileKind::Plain, .. } => write_all(fd, bytes),
+            Target::File { fd, .. } if ready == Room::Some => {
+                let (written, lost) = write_once(fd, &bytes[..bytes.len().min(PIECE_BYTES)]);
+                (if lost.is_some() { bytes.len() } else { written }, lost)
             }
+            Target::File { .. } => (0, None),
         }
     }
 
@@ -230,6 +232,31 @@ impl Sink {
             self.owed.pop_front();
         }
         credit
+    }
+}
+
+/// Writes everything to a file, for which nobody waits in the poll set. What is lost counts as written.
+fn write_all(fd: &OwnedFd, bytes: &[u8]) -> (usize, Option<Loss>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let (written, lost) = write_once(fd, &bytes[done..]);
+        if lost.is_some() {
+            return (bytes.len(), lost);
+        }
+        if written == 0 {
+            break;
+        }
+        done += written;
+    }
+    (done, None)
+}
+
+fn write_once(fd: &OwnedFd, bytes: &[u8]) -> (usize, Option<Loss>) {
+    match socket::write(fd.as_fd(), bytes) {
+        Ok(Transfer::Bytes(written)) => (written, None),
+        Ok(Transfer::WouldBlock) => (0, None),
+        Ok(Transfer::Closed) => (0, Some(Loss::Closed)),
+        Err(error) => (0, Some(error.raw_os_error().map_or(Loss::Closed, Loss::Refused))),
     }
 }
 
@@ -316,8 +343,8 @@ mod tests {
         drop(read);
         let mut sink = Sink::file(&write, 1, Label::None).unwrap();
         sink.push(from(0), b"x");
-        assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, closed: true });
+        assert_eq!(sink.write(Room::Some, &poll).unwrap(), Written { credit: 1, lost: Some(Loss::Closed) });
         sink.push(from(0), b"yz");
-        assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, closed: false });
+        assert_eq!(sink.write(Room::Unknown, &poll).unwrap(), Written { credit: 2, lost: None });
     }
 }

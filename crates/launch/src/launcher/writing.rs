@@ -1,7 +1,7 @@
 //! What the launcher writes: output of ranks, its own words, the progress of a slow start.
 use super::cause::Cause;
 use super::progress::Counts;
-use super::sink::Room;
+use super::sink::{Loss, Room};
 use super::{ENDING_SIGNALS, LAST_WORDS, Launcher, Stage, TOKEN_ERR, TOKEN_OUT};
 use crate::pattern::Origin;
 use proto::ids::NodeId;
@@ -59,15 +59,20 @@ impl Launcher<'_> {
         let mut credit = 0;
         let written = self.out.write(out, &self.poll)?;
         credit += written.credit;
-        let closed = written.closed;
+        let lost = written.lost;
         credit += self.err.write(err, &self.poll)?.credit;
         if let Some(root) = &mut self.root
             && credit > 0
         {
             root.send(&Frame::Credit { bytes: credit });
         }
-        if closed {
-            self.fail(Cause::OutputClosed);
+        match lost {
+            None => {}
+            Some(Loss::Closed) => self.fail(Cause::OutputClosed),
+            Some(Loss::Refused(number)) => {
+                let error = io::Error::from_raw_os_error(number);
+                self.fail(Cause::OutputFile(format!("cannot write to standard output: {error}")));
+            }
         }
         Ok(())
     }
