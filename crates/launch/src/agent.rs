@@ -143,9 +143,9 @@ impl Agent {
         let site = Site { tree: &self.tree, node: self.node, cores: &self.cores, crowd: 0 };
         for _ in 0..STARTS_PER_TURN {
             if let Err(error) = here.ranks.start_next(site, &self.poll) {
-                let (who, errno) = (here.ranks.next_member(), error.raw_os_error().unwrap_or(0));
+                let failed = here.ranks.start_failed(&error);
                 here.ranks.give_up_starting();
-                self.report(&Frame::StartFailed { who, errno });
+                self.report(&failed);
                 break;
             }
             if here.ranks.all_started() {

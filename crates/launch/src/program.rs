@@ -125,6 +125,13 @@ impl Found {
         String::from_utf8_lossy(self.args.first().map_or(b"", Vec::as_slice)).into_owned()
     }
 
+    /// Is there such a file on this host?
+    pub(crate) fn is_here(&self) -> bool {
+        let text = |text: &CString| PathBuf::from(OsStr::from_bytes(text.to_bytes()));
+        let folder = self.folder.as_ref().map_or_else(PathBuf::new, text);
+        self.path_here().is_ok_and(|path| folder.join(text(&path)).exists())
+    }
+
     /// The path on this host.
     pub(crate) fn path_here(&self) -> Result<CString, ProgramError> {
         if self.search == Search::Done {

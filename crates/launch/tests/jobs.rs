@@ -62,7 +62,14 @@ fn a_program_that_cannot_run_has_the_shells_exit_code() {
     make_executable(&path);
     let (code, _, err) = texts(&run(&["-n", "2", path.to_str().unwrap()]));
     assert_eq!(code, Some(127));
-    assert!(err.contains("could not be started on node 0"), "{err}");
+    assert!(err.contains("could not be started on node 0: the interpreter of '"), "{err}");
+}
+
+#[test]
+fn a_missing_working_folder_is_named() {
+    let (code, _, err) = texts(&run(&["-n", "2", "-wdir", "/no/such/folder", "true"]));
+    assert_eq!(code, Some(126));
+    assert!(err.contains(" on node 0: working folder '/no/such/folder': No such file or directory"), "{err}");
 }
 
 fn make_executable(path: &std::path::Path) {

@@ -134,8 +134,13 @@ pub fn in_foreground(fd: BorrowedFd<'_>) -> bool {
 
 /// A second descriptor of the same open file, close-on-exec, numbered 3 or higher.
 pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    duplicate_from(fd, 3)
+}
+
+/// The same, numbered `lowest` or higher.
+pub fn duplicate_from(fd: BorrowedFd<'_>, lowest: usize) -> io::Result<OwnedFd> {
     // SAFETY: an open descriptor; F_DUPFD_CLOEXEC takes the lowest wanted number.
-    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest as libc::c_int) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }

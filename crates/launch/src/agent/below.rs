@@ -228,7 +228,7 @@ impl Agent {
         let Some(starter) = outpost.starters.iter_mut().find(|starter| starter.pid == pid) else {
             return Ok(false);
         };
-        let cannot_execute = outpost.failures.next_failure()?.map(|(_, error)| error);
+        let cannot_execute = outpost.failures.next_failure()?.map(|failure| failure.error);
         starter.talk(&self.poll)?;
         starter.end(ended, &self.poll);
         let (nodes, reason) = (starter.nodes.clone(), starter.reason(cannot_execute.as_ref()));

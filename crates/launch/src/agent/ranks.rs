@@ -15,7 +15,7 @@ use proto::lane::Bytes;
 use proto::pmgr::variables;
 use proto::pmi2::RequestId;
 use proto::stats::Stat;
-use proto::tree::{Answer, Frame, Member, PmiState, Stream};
+use proto::tree::{Answer, Frame, Member, PmiState, StartStep, Stream};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
-use sys::process::spawn::{Failures, Program, Slot, Start};
+use sys::process::spawn::{Failures, Program, Slot, Start, Step};
 use sys::process::{self, DescriptorLimit, Pid, Target};
 use sys::signal::SIGKILL;
 use sys::socket;
@@ -240,14 +240,28 @@ impl Ranks {
 
     /// What a rank, whose start failed, has to say about it.
     pub(crate) fn next_failure(&self) -> io::Result<Option<Frame>> {
-        let Some((pid, error)) = self.failures.next_failure()? else { return Ok(None) };
-        let who = self.slots.get(&pid).map(|slot| self.member(*slot));
-        Ok(who.map(|who| Frame::StartFailed { who, errno: error.raw_os_error().unwrap_or(0) }))
+        let Some(failure) = self.failures.next_failure()? else { return Ok(None) };
+        let Some(who) = self.slots.get(&failure.pid).map(|slot| self.member(*slot)) else { return Ok(None) };
+        let program = &self.group.programs[self.group.section_of(who.rank)];
+        let step = match failure.step {
+            Step::Prepare => StartStep::Process,
+            Step::Enter => StartStep::Folder,
+            Step::Execute if failure.error.kind() == io::ErrorKind::NotFound && program.is_here() => {
+                StartStep::Interpreter
+            }
+            Step::Execute => StartStep::Program,
+        };
+        Ok(Some(Frame::StartFailed { who, step, errno: failure.error.raw_os_error().unwrap_or(0) }))
     }
 
-    /// The rank that is started next.
-    pub(crate) fn next_member(&self) -> Member {
-        self.member(self.next.min(self.count() - 1))
+    /// Says that the next rank could not be started, before there was a process that could have said so.
+    pub(crate) fn start_failed(&self, error: &io::Error) -> Frame {
+        let who = self.member(self.next.min(self.count() - 1));
+        let errno = error.raw_os_error().unwrap_or(0);
+        // A program that is looked for on this host has no process before it is found.
+        let is_program = matches!(errno, process::ENOENT | process::EACCES);
+        let step = if is_program { StartStep::Program } else { StartStep::Process };
+        Frame::StartFailed { who, step, errno }
     }
 
     /// Waits for nothing any more.

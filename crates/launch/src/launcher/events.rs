@@ -3,10 +3,11 @@ use super::outcome::Step;
 use super::{Cause, Launcher, NodeBoard, Spot, Who};
 use crate::job::is_this_host;
 use crate::picture;
+use crate::program::Found;
 use crate::spec::Talk;
 use proto::ids::NodeId;
 use proto::lane::JobId;
-use proto::tree::{Ended, Frame, Member, PmiState};
+use proto::tree::{Ended, Frame, Member, PmiState, StartStep};
 use std::io;
 use sys::process::Pid;
 
@@ -112,8 +113,8 @@ impl Launcher<'_> {
                 None => Step::Wait,
             },
             Frame::FenceBegun { who } => self.outcome.fence_begun(who),
-            Frame::StartFailed { who, errno } => match self.who(who, 0) {
-                Some(who) => self.start_failed(who, errno),
+            Frame::StartFailed { who, step, errno } => match self.who(who, 0) {
+                Some(who) => self.start_failed(who, step, errno),
                 None => Step::Wait,
             },
             Frame::AgentLost { node, pid, ended } => {
@@ -140,14 +141,23 @@ impl Launcher<'_> {
         step
     }
 
-    fn start_failed(&mut self, who: Who, errno: i32) -> Step {
+    fn start_failed(&mut self, who: Who, step: StartStep, errno: i32) -> Step {
         let error = io::Error::from_raw_os_error(errno);
-        let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+        let is_missing = step != StartStep::Folder && error.kind() == io::ErrorKind::NotFound;
+        let code = if is_missing { 127 } else { 126 };
         let begun = self.jobs.iter().find(|begun| begun.group.id == who.member.job);
-        let program = begun.map_or_else(String::new, |begun| {
-            begun.group.programs[begun.group.section_of(who.member.rank)].name()
-        });
-        let reason = format!("'{program}': {error}");
+        let found = begun.map(|begun| &begun.group.programs[begun.group.section_of(who.member.rank)]);
+        let program = found.map_or_else(String::new, Found::name);
+        let reason = match step {
+            StartStep::Process => error.to_string(),
+            StartStep::Folder => {
+                let folder = found.and_then(|found| found.folder.as_ref());
+                let folder = folder.map_or("".into(), |folder| folder.to_string_lossy());
+                format!("working folder '{folder}': {error}")
+            }
+            StartStep::Program => format!("'{program}': {error}"),
+            StartStep::Interpreter => format!("the interpreter of '{program}': {error}"),
+        };
         self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
     }
 }

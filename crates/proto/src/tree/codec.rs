@@ -1,5 +1,5 @@
 //! The bodies of frames, field by field.
-use super::frame::{Ended, Frame, Member, PmiState, Stream};
+use super::frame::{Ended, Frame, Member, PmiState, StartStep, Stream};
 use super::question::{Answer, Pair, Question, SpawnCommand, SpawnWish};
 use crate::ids::{NodeId, Rank};
 use crate::lane::JobId;
@@ -27,7 +27,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Aborted { who, pid, code, message } => {
             member(w.u8(12), *who).i32(*pid).i32(*code).bytes(message.as_bytes())
         }
-        Frame::StartFailed { who, errno } => member(w.u8(13), *who).i32(*errno),
+        Frame::StartFailed { who, step, errno } => member(w.u8(13), *who).u8(*step as u8).i32(*errno),
         Frame::AgentLost { node, pid, ended } => write_ended(w.u8(14).u32(node.0).i32(*pid), *ended),
         Frame::AgentFailed { node, reason } => w.u8(15).u32(node.0).bytes(reason.as_bytes()),
         Frame::End { grace_ms } => w.u8(16).u32(*grace_ms),
@@ -77,7 +77,7 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
             let (who, pid) = (read_member(r)?, r.i32()?);
             Frame::Aborted { who, pid, code: r.i32()?, message: r.text()? }
         }
-        13 => Frame::StartFailed { who: read_member(r)?, errno: r.i32()? },
+        13 => Frame::StartFailed { who: read_member(r)?, step: step(r)?, errno: r.i32()? },
         14 => Frame::AgentLost { node: node(r)?, pid: r.i32()?, ended: read_ended(r)? },
         15 => Frame::AgentFailed { node: node(r)?, reason: r.text()? },
         18 => Frame::BadPmi { who: read_member(r)?, pid: r.i32()?, reason: r.text()? },
@@ -131,6 +131,11 @@ fn stream(r: &mut Reader<'_>) -> Option<Stream> {
 
 fn pmi(r: &mut Reader<'_>) -> Option<PmiState> {
     [PmiState::Unused, PmiState::Active, PmiState::Finalized].get(usize::from(r.u8()?)).copied()
+}
+
+fn step(r: &mut Reader<'_>) -> Option<StartStep> {
+    use StartStep::{Folder, Interpreter, Process, Program};
+    [Process, Folder, Program, Interpreter].get(usize::from(r.u8()?)).copied()
 }
 
 fn write_question<'w, 'o>(w: &'w mut Writer<'o>, question: &Question) -> &'w mut Writer<'o> {

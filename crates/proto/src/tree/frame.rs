@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Version of the format. Both ends must have the same.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Most bytes of a frame behind its length word.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Most bytes of output in one frame.
@@ -65,6 +65,19 @@ pub enum PmiState {
     Active,
     /// After finalize.
     Finalized,
+}
+
+/// What could not be done when a rank was to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartStep {
+    /// Make a process, and what it needs.
+    Process,
+    /// Enter the working folder.
+    Folder,
+    /// Execute the program.
+    Program,
+    /// Execute the program, which is there: what it names as its interpreter or loader is not.
+    Interpreter,
 }
 
 /// A frame.
@@ -215,6 +228,8 @@ pub enum Frame {
     StartFailed {
         /// The rank.
         who: Member,
+        /// What could not be done.
+        step: StartStep,
         /// The system's error number.
         errno: i32,
     },

@@ -79,6 +79,10 @@ fn values() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(any::<u64>(), 0..40)
 }
 
+fn step() -> impl Strategy<Value = StartStep> {
+    prop::sample::select(&[StartStep::Process, StartStep::Folder, StartStep::Program, StartStep::Interpreter])
+}
+
 fn process_frame() -> impl Strategy<Value = Frame> {
     let pmi = || prop_oneof![Just(PmiState::Unused), Just(PmiState::Active), Just(PmiState::Finalized)];
     prop_oneof![
@@ -97,7 +101,11 @@ fn process_frame() -> impl Strategy<Value = Frame> {
         }),
         (member(), any::<i32>(), text()).prop_map(|(who, pid, reason)| Frame::BadPmi { who, pid, reason }),
         member().prop_map(|who| Frame::FenceBegun { who }),
-        (member(), any::<i32>()).prop_map(|(who, errno)| Frame::StartFailed { who, errno }),
+        (member(), step(), any::<i32>()).prop_map(|(who, step, errno)| Frame::StartFailed {
+            who,
+            step,
+            errno
+        }),
     ]
 }
 

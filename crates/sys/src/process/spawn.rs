@@ -6,7 +6,7 @@ mod child;
 mod pad;
 mod raw;
 
-pub use child::DESCRIPTORS_MAX;
+pub use child::{DESCRIPTORS_MAX, Step};
 
 use super::{DescriptorLimit, Pid};
 use crate::socket::{self, Transfer};
@@ -194,6 +194,17 @@ fn only(core: usize) -> Option<libc::cpu_set_t> {
     Some(set)
 }
 
+/// Why a program was not executed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The child.
+    pub pid: Pid,
+    /// What it could not do.
+    pub step: Step,
+    /// What the system said.
+    pub error: io::Error,
+}
+
 /// Where children say why their program could not be executed.
 #[derive(Debug)]
 pub struct Failures {
@@ -205,19 +216,23 @@ impl Failures {
     /// Neither side ever waits.
     pub fn new() -> io::Result<Self> {
         let (read, write) = socket::pipe()?;
+        // Out of the way of the descriptors that a child gets, who would lose it otherwise.
+        let write = socket::duplicate_from(write.as_fd(), DESCRIPTORS_MAX)?;
         socket::set_nonblocking(read.as_fd())?;
         socket::set_nonblocking(write.as_fd())?;
         Ok(Failures { read, write })
     }
 
-    /// The next failure: whose, and why. A child reports it before it ends.
-    pub fn next_failure(&self) -> io::Result<Option<(Pid, io::Error)>> {
+    /// The next failure. A child reports it before it ends.
+    pub fn next_failure(&self) -> io::Result<Option<Failure>> {
         let mut bytes = [0; FAILURE_BYTES];
         if socket::read(self.read.as_fd(), &mut bytes)? != Transfer::Bytes(FAILURE_BYTES) {
             return Ok(None);
         }
         let word = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Ok(Some((Pid(word(0)), io::Error::from_raw_os_error(word(4)))))
+        let steps = [Step::Prepare, Step::Enter, Step::Execute];
+        let step = steps.into_iter().find(|step| *step as i32 == word(8)).unwrap_or(Step::Prepare);
+        Ok(Some(Failure { pid: Pid(word(0)), step, error: io::Error::from_raw_os_error(word(4)) }))
     }
 }
 
@@ -275,9 +290,33 @@ mod tests {
         let failures = Failures::new().unwrap();
         let pid = program.start(&start, &failures).unwrap();
         assert_eq!(outcome(pid), Ended::Exit(127));
-        let (whose, error) = failures.next_failure().unwrap().unwrap();
-        assert_eq!((whose, error.kind()), (pid, io::ErrorKind::NotFound));
+        let failure = failures.next_failure().unwrap().unwrap();
+        assert_eq!((failure.pid, failure.step), (pid, Step::Execute));
+        assert_eq!(failure.error.kind(), io::ErrorKind::NotFound);
         assert!(failures.next_failure().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_missing_folder_is_not_taken_for_a_missing_program() {
+        let folder = Some(c"/no/such/folder".to_owned());
+        let mut program = Program::new(c"/bin/true", vec![b"true".to_vec()], vec![], folder).unwrap();
+        let failures = Failures::new().unwrap();
+        let start = Start { descriptors: &[], core: None, limit: None };
+        let pid = program.start(&start, &failures).unwrap();
+        assert_eq!(outcome(pid), Ended::Exit(127));
+        assert_eq!(failures.next_failure().unwrap().unwrap().step, Step::Enter);
+    }
+
+    #[test]
+    fn a_failure_is_heard_however_many_descriptors_a_child_gets() {
+        let failures = Failures::new().unwrap();
+        let null = File::open("/dev/null").unwrap();
+        let descriptors = [null.as_fd(); DESCRIPTORS_MAX];
+        let mut program = Program::new(c"/no/such/program", vec![b"x".to_vec()], vec![], None).unwrap();
+        let start = Start { descriptors: &descriptors, core: None, limit: None };
+        let pid = program.start(&start, &failures).unwrap();
+        assert_eq!(outcome(pid), Ended::Exit(127));
+        assert_eq!(failures.next_failure().unwrap().unwrap().pid, pid);
     }
 
     #[test]

@@ -9,8 +9,20 @@ use std::os::fd::RawFd;
 /// Most descriptors handed to a child.
 pub const DESCRIPTORS_MAX: usize = 8;
 
-/// Process id and error number.
-pub(super) const FAILURE_BYTES: usize = 8;
+/// Process id, error number and step.
+pub(super) const FAILURE_BYTES: usize = 12;
+
+/// What a child cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Step {
+    /// Get ready: its descriptors, say.
+    Prepare = 0,
+    /// Enter its working folder.
+    Enter = 1,
+    /// Execute its program.
+    Execute = 2,
+}
 
 /// All that a child has to know. Pointers are to C strings, and to arrays of them with a null pointer at the end.
 pub(super) struct Task {
@@ -36,33 +48,33 @@ pub(super) struct Task {
 /// The task's pointers are what they are said to be, and stay so until the child has executed or ended.
 pub(super) unsafe fn main(task: &mut Task) -> ! {
     // SAFETY: promised by the caller.
-    let number = unsafe { run(task) };
+    let (step, number) = unsafe { run(task) };
     let mut bytes = [0; FAILURE_BYTES];
-    let (pid, why) = bytes.split_at_mut(FAILURE_BYTES / 2);
-    pid.copy_from_slice(&raw::own_id().to_ne_bytes());
-    why.copy_from_slice(&number.to_ne_bytes());
+    for (to, word) in bytes.chunks_exact_mut(4).zip([raw::own_id(), number, step as i32]) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
     // So short a write to a pipe is never split.
     let _ = raw::write(task.failures, &bytes);
     raw::exit(127)
 }
 
-/// Prepares and executes; returns only with an error number.
-unsafe fn run(task: &mut Task) -> i32 {
+/// Prepares and executes; returns only with an error number, and whose.
+unsafe fn run(task: &mut Task) -> (Step, i32) {
     let _ = raw::lead_group(); // a fresh child leads no session, so it cannot fail
     let _ = raw::die_with_parent();
     if raw::parent() != task.parent {
-        return libc::ESRCH; // the parent died before the death signal was set
+        return (Step::Prepare, libc::ESRCH); // the parent died before the death signal was set
     }
     if let Some(cores) = &task.cores {
         let _ = raw::pin(cores); // not worth failing the start for
     }
     if let Err(number) = place_descriptors(task.descriptors.iter_mut().take(task.descriptor_count)) {
-        return number;
+        return (Step::Prepare, number);
     }
     if !task.folder.is_null() {
         // SAFETY: a C string, as promised by the caller.
         if let Err(number) = unsafe { raw::enter_folder(task.folder) } {
-            return number;
+            return (Step::Enter, number);
         }
     }
     if let Some(limit) = &task.limit {
@@ -72,7 +84,7 @@ unsafe fn run(task: &mut Task) -> i32 {
     let _ = raw::default_disposition(libc::SIGPIPE);
     let _ = raw::unblock_all_signals();
     // SAFETY: promised by the caller.
-    unsafe { execute(task) }
+    (Step::Execute, unsafe { execute(task) })
 }
 
 unsafe fn execute(task: &Task) -> i32 {
