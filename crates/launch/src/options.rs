@@ -48,6 +48,8 @@ pub(crate) enum UsageError {
     NoValue(String),
     #[error("option '{option}': '{value}' is not {wanted}")]
     BadValue { option: String, value: String, wanted: &'static str },
+    #[error("{variable}: '{value}' is not {wanted}")]
+    Variable { variable: &'static str, value: String, wanted: &'static str },
     #[error("no program given")]
     NoProgram,
     #[error("{0} processes are more than {RANKS_MAX}")]
@@ -150,7 +152,10 @@ mod tests {
         );
         assert_eq!(error("-n 4"), "no program given");
         assert_eq!(error("-n 60000 a : -n 60000 b"), "120000 processes are more than 65536");
-        assert_eq!(error("a :"), "no program given");
+        assert_eq!(error("-n 99999999999 a"), "4294967295 processes are more than 65536");
+        for line in ["a :", "-n 4 : b", "a : : b"] {
+            assert_eq!(error(line), "no program given");
+        }
     }
 
     #[test]
@@ -243,6 +248,9 @@ mod tests {
     fn hosts_are_emulated_nodes_only_if_all_are_this_host() {
         assert_eq!(run("-n 4 --hosts localhost:3,127.0.0.2 a").0.slots, [3, 1]);
         assert_eq!(run("-n 4 -ppn 2 -hosts localhost:3,127.0.0.2 a").0.slots, [2, 2]);
+        assert_eq!(run("--hosts localhost:3,127.0.0.2 a").0.ranks(), 4);
+        assert_eq!(run("--hosts localhost:3,127.0.0.2 -ppn 2 a").0.ranks(), 4);
+        assert_eq!(run("--hosts localhost:3 a : b").0.ranks(), 2);
         let (spec, _) = run("-n 20 --hosts n[01-64]:8,login a");
         assert_eq!((spec.slots.len(), spec.hosts.len()), (65, 65));
         assert_eq!((&spec.hosts[63], spec.slots[63], spec.slots[64]), (&"n64".into(), 8, 1));

@@ -1,7 +1,7 @@
 //! Options of the command line, seen from the processes that are started.
 mod common;
 
-use common::{launcher, run, texts};
+use common::{assert_nothing_left, launcher, run, texts};
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
@@ -197,6 +197,42 @@ fn ranks_are_bound_to_the_processors_listed() {
     let (code, _, err) = shell(&["--bind-to", "user:1023"], allowed);
     assert_eq!(code, Some(1));
     assert!(err.contains("processor 1023 is none of those that may be used here"), "{err}");
+}
+
+/// The exit code, output and errors of a job for which a variable is set.
+fn with_variable(name: &str, value: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let (mut command, mark) = launcher(args);
+    let output = command.env(name, value).output().unwrap();
+    assert_nothing_left(&mark);
+    texts(&output)
+}
+
+#[test]
+fn a_time_out_may_come_from_the_environment() {
+    let sleep = |options: &[&'static str]| [options, &["--kill-grace", "10", "sleep", "600"]].concat();
+    let (code, _, err) = with_variable("MPIEXEC_TIMEOUT", "1", &sleep(&[]));
+    assert_eq!((code, err.as_str()), (Some(124), "banyan: the job took longer than 1 s; ending the job\n"));
+    let (code, _, err) = with_variable("MPIEXEC_TIMEOUT", "600", &sleep(&["--timeout", "1"]));
+    assert_eq!((code, err.as_str()), (Some(124), "banyan: the job took longer than 1 s; ending the job\n"));
+    assert_eq!(with_variable("MPIEXEC_TIMEOUT", "-1", &["true"]).0, Some(0));
+    let (code, _, err) = with_variable("MPIEXEC_TIMEOUT", "soon", &["true"]);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("banyan: MPIEXEC_TIMEOUT: 'soon' is not a number of seconds\n"), "{err}");
+}
+
+#[test]
+fn hosts_may_come_from_a_file_that_the_environment_names() {
+    let mut hosts = tempfile::NamedTempFile::new().unwrap();
+    hosts.write_all(b"localhost:2\r\n# more\r\n127.0.0.1\r\n").unwrap();
+    let file = hosts.path().to_str().unwrap();
+    let script = ["sh", "-c", "echo $PMI_RANK $MPI_LOCALRANKID"];
+    let (code, out, err) = with_variable("HYDRA_HOST_FILE", file, &script);
+    assert_eq!((code, sorted(&out), err.as_str()), (Some(0), vec!["0 0", "1 1", "2 0"], ""));
+    let (_, out, _) = with_variable("HYDRA_HOST_FILE", file, &[&["--nodes", "1"], &script[..]].concat());
+    assert_eq!(out, "0 0\n");
+    let (code, _, err) = with_variable("HYDRA_HOST_FILE", "/no/such/file", &script);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("banyan: HYDRA_HOST_FILE: cannot read '/no/such/file': "), "{err}");
 }
 
 #[test]

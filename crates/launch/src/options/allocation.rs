@@ -1,5 +1,5 @@
 //! The hosts that a batch system has given to this job, as its environment tells. Pure but for reading a file.
-use super::hosts::{Host, HostsError, expand_list};
+use super::hosts::{Host, HostsError, expand_list, parse_file};
 use crate::bootstrap::{Bootstrap, SSH};
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,6 +24,16 @@ pub(crate) enum AllocationError {
     Value { variable: &'static str, value: String },
     #[error("{variable}: cannot read '{file}': {reason}")]
     File { variable: &'static str, file: String, reason: String },
+}
+
+/// The hosts in the file that users of another launcher have named for all of their jobs.
+pub(crate) fn host_file(
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Vec<Host>>, AllocationError> {
+    let name = "HYDRA_HOST_FILE";
+    let Some(file) = variable(name) else { return Ok(None) };
+    let hosts = parse_file(&read(name, &file)?);
+    hosts.map(Some).map_err(|error| AllocationError::Hosts { variable: name, error })
 }
 
 /// Finds the allocation in an environment.

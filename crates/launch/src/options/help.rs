@@ -7,7 +7,8 @@ Usage: banyan run [options] program [arguments] [: [options] program [arguments]
 Starts a parallel program: any MPI program of the MPICH family, or any other command.
 
 Processes, and where they live:
-  -n, -np N            number of processes (default 1); per program where several are separated by ':'
+  -n, -np N            number of processes (default 1, or as many as the hosts take); per program where several are
+                       separated by ':'
   -ppn N               N processes on each node; without --nodes, as many nodes as that takes
   --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
   --hosts LIST         hosts, such as n[01-64]:8,login (8 processes on each of the first 64 before the next is
@@ -76,5 +77,6 @@ given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time
 not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
 the job.
 
-BANYAN_QP_MAX in the environment limits the queue pairs of a node's device (default 131072).
+In the environment, MPIEXEC_TIMEOUT and HYDRA_HOST_FILE stand for --timeout and --hostfile where those are not given.
+BANYAN_QP_MAX limits the queue pairs of a node's device (default 131072).
 ";

@@ -69,6 +69,9 @@ pub(super) const OPTIONS_OF_JOB: [&str; 45] = [
     "stats-file",
 ];
 
+/// Seconds that a job may take, for those who have set it for other launchers.
+const TIMEOUT_VARIABLE: &str = "MPIEXEC_TIMEOUT";
+
 pub(super) struct Parser {
     args: VecDeque<OsString>,
     spec: JobSpec,
@@ -127,6 +130,7 @@ impl Parser {
     /// The whole, once all programs have been read.
     pub(super) fn finish(mut self) -> Result<Command, UsageError> {
         self.use_allocation()?;
+        self.use_timeout()?;
         let total: u64 = self.spec.sections.iter().map(|section| u64::from(section.ranks)).sum();
         if total > u64::from(RANKS_MAX) {
             return Err(UsageError::TooMany(total));
@@ -150,31 +154,55 @@ impl Parser {
         Ok(Command::Run(Box::new(self.spec), wish))
     }
 
-    /// Inside the allocation of a batch system its hosts are the job's, unless the user says something else. A single
-    /// program without a number of processes gets as many as there is room for.
+    /// A time-out may come from the environment. As in other launchers, one below 1 is none.
+    fn use_timeout(&mut self) -> Result<(), UsageError> {
+        let Some(text) = env::var_os(TIMEOUT_VARIABLE).filter(|_| self.spec.timeout.is_none()) else {
+            return Ok(());
+        };
+        let text = text.to_string_lossy();
+        let seconds: i32 = text.trim().parse().map_err(|_| UsageError::Variable {
+            variable: TIMEOUT_VARIABLE,
+            value: text.chars().take(64).collect(),
+            wanted: "a number of seconds",
+        })?;
+        self.spec.timeout = u64::try_from(seconds).ok().filter(|s| *s > 0).map(Duration::from_secs);
+        Ok(())
+    }
+
+    /// Hosts may come from a file that the environment names. Inside the allocation of a batch system its hosts are the
+    /// job's, unless the user says something else.
     fn use_allocation(&mut self) -> Result<(), UsageError> {
         let variable = |name: &str| env::var(name).ok();
         if self.nodes.is_some() || matches!(self.bootstrap, Some(Wanted::Fork | Wanted::Manual)) {
             return Ok(());
+        }
+        if self.hosts.is_none() {
+            self.hosts = allocation::host_file(variable)?;
         }
         if let Some(hosts) = &self.hosts {
             let is_open = self.bootstrap.is_none() && self.shell.is_none();
             if is_open && allocation::slurm_has(hosts, variable) {
                 self.bootstrap = Some(Wanted::Slurm);
             }
+            self.fill_hosts();
             return Ok(());
         }
         let Some(allocation) = allocation::detect(variable)? else { return Ok(()) };
         if allocation.bootstrap == Bootstrap::Slurm && self.bootstrap != Some(Wanted::Ssh) {
             self.bootstrap = Some(Wanted::Slurm);
         }
-        if let ([only], false) = (self.spec.sections.as_mut_slice(), self.counted) {
+        self.hosts = Some(allocation.hosts);
+        self.fill_hosts();
+        Ok(())
+    }
+
+    /// A single program without a number of processes gets as many as there is room for on the hosts.
+    fn fill_hosts(&mut self) {
+        if let ([only], false, Some(hosts)) = (self.spec.sections.as_mut_slice(), self.counted, &self.hosts) {
             let per_node = self.per_node;
-            let slots = allocation.hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1));
+            let slots = hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1));
             only.ranks = slots.fold(0_u32, u32::saturating_add).max(1);
         }
-        self.hosts = Some(allocation.hosts);
-        Ok(())
     }
 
     /// How many nodes there are, and how many ranks each takes.
@@ -238,13 +266,16 @@ impl Parser {
                 section.program = self.args.pop_front().ok_or(UsageError::NoProgram)?;
                 return Ok(self.arguments(section));
             }
+            if word == ":" {
+                return Err(UsageError::NoProgram);
+            }
             let Some(written) = Written::new(&word) else {
                 section.program = word;
                 return Ok(self.arguments(section));
             };
             match written.name.as_str() {
                 "h" | "help" => return Ok(Next::Help),
-                "version" => return Ok(Next::Version),
+                "version" | "V" => return Ok(Next::Version),
                 _ => self.option(&written, &mut section)?,
             }
         }
@@ -479,8 +510,9 @@ impl Parser {
     fn count(&mut self, written: &Written) -> Result<u32, UsageError> {
         let value = self.value(written)?;
         let text = value.to_string_lossy();
-        let count = text.parse().ok().filter(|count| *count > 0);
-        count.ok_or_else(|| written.bad(&text, "a number of at least 1"))
+        let count = text.parse::<u64>().ok().filter(|count| *count > 0);
+        let count = count.ok_or_else(|| written.bad(&text, "a number of at least 1"))?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX)) // more than anything here goes to
     }
 
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
