@@ -16,6 +16,7 @@ mod pmi;
 mod ranks;
 mod reports;
 mod start;
+mod template;
 mod token;
 mod uplink;
 mod words;

@@ -442,3 +442,17 @@ fn a_deep_tree_of_many_nodes_works() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(count_lines(&out).get("cmd=get_result rc=0 msg=success value=39"), Some(&40), "{out}");
 }
+
+#[test]
+fn ranks_that_share_cores_are_told_to_sleep_where_they_wait() {
+    let crowd = (std::thread::available_parallelism().unwrap().get() + 1).to_string();
+    let said = |args: &[&str]| {
+        let say = "test $PMI_RANK = 0 && echo \"mode ${I_MPI_WAIT_MODE-none}\"; true";
+        let (code, out, errors) = texts(&run(&[args, &["sh", "-c", say]].concat()));
+        assert_eq!(code, Some(0), "{errors}");
+        out
+    };
+    assert_eq!(said(&["-n", &crowd]), "mode 1\n");
+    assert_eq!(said(&["-n", "1"]), "mode none\n");
+    assert_eq!(said(&["-env", "I_MPI_WAIT_MODE", "0", "-n", &crowd]), "mode 0\n");
+}

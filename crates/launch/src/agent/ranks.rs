@@ -4,15 +4,14 @@ use super::asks::Asks;
 use super::input::InputPipe;
 use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
+use super::template::Template;
 use crate::job::{Group, StdinBy, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
-use crate::stray::JOB_VARIABLE;
 use crate::unfinished::Unfinished;
 use proto::board::Board;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
-use proto::pmgr::variables;
 use proto::pmi2::RequestId;
 use proto::stats::Stat;
 use proto::tree::{Answer, Frame, Member, PmiState, StartStep, Stream};
@@ -25,20 +24,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::poll::{Interest, Poll};
-use sys::process::spawn::{Failures, Program, Slot, Start, Step};
+use sys::process::spawn::{Failures, Start, Step};
 use sys::process::{self, DescriptorLimit, Pid, Target};
 use sys::signal::SIGKILL;
 use sys::socket;
 
-/// The descriptor under which a rank finds its agent: the first behind the standard ones.
-const PMI_FD: &str = "PMI_FD=3";
 /// Reads from a pipe whose rank has ended; a process it left behind might go on writing for ever.
 const LAST_READS_MAX: usize = 32;
 /// Longest reason passed on.
 const REASON_BYTES_MAX: usize = 4096;
-/// The longest placement that is told in the environment.
-const MAPPING_BYTES_MAX: usize = 1024;
-
 /// One rank.
 #[derive(Debug)]
 struct State {
@@ -48,16 +42,6 @@ struct State {
     streams: [LineStream; 2],
     /// Where its standard input comes from over the tree.
     input: Option<InputPipe>,
-}
-
-/// A program of the job with the variables that differ from rank to rank.
-#[derive(Debug)]
-struct Template {
-    program: Program,
-    rank: Slot,
-    local_rank: Slot,
-    /// Its rank once more, where PMGR is served.
-    pmgr_rank: Option<Slot>,
 }
 
 pub(crate) struct Ranks {
@@ -498,45 +482,6 @@ fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
         host: site.tree.host,
         key: site.tree.key,
     })
-}
-
-impl Template {
-    fn new(
-        group: &Group,
-        section: usize,
-        local: u32,
-        segment: &NodeSegment,
-        variables: &[Vec<u8>],
-    ) -> io::Result<Self> {
-        let found = &group.programs[section];
-        let mut env = found.env.clone();
-        env.push(PMI_FD.into());
-        env.push(format!("PMI_SIZE={}", group.ranks()).into());
-        env.push(format!("{JOB_VARIABLE}={}", group.name).into());
-        env.push(format!("MPI_LOCALNRANKS={local}").into());
-        env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
-        env.extend_from_slice(variables);
-        if group.spawner.is_some() {
-            env.push(b"PMI_SPAWNED=1".to_vec());
-        }
-        // Spares Banyan's library a question; a placement that is no few blocks is asked for.
-        let mapping = group.placement.mapping().to_string();
-        if mapping.len() <= MAPPING_BYTES_MAX {
-            env.push(format!("BANYAN_MAPPING={mapping}").into());
-        }
-        let path = found.path_here().map_err(|error| error.as_system())?;
-        let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
-        let rank = program.add_number("PMI_RANK");
-        let local_rank = program.add_number("MPI_LOCALRANKID");
-        let pmgr_rank = has_pmgr(&found.env).then(|| program.add_number(variables::RANK));
-        Ok(Template { program, rank, local_rank, pmgr_rank })
-    }
-}
-
-/// Do these variables say where PMGR is served?
-fn has_pmgr(env: &[Vec<u8>]) -> bool {
-    let name = [variables::PORT.as_bytes(), b"="].concat();
-    env.iter().any(|variable| variable.starts_with(&name))
 }
 
 fn drain_stream(
