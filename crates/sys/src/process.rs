@@ -151,26 +151,37 @@ pub fn children_are_among(known: &[Pid]) -> bool {
 pub enum Target {
     /// One process.
     Process(Pid),
-    /// The process group that this process leads.
-    Group(Pid),
+    /// The process group that this process leads or, as long as it leads none, the process.
+    Leader(Pid),
 }
 
 /// Sends `signal`; a target that is gone already is no error. Process ids that would mean "everybody" or
 /// "my own group" are refused.
 pub fn kill(target: Target, signal: i32) -> io::Result<()> {
-    let (pid, number) = match target {
-        Target::Process(pid) => (pid.0, pid.0),
-        Target::Group(pid) => (pid.0, -pid.0),
-    };
-    if pid <= 1 {
+    let (Target::Process(pid) | Target::Leader(pid)) = target;
+    if pid.0 <= 1 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no process to signal: {pid}")));
     }
-    // SAFETY: plain numbers.
-    if unsafe { libc::kill(number, signal) } == 0 {
+    if target == Target::Leader(pid) && sent(-pid.0, signal)? == Sent::Yes {
         return Ok(());
     }
+    sent(pid.0, signal).map(drop)
+}
+
+/// Was there anybody to send a signal to?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Yes,
+    Nobody,
+}
+
+fn sent(number: i32, signal: i32) -> io::Result<Sent> {
+    // SAFETY: plain numbers.
+    if unsafe { libc::kill(number, signal) } == 0 {
+        return Ok(Sent::Yes);
+    }
     let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
+    if error.raw_os_error() == Some(libc::ESRCH) { Ok(Sent::Nobody) } else { Err(error) }
 }
 
 /// Is there a process (or zombie) with this id?
@@ -384,8 +395,18 @@ mod tests {
     fn signals_to_everybody_are_refused() {
         for pid in [-1, 0, 1] {
             assert!(kill(Target::Process(Pid(pid)), 0).is_err());
-            assert!(kill(Target::Group(Pid(pid)), 0).is_err());
+            assert!(kill(Target::Leader(Pid(pid)), 0).is_err());
         }
+    }
+
+    #[test]
+    fn a_process_that_leads_no_group_yet_gets_its_signals() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let signalled = kill(Target::Leader(Pid(child.id() as i32)), libc::SIGUSR1);
+        // It lives on if the signal was lost.
+        let _ = kill(Target::Process(Pid(child.id() as i32)), libc::SIGKILL);
+        assert_eq!((signalled.is_ok(), child.wait().unwrap().signal()), (true, Some(libc::SIGUSR1)));
     }
 
     #[test]

@@ -284,13 +284,13 @@ impl Ranks {
         Ok(())
     }
 
-    /// Sends a signal to the process groups of all living ranks.
+    /// Sends a signal to the process groups of all living ranks. One that has not had its first turn on a processor, which
+    /// may be long in coming, leads no group yet.
     pub(crate) fn signal_all(&self, signal: i32) {
         for pid in self.states.iter().filter(|state| state.alive).filter_map(|state| state.pid) {
-            let _ = process::kill(Target::Group(pid), signal);
+            let _ = process::kill(Target::Leader(pid), signal);
             if signal == SIGKILL {
-                // It leads no group before its first turn on a processor, which may be long in coming.
-                let _ = process::kill(Target::Process(pid), signal);
+                let _ = process::kill(Target::Process(pid), signal); // it may have left its group to others
             }
         }
     }
