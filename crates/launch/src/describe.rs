@@ -72,6 +72,9 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         Bind::User(cores) => w.u8(2).list(cores, |w, core| {
             w.u32(*core as u32);
         }),
+        Bind::Several(count) => w.u8(3).u32(*count),
+        Bind::Package => w.u8(4),
+        Bind::Memory => w.u8(5),
     };
     w.u32(tree.qp_max).u32(tree.value_max).u8(tree.counters as u8);
     for word in tree.host.iter().chain(&tree.key) {
@@ -110,6 +113,9 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         0 => Bind::None,
         1 => Bind::Core,
         2 => Bind::User(r.list(|r| r.u32().map(|core| core as usize))?),
+        3 => Bind::Several(r.u32().filter(|count| *count > 0)?),
+        4 => Bind::Package,
+        5 => Bind::Memory,
         _ => return None,
     };
     let (qp_max, value_max) = (r.u32()?, r.u32()?);

@@ -14,6 +14,7 @@ use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 use sys::process;
+use sys::topology::{self, Common};
 
 /// The facts of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,18 +128,42 @@ impl Tree {
         self.hosts.get(node.index()).map(String::as_str)
     }
 
-    /// The core of a rank with a local number, if ranks are bound.
-    pub(crate) fn core_of(&self, rank: Rank, slot: u32, cores: &[usize]) -> Option<usize> {
-        let cores = match &self.bind {
-            Bind::None => return None,
-            Bind::Core => cores,
-            Bind::User(cores) => cores,
-        };
-        let index = match self.spread {
+    /// What ranks are bound to in turn on a host that has these processors. Nothing if they are not bound.
+    pub(crate) fn binding(&self, cores: &[usize]) -> Binding {
+        Binding(match &self.bind {
+            Bind::None => Vec::new(),
+            Bind::Core => cores.iter().map(|core| vec![*core]).collect(),
+            Bind::User(cores) => cores.iter().map(|core| vec![*core]).collect(),
+            // What is left over at the end is too little for one more.
+            Bind::Several(count) if cores.len() >= *count as usize => {
+                cores.chunks_exact(*count as usize).map(<[usize]>::to_vec).collect()
+            }
+            Bind::Several(_) => vec![cores.to_vec()],
+            Bind::Package => topology::groups(cores, Common::Package),
+            Bind::Memory => topology::groups(cores, Common::Memory),
+        })
+    }
+
+    /// Whose turn is it, when a rank with a local number is bound?
+    pub(crate) fn turn(&self, rank: Rank, slot: u32) -> u32 {
+        match self.spread {
             Spread::OneHost => rank.0,
             Spread::ManyHosts => slot,
-        };
-        (!cores.is_empty()).then(|| cores[index as usize % cores.len()])
+        }
+    }
+}
+
+/// Groups of processors that ranks are bound to in turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding(Vec<Vec<usize>>);
+
+impl Binding {
+    /// The processors for a turn; none if nobody is bound.
+    pub(crate) fn at(&self, turn: u32) -> &[usize] {
+        match self.0.len() {
+            0 => &[],
+            groups => &self.0[turn as usize % groups],
+        }
     }
 }
 

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(error("-n 0 prog"), "option '-n': '0' is not a number of at least 1");
         assert_eq!(
             error("--bind-to moon prog"),
-            "option '--bind-to': 'moon' is not core, hwthread, user:0,1,... or none"
+            "option '--bind-to': 'moon' is not core, core:2, hwthread, socket, numa, user:0,1,... or none"
         );
         assert_eq!(error("-n 4"), "no program given");
         assert_eq!(error("-n 60000 a : -n 60000 b"), "120000 processes are more than 65536");
@@ -223,8 +223,12 @@ mod tests {
     fn cores_can_be_listed() {
         assert_eq!(run("--bind-to user:0,3 a").0.bind, Bind::User(vec![0, 3]));
         assert_eq!(run("--bind-to hwthread a").0.bind, Bind::Core);
-        assert!(error("--bind-to user: a").contains("'user:' is not core, hwthread"));
-        assert!(error("--bind-to user:1,x a").contains("'user:1,x' is not core, hwthread"));
+        assert_eq!(run("--bind-to core:4 a").0.bind, Bind::Several(4));
+        assert_eq!(run("--bind-to socket a").0.bind, Bind::Package);
+        assert_eq!(run("-bind-to numa -map-by core a").0.bind, Bind::Memory);
+        assert!(error("--bind-to core:0 a").contains("'core:0' is not core, core:2"));
+        assert!(error("--bind-to user: a").contains("'user:' is not core, core:2"));
+        assert!(error("--bind-to user:1,x a").contains("'user:1,x' is not core, core:2"));
     }
 
     #[test]

@@ -10,9 +10,10 @@ pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
     let mut text =
         format!("{} on {}\n\n", counted(placement.ranks(), "rank"), counted(placement.nodes(), "node"));
     text.push_str("  rank   node  local   core  program\n");
+    let binding = tree.binding(cores);
     for rank in (0..placement.ranks()).map(Rank) {
         let (node, local) = (placement.node_of(rank).0, placement.local_of(rank));
-        let core = tree.core_of(rank, local, cores).map_or_else(|| "-".into(), |core| core.to_string());
+        let core = listed(binding.at(tree.turn(rank, local)));
         let program = group.programs[group.section_of(rank)].name();
         let host = tree.host_of(group.node_of(rank)).map_or_else(String::new, |host| format!("{host}: "));
         writeln!(text, "{:>6} {node:>6} {local:>6} {core:>6}  {host}{program}", rank.0)
@@ -21,6 +22,16 @@ pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
     text.push_str("\nlauncher\n");
     draw_agent(tree, group, NodeId(0), "", Place::Last, &mut text);
     text
+}
+
+/// `0`, `0-3` or `0,2`; `-` for none.
+fn listed(cores: &[usize]) -> String {
+    match cores {
+        [] => "-".into(),
+        [only] => only.to_string(),
+        [first, .., last] if last - first + 1 == cores.len() => format!("{first}-{last}"),
+        all => all.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+    }
 }
 
 /// Where among its siblings an agent stands.
@@ -122,5 +133,18 @@ mod tests {
         let text = drawn(&spec);
         assert!(text.contains("agent of node 0: ranks 0,2,4\n"), "{text}");
         assert!(text.contains(&format!("\n     3      1      1 {core:>6}  sh\n")), "{text}");
+    }
+
+    #[test]
+    fn groups_of_processors_are_listed() {
+        let tree = |bind| plan(&JobSpec { bind, ..JobSpec::new("sh", Vec::new(), 3) }).unwrap().0;
+        let shown = |bind, cores: &[usize]| {
+            let binding = tree(bind).binding(cores);
+            (0..3).map(|turn| listed(binding.at(turn))).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(Bind::None, &[0, 1]), ["-", "-", "-"]);
+        assert_eq!(shown(Bind::Core, &[0, 1]), ["0", "1", "0"]);
+        assert_eq!(shown(Bind::Several(2), &[0, 1, 4, 6, 7]), ["0-1", "4,6", "0-1"]);
+        assert_eq!(shown(Bind::Several(4), &[0, 1]), ["0-1", "0-1", "0-1"]);
     }
 }

@@ -72,7 +72,7 @@ pub enum Talk {
     Verbose,
 }
 
-/// Which core a rank may run on.
+/// Which processors a rank may run on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
     /// Any.
@@ -82,6 +82,12 @@ pub enum Bind {
     Core,
     /// These logical processors, in turn.
     User(Vec<usize>),
+    /// So many logical processors each, in turn.
+    Several(u32),
+    /// All those of a socket each, in turn.
+    Package,
+    /// All those near a memory each, in turn.
+    Memory,
 }
 
 /// What happens to the output of ranks.

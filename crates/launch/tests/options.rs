@@ -194,6 +194,9 @@ fn ranks_are_bound_to_the_processors_listed() {
     let (code, out, _) = shell(&["-n", "2", "--bind-to", &format!("user:{first}")], allowed);
     assert_eq!(code, Some(0));
     assert!(out.lines().all(|line| line.split_whitespace().last() == Some(first)), "{out}");
+    let (code, out, _) = shell(&["-n", "3", "--bind-to", "core:1000000"], allowed); // no more than there are
+    assert_eq!((code, out.lines().count()), (Some(0), 3));
+    assert!(out.lines().all(|line| line.split_whitespace().last() == Some(list)), "{out}");
     let (code, _, err) = shell(&["--bind-to", "user:1023"], allowed);
     assert_eq!(code, Some(1));
     assert!(err.contains("processor 1023 is none of those that may be used here"), "{err}");

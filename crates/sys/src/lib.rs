@@ -24,5 +24,6 @@ pub mod segment;
 pub mod signal;
 pub mod socket;
 pub mod sysv;
+pub mod topology;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

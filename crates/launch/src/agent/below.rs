@@ -340,7 +340,7 @@ impl Starter {
             let (stdin_there, stdin) = socket::pipe()?;
             let (stderr, stderr_there) = socket::pipe()?;
             let descriptors = [stdin_there.as_fd(), null.as_fd(), stderr_there.as_fd()];
-            let start = Start { descriptors: &descriptors, core: None, limit: None };
+            let start = Start { descriptors: &descriptors, cores: &[], limit: None };
             let pid = program.start(&start, failures)?;
             socket::set_nonblocking(stdin.as_fd())?;
             socket::set_nonblocking(stderr.as_fd())?;

@@ -5,7 +5,7 @@ use super::input::InputPipe;
 use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use super::template::Template;
-use crate::job::{Group, StdinBy, Tree};
+use crate::job::{Binding, Group, StdinBy, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::unfinished::Unfinished;
@@ -60,6 +60,7 @@ pub(crate) struct Ranks {
     variables: Vec<Vec<u8>>,
     limit: DescriptorLimit,
     slots: HashMap<Pid, u32>,
+    binding: Binding,
     paused: bool,
 }
 
@@ -115,6 +116,7 @@ impl Ranks {
             variables: Vec::new(),
             limit,
             slots: HashMap::with_capacity(count as usize),
+            binding: site.tree.binding(site.cores),
             paused: false,
         })
     }
@@ -162,7 +164,7 @@ impl Ranks {
         let (out_here, out_there) = socket::pipe()?;
         let (err_here, err_there) = socket::pipe()?;
         let stdin = self.stdin_of(slot)?;
-        let core = site.tree.core_of(rank, slot, site.cores);
+        let cores = self.binding.at(site.tree.turn(rank, slot)).to_vec();
         let template = self.template(rank)?;
         template.program.set(template.rank, rank.0);
         template.program.set(template.local_rank, slot);
@@ -173,7 +175,7 @@ impl Ranks {
         let stdin = stdin.as_ref().map_or(self.null.as_fd(), |fd| fd.as_fd());
         let descriptors: [BorrowedFd<'_>; 4] =
             [stdin, out_there.as_fd(), err_there.as_fd(), pmi_there.as_fd()];
-        let start = Start { descriptors: &descriptors, core, limit: Some(self.limit) };
+        let start = Start { descriptors: &descriptors, cores: &cores, limit: Some(self.limit) };
         let pid = template.program.start(&start, &self.failures)?;
         self.next += 1;
         self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)

@@ -14,9 +14,9 @@ Processes, and where they live:
   --hosts LIST         hosts, such as n[01-64]:8,login (8 processes on each of the first 64 before the next is
                        used); if all are this one, they are emulated nodes
   -f, --hostfile FILE  hosts from a file: 'host', 'host:2' or 'host slots=2' per line, '#' comments
-  --map-by slot|node   consecutive processes share a node (default), or nodes take turns
-  --bind-to WHAT       core or hwthread: a logical processor each, in turn; user:0,2,... : these, in turn;
-                       none (default)
+  --map-by slot|node   consecutive processes share a node (default; also core, hwthread), or nodes take turns
+  --bind-to WHAT       core or hwthread: a logical processor each, in turn; core:4 : four each; socket or numa: all
+                       of a socket or near a memory each, in turn; user:0,2,... : these, in turn; none (default)
   -usize N             the universe size that processes are told
   --configfile FILE    options and programs from a file, one program per line, '#' comments
   --dry-run            print where everything would be started, and start nothing

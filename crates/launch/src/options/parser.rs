@@ -368,7 +368,7 @@ impl Parser {
             "map-by" => {
                 let by = self.text(written)?;
                 self.spec.map = match by.as_str() {
-                    "slot" => MapBy::Slot,
+                    "slot" | "core" | "hwthread" => MapBy::Slot,
                     "node" => MapBy::Node,
                     other => return Err(written.bad(other, "slot or node")),
                 };
@@ -531,12 +531,21 @@ impl Parser {
 
     fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {
         let text = self.text(written)?;
-        let bind = match text.as_str() {
-            "core" | "hwthread" => Some(Bind::Core),
-            "none" => Some(Bind::None),
-            other => other.strip_prefix("user:").and_then(cores).map(Bind::User),
+        let bind = match text.split_once(':') {
+            None => match text.as_str() {
+                "core" | "hwthread" | "rr" => Some(Bind::Core),
+                "socket" => Some(Bind::Package),
+                "numa" => Some(Bind::Memory),
+                "none" => Some(Bind::None),
+                _ => None,
+            },
+            Some(("user", list)) => cores(list).map(Bind::User),
+            Some(("core" | "hwthread", count)) => {
+                count.parse().ok().filter(|count| *count > 0).map(Bind::Several)
+            }
+            _ => None,
         };
-        bind.ok_or_else(|| written.bad(&text, "core, hwthread, user:0,1,... or none"))
+        bind.ok_or_else(|| written.bad(&text, "core, core:2, hwthread, socket, numa, user:0,1,... or none"))
     }
 }
 

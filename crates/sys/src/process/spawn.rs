@@ -80,8 +80,8 @@ pub struct Slot(usize);
 pub struct Start<'a> {
     /// Descriptors that become 0, 1, 2, 3, ... of the child; all others are closed on exec.
     pub descriptors: &'a [BorrowedFd<'a>],
-    /// The core to run on.
-    pub core: Option<usize>,
+    /// The processors to run on; none for all.
+    pub cores: &'a [usize],
     /// The descriptor limit to set.
     pub limit: Option<DescriptorLimit>,
 }
@@ -164,7 +164,7 @@ impl Prepared {
             folder: self.folder.as_ref().map_or(std::ptr::null(), |folder| folder.as_ptr()),
             descriptors,
             descriptor_count: start.descriptors.len(),
-            cores: start.core.and_then(only),
+            cores: set_of(start.cores),
             limit: start.limit.map(DescriptorLimit::raw),
             parent: Pid::own().0,
             failures: failures.write.as_raw_fd(),
@@ -182,15 +182,17 @@ impl Drop for Program {
     }
 }
 
-/// The set of this core, if there can be one.
-fn only(core: usize) -> Option<libc::cpu_set_t> {
-    if core >= libc::CPU_SETSIZE as usize {
+/// The set of these processors, if there can be one.
+fn set_of(cores: &[usize]) -> Option<libc::cpu_set_t> {
+    if cores.is_empty() || cores.iter().any(|core| *core >= libc::CPU_SETSIZE as usize) {
         return None;
     }
     // SAFETY: all-zero is a valid (empty) cpu_set_t.
     let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-    // SAFETY: the index is inside the set.
-    unsafe { libc::CPU_SET(core, &mut set) };
+    for core in cores {
+        // SAFETY: the index is inside the set.
+        unsafe { libc::CPU_SET(*core, &mut set) };
+    }
     Some(set)
 }
 
@@ -272,7 +274,7 @@ mod tests {
             program.set(slot, rank);
             let (read, write) = crate::socket::pipe().unwrap();
             let descriptors = [null.as_fd(), write.as_fd(), write.as_fd()];
-            let start = Start { descriptors: &descriptors, core: None, limit: None };
+            let start = Start { descriptors: &descriptors, cores: &[], limit: None };
             let pid = program.start(&start, &Failures::new().unwrap()).unwrap();
             drop(write);
             let mut text = String::new();
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn a_missing_program_is_reported() {
         let mut program = Program::new(c"/no/such/program", vec![b"x".to_vec()], vec![], None).unwrap();
-        let start = Start { descriptors: &[], core: None, limit: None };
+        let start = Start { descriptors: &[], cores: &[], limit: None };
         let failures = Failures::new().unwrap();
         let pid = program.start(&start, &failures).unwrap();
         assert_eq!(outcome(pid), Ended::Exit(127));
@@ -301,7 +303,7 @@ mod tests {
         let folder = Some(c"/no/such/folder".to_owned());
         let mut program = Program::new(c"/bin/true", vec![b"true".to_vec()], vec![], folder).unwrap();
         let failures = Failures::new().unwrap();
-        let start = Start { descriptors: &[], core: None, limit: None };
+        let start = Start { descriptors: &[], cores: &[], limit: None };
         let pid = program.start(&start, &failures).unwrap();
         assert_eq!(outcome(pid), Ended::Exit(127));
         assert_eq!(failures.next_failure().unwrap().unwrap().step, Step::Enter);
@@ -313,7 +315,7 @@ mod tests {
         let null = File::open("/dev/null").unwrap();
         let descriptors = [null.as_fd(); DESCRIPTORS_MAX];
         let mut program = Program::new(c"/no/such/program", vec![b"x".to_vec()], vec![], None).unwrap();
-        let start = Start { descriptors: &descriptors, core: None, limit: None };
+        let start = Start { descriptors: &descriptors, cores: &[], limit: None };
         let pid = program.start(&start, &failures).unwrap();
         assert_eq!(outcome(pid), Ended::Exit(127));
         assert_eq!(failures.next_failure().unwrap().unwrap().pid, pid);
@@ -324,7 +326,7 @@ mod tests {
         let failures = Failures::new().unwrap();
         let pids: Vec<Pid> = (0..200)
             .map(|code: i32| {
-                let start = Start { descriptors: &[], core: None, limit: None };
+                let start = Start { descriptors: &[], cores: &[], limit: None };
                 shell(&format!("exit {}", code % 100)).start(&start, &failures).unwrap()
             })
             .collect();
@@ -338,7 +340,7 @@ mod tests {
         let mut program = shell("exit $RANK");
         let slot = program.add_number("RANK");
         let failures = Failures::new().unwrap();
-        let start = Start { descriptors: &[], core: None, limit: None };
+        let start = Start { descriptors: &[], cores: &[], limit: None };
         // More than may stand between start and exec, so that some are forked on a busy machine.
         let mut start_one = |rank: u32| {
             program.set(slot, rank);
@@ -358,7 +360,7 @@ mod tests {
         program.set(slot, 42);
         let failures = Failures::new().unwrap();
         let prepared = &mut **program.prepared;
-        let task = prepared.task(&Start { descriptors: &[], core: None, limit: None }, &failures);
+        let task = prepared.task(&Start { descriptors: &[], cores: &[], limit: None }, &failures);
         prepared.for_forks.prepare(task, prepared.env.strings(), &prepared.numbers);
         // SAFETY: pointers into `prepared`, as in `start`.
         let pid = unsafe { prepared.for_forks.fork() }.unwrap();
@@ -368,7 +370,7 @@ mod tests {
     #[test]
     fn exit_codes_and_signals_are_told_apart() {
         for (script, expected) in [("exit 3", Ended::Exit(3)), ("kill -9 $$", Ended::Signal(9))] {
-            let start = Start { descriptors: &[], core: Some(0), limit: None };
+            let start = Start { descriptors: &[], cores: &[0], limit: None };
             let pid = shell(script).start(&start, &Failures::new().unwrap()).unwrap();
             assert_eq!(outcome(pid), expected);
         }
