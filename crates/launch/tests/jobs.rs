@@ -66,6 +66,17 @@ fn a_program_that_cannot_run_has_the_shells_exit_code() {
 }
 
 #[test]
+fn a_lack_of_descriptors_is_not_blamed_on_the_program() {
+    let starter = ["sh", "-c", "ulimit -n 40; exec \"$0\" \"$@\""];
+    let (mut command, mark) = launcher_under(&starter, &["-n", "40", "sleep", "600"]);
+    let (code, _, err) = texts(&command.output().unwrap());
+    assert_eq!(code, Some(126));
+    let why = "could not be started on node 0: Too many open files (os error 24); each takes three";
+    assert!(err.contains(why), "{err}");
+    assert_nothing_left(&mark);
+}
+
+#[test]
 fn a_missing_working_folder_is_named() {
     let (code, _, err) = texts(&run(&["-n", "2", "-wdir", "/no/such/folder", "true"]));
     assert_eq!(code, Some(126));

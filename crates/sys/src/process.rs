@@ -14,6 +14,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const ENOENT: i32 = libc::ENOENT;
 /// Not allowed.
 pub const EACCES: i32 = libc::EACCES;
+/// No more processes.
+pub const EAGAIN: i32 = libc::EAGAIN;
+/// No more descriptors.
+pub const EMFILE: i32 = libc::EMFILE;
 /// Makes no sense.
 pub const EINVAL: i32 = libc::EINVAL;
 

@@ -9,7 +9,7 @@ use proto::ids::NodeId;
 use proto::lane::JobId;
 use proto::tree::{Ended, Frame, Member, PmiState, StartStep};
 use std::io;
-use sys::process::Pid;
+use sys::process::{self, Pid};
 
 impl Launcher<'_> {
     pub(super) fn on_frame(&mut self, frame: Frame) {
@@ -149,7 +149,11 @@ impl Launcher<'_> {
         let found = begun.map(|begun| &begun.group.programs[begun.group.section_of(who.member.rank)]);
         let program = found.map_or_else(String::new, Found::name);
         let reason = match step {
-            StartStep::Process => error.to_string(),
+            StartStep::Process => match errno {
+                process::EMFILE => format!("{error}; each takes three of its agent's ('ulimit -n')"),
+                process::EAGAIN => format!("{error}; processes may be limited ('ulimit -u')"),
+                _ => error.to_string(),
+            },
             StartStep::Folder => {
                 let folder = found.and_then(|found| found.folder.as_ref());
                 let folder = folder.map_or("".into(), |folder| folder.to_string_lossy());
