@@ -11,7 +11,7 @@ pub use libc::{
 #[derive(Debug)]
 pub struct SignalMask {
     before: libc::sigset_t,
-    children_before: libc::sighandler_t,
+    children_before: libc::sigaction,
 }
 
 impl SignalMask {
@@ -33,8 +33,9 @@ impl SignalMask {
         }
         // SAFETY: the call succeeded and filled it in.
         let before = unsafe { before.assume_init() };
+        let children_before = action_of(SIGCHLD);
         // SAFETY: a valid signal, and no handler.
-        let children_before = unsafe { libc::signal(SIGCHLD, libc::SIG_DFL) };
+        unsafe { libc::signal(SIGCHLD, libc::SIG_DFL) };
         Ok(SignalMask { before, children_before })
     }
 }
@@ -42,7 +43,7 @@ impl SignalMask {
 impl Drop for SignalMask {
     fn drop(&mut self) {
         // SAFETY: what was set before.
-        unsafe { libc::signal(SIGCHLD, self.children_before) };
+        unsafe { libc::sigaction(SIGCHLD, &self.children_before, std::ptr::null_mut()) };
         // SAFETY: the set came from the kernel.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
@@ -51,13 +52,16 @@ impl Drop for SignalMask {
 /// Does this process ignore `signal`? Whoever started it may have seen to that, as `nohup` does. Blocked, it is queued
 /// nevertheless.
 pub fn is_ignored(signal: i32) -> bool {
+    action_of(signal).sa_sigaction == libc::SIG_IGN
+}
+
+fn action_of(signal: i32) -> libc::sigaction {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: nothing is set, and `action` is writable. All-zero is a valid one, should the number be none.
-    let action = unsafe {
+    unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init()
-    };
-    action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// Blocked signals, readable from a descriptor.
