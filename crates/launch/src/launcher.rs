@@ -92,6 +92,8 @@ struct Launcher<'j> {
     /// Has the warden been asked to kill everything?
     asked_to_kill: bool,
     strangers: Vec<Pid>,
+    /// This host's name, where there is one node and it has no other.
+    host: Option<String>,
     leftovers: Leftovers,
     heart: Option<Heartbeat>,
     out: Sink,
@@ -192,6 +194,8 @@ impl<'j> Launcher<'j> {
         }
         let mut outcome = Outcome::default();
         outcome.begin(group.id, group.ranks());
+        let is_alone = tree.hosts.is_empty() && tree.shape.nodes() == 1;
+        let host = is_alone.then(process::host_name).transpose()?;
         Ok(Launcher {
             spec,
             tree,
@@ -209,6 +213,7 @@ impl<'j> Launcher<'j> {
             warden_gone: false,
             asked_to_kill: false,
             strangers,
+            host,
             leftovers,
             heart: Heartbeat::new(spec.heartbeat, begun),
             out: out.with_files(spec.out_files.as_ref()),

@@ -208,6 +208,8 @@ mod tests {
 
     #[test]
     fn universe_map_stdin_and_talk_are_set() {
+        assert_eq!(run("-usize infinite a").0.universe, None);
+        assert_eq!(run("-usize SYSTEM --hosts localhost:3,127.0.0.2 -n 2 a").0.universe, Some(4));
         let (spec, _) = run("-n 3 -usize 8 --map-by node -s 2 -v a");
         assert_eq!((spec.universe, spec.map, spec.stdin), (Some(8), MapBy::Node, StdinTo::Rank(2)));
         assert_eq!(spec.talk, Talk::Verbose);
@@ -216,7 +218,10 @@ mod tests {
         assert_eq!(error("-n 2 -s 2 a"), "option '-s': there is no rank 2 among 2");
         assert_eq!(error("-s x a"), "option '-s': 'x' is not a rank, all or none");
         assert_eq!(error("--map-by moon a"), "option '--map-by': 'moon' is not slot or node");
-        assert_eq!(error("-usize x a"), "option '-usize': 'x' is not a number of at least 1");
+        assert_eq!(
+            error("-usize x a"),
+            "option '-usize': 'x' is not a number of at least 1, 'system' or 'infinite'"
+        );
     }
 
     #[test]

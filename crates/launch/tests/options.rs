@@ -97,6 +97,13 @@ fn the_universe_size_is_told() {
 }
 
 #[test]
+fn a_job_on_one_node_has_the_hosts_name() {
+    let (_, out, _) = shell(&["-n", "1", "--prepend-pattern", "%h: "], "uname -n");
+    let (label, name) = out.trim_end().split_once(": ").unwrap();
+    assert_eq!(label, name);
+}
+
+#[test]
 fn output_goes_to_files_by_pattern() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

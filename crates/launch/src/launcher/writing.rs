@@ -28,7 +28,8 @@ impl Launcher<'_> {
     fn origin(&self, from: Member) -> Option<(NodeId, String)> {
         let group = &self.jobs.iter().find(|begun| begun.group.id == from.job)?.group;
         let node = (from.rank.0 < group.ranks()).then(|| group.placement.node_of(from.rank))?;
-        Some((node, self.spot(group.node_of(from.rank)).short()))
+        let name = self.host.clone().unwrap_or_else(|| self.spot(group.node_of(from.rank)).short());
+        Some((node, name))
     }
 
     /// On a terminal: how far a slow start is.

@@ -17,7 +17,7 @@ Processes, and where they live:
   --map-by slot|node   consecutive processes share a node (default; also core, hwthread), or nodes take turns
   --bind-to WHAT       core or hwthread: a logical processor each, in turn; core:4 : four each; socket or numa: all
                        of a socket or near a memory each, in turn; user:0,2,... : these, in turn; none (default)
-  -usize N             the universe size that processes are told
+  -usize N             the universe size that processes are told: a number, 'system' or 'infinite' (default)
   --configfile FILE    options and programs from a file, one program per line, '#' comments
   --dry-run            print where everything would be started, and start nothing
 

@@ -88,6 +88,8 @@ pub(super) struct Parser {
     /// Was the number of processes of the first program given?
     counted: bool,
     is_dry: bool,
+    /// Is the universe as large as the hosts?
+    is_whole_system: bool,
     from_file: bool,
 }
 
@@ -123,6 +125,7 @@ impl Parser {
             timed: false,
             counted: false,
             is_dry: false,
+            is_whole_system: false,
             from_file: false,
         }
     }
@@ -136,6 +139,9 @@ impl Parser {
             return Err(UsageError::TooMany(total));
         }
         self.place(total as u32)?;
+        if self.is_whole_system {
+            self.spec.universe = Some(self.system_size());
+        }
         if let StdinTo::Rank(rank) = self.spec.stdin
             && u64::from(rank) >= total
         {
@@ -330,7 +336,7 @@ impl Parser {
             "genvall" => self.spec.inherit = written.alone(Inherit::All)?,
             "wdir" | "gwdir" => self.spec.folder = Some(self.value(written)?.into()),
             "path" | "gpath" => self.spec.search = Some(self.value(written)?),
-            "usize" => self.spec.universe = Some(self.count(written)?),
+            "usize" => self.universe(written)?,
             "s" => self.spec.stdin = self.stdin(written)?,
             "coll" => {
                 let value = self.collectives(written)?;
@@ -513,6 +519,23 @@ impl Parser {
         let count = text.parse::<u64>().ok().filter(|count| *count > 0);
         let count = count.ok_or_else(|| written.bad(&text, "a number of at least 1"))?;
         Ok(u32::try_from(count).unwrap_or(u32::MAX)) // more than anything here goes to
+    }
+
+    fn universe(&mut self, written: &Written) -> Result<(), UsageError> {
+        let text = self.text(written)?;
+        self.is_whole_system = text.eq_ignore_ascii_case("system");
+        self.spec.universe = match text.parse().ok().filter(|size| *size > 0) {
+            Some(size) => Some(size),
+            None if self.is_whole_system || text.eq_ignore_ascii_case("infinite") => None,
+            None => return Err(written.bad(&text, "a number of at least 1, 'system' or 'infinite'")),
+        };
+        Ok(())
+    }
+
+    /// Processes that the hosts take; on this host, one for each core.
+    fn system_size(&self) -> u32 {
+        let cores = || sys::limit::allowed_cores().map_or(1, |cores| cores.len() as u32);
+        if self.spec.slots.is_empty() { cores() } else { self.spec.slots.iter().sum() }
     }
 
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
