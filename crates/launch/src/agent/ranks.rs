@@ -33,6 +33,7 @@ use sys::socket;
 const LAST_READS_MAX: usize = 32;
 /// Longest reason passed on.
 const REASON_BYTES_MAX: usize = 4096;
+
 /// One rank.
 #[derive(Debug)]
 struct State {

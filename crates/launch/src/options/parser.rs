@@ -535,7 +535,10 @@ impl Parser {
     /// Processes that the hosts take; on this host, one for each core.
     fn system_size(&self) -> u32 {
         let cores = || sys::limit::allowed_cores().map_or(1, |cores| cores.len() as u32);
-        if self.spec.slots.is_empty() { cores() } else { self.spec.slots.iter().sum() }
+        match self.spec.slots.as_slice() {
+            [] => cores(),
+            slots => slots.iter().fold(0, |sum, more| sum.saturating_add(*more)),
+        }
     }
 
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
