@@ -27,6 +27,16 @@ pub struct Locator {
     pub start_ticks: u64,
 }
 
+impl Locator {
+    /// Does the owner still live, or has its process id gone to another?
+    pub(crate) fn check_alive(&self) -> io::Result<()> {
+        match start_ticks(self.pid) {
+            Ok(ticks) if ticks == self.start_ticks => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.pid))),
+        }
+    }
+}
+
 impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.pid, self.fd, self.start_ticks)
@@ -101,11 +111,8 @@ impl SharedMemory {
     }
 
     fn open_with(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid));
         let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
-        if start_ticks(at.pid).map_err(|_| gone())? != at.start_ticks {
-            return Err(gone());
-        }
+        at.check_alive()?;
         // SAFETY: geteuid has no preconditions.
         let me = unsafe { libc::geteuid() };
         if file.metadata()?.uid() != me {

@@ -159,12 +159,6 @@ pub fn notice_silence(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, milliseconds)
 }
 
-/// A time span as the kernel takes it.
-pub(crate) fn timespec(time: Duration) -> libc::timespec {
-    let tv_sec = libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX);
-    libc::timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,7 +95,7 @@ impl Poll {
             return self.wait(timeout.map(millis_up), ready);
         }
         let mut events = NO_EVENTS;
-        let time = timeout.map(crate::net::timespec);
+        let time = timeout.map(crate::cpu::timespec);
         let at = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: `events` has room for BATCH entries, `at` is null or readable; no signal mask.
         let n = unsafe {

@@ -3,12 +3,17 @@
 //!
 //! Peers map the head of it to send datagrams and to wake the owner, and each ring they write to. One
 //! sparse memfd per process; what was never touched costs nothing.
+mod doorbell;
+
 use crate::cpu::{self, Barrier};
 use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
+use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+pub use doorbell::{Armed, Sleeper};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyanP1");
 
@@ -24,7 +29,7 @@ pub const REGIONS_MAX: usize = 256;
 // Layout of the head. Words that different sides write live in different lines.
 const AT_MAGIC: usize = 0;
 const AT_FLAGS: usize = 8;
-const AT_SLEEPING: usize = 64;
+// Words of the doorbell are in between: see there.
 const AT_MAIL: usize = 128;
 const AT_DROPPED: usize = 192;
 const AT_READY: usize = 256;
@@ -63,6 +68,7 @@ pub struct Segment {
     free: Vec<(usize, u64)>,
     regions_next: u32,
     barrier: Barrier,
+    sleeper: Sleeper,
     dropped_seen: u32,
 }
 
@@ -76,7 +82,17 @@ impl Segment {
         head.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
         head.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
         let end = HEAD_BYTES as u64;
-        Ok(Segment { memory, head, end, free: Vec::new(), regions_next: 0, barrier, dropped_seen: 0 })
+        let sleeper = Sleeper::new(memory.map(0, PAGE_BYTES)?);
+        Ok(Segment {
+            memory,
+            head,
+            end,
+            free: Vec::new(),
+            regions_next: 0,
+            barrier,
+            sleeper,
+            dropped_seen: 0,
+        })
     }
 
     /// Where peers find it.
@@ -186,16 +202,44 @@ impl Segment {
         self.barrier.heavy();
     }
 
-    /// Sleeps until a sender rings, or `timeout`. `nothing_there` is asked once more after the doorbell
-    /// has been armed.
+    /// Sleeps until a sender or another thread rings, or `timeout`. `nothing_there` is asked once more after the
+    /// doorbell has been armed.
     pub fn sleep(&self, timeout: Duration, nothing_there: impl FnOnce() -> bool) {
-        let sleeping = self.head.u32_at(AT_SLEEPING);
-        sleeping.store(1, Ordering::SeqCst);
-        self.barrier.heavy();
+        let armed = self.arm();
         if nothing_there() && !self.has_news() {
-            cpu::futex_wait(sleeping, 1, timeout);
+            self.sleeper.wait(&armed, timeout);
         }
-        sleeping.store(0, Ordering::Relaxed);
+        self.disarm(armed);
+    }
+
+    /// Announces a sleep: senders ring from now on. The caller looks a last time whether there is news, then waits
+    /// ([`Sleeper::wait`]), with no lock held, and disarms.
+    pub fn arm(&self) -> Armed {
+        let armed = self.sleeper.arm();
+        self.barrier.heavy();
+        armed
+    }
+
+    /// The same for a sleep in which [`Segment::pollable_doorbell`] is polled beside other descriptors.
+    pub fn arm_pollable(&self) -> io::Result<Armed> {
+        let armed = self.sleeper.arm_pipe()?;
+        self.barrier.heavy();
+        Ok(armed)
+    }
+
+    /// The sleep is over.
+    pub fn disarm(&self, armed: Armed) {
+        self.sleeper.disarm(armed);
+    }
+
+    /// The doorbell for threads that sleep without a reference to the segment.
+    pub fn sleeper(&self) -> Sleeper {
+        self.sleeper.clone()
+    }
+
+    /// A descriptor that can be read when somebody rings while armed for it. Made on first use.
+    pub fn pollable_doorbell(&self) -> io::Result<BorrowedFd<'_>> {
+        self.sleeper.make_pipe()
     }
 
     /// Registers memory; `None` when the table is full. The key names the slot and its generation.
@@ -229,6 +273,7 @@ pub struct PeerSegment {
     memory: SharedMemory,
     head: SharedMap,
     barrier: Barrier,
+    rope: Rope,
 }
 
 impl PeerSegment {
@@ -244,7 +289,7 @@ impl PeerSegment {
         }
         let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
         let barrier = if asks_fence { Barrier::Both } else { mine };
-        Ok(PeerSegment { memory, head, barrier })
+        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at) })
     }
 
     /// Maps a range of the arena.
@@ -308,17 +353,9 @@ impl PeerSegment {
 
     #[inline]
     fn wake(&self) {
-        let sleeping = self.head.u32_at(AT_SLEEPING);
-        if sleeping.load(Ordering::Relaxed) != 0 {
-            ring_doorbell(sleeping);
+        if self.head.u32_at(AT_SLEEPING).load(Ordering::Relaxed) != 0 {
+            self.rope.pull(&self.head);
         }
-    }
-}
-
-#[cold]
-fn ring_doorbell(sleeping: &AtomicU32) {
-    if sleeping.swap(0, Ordering::AcqRel) != 0 {
-        cpu::futex_wake(sleeping);
     }
 }
 

@@ -4,6 +4,7 @@
 //! The standard library's types read into slices only and connect with a wait; a stream here moves bytes from and to
 //! a program's own buffer together with bytes of the protocol's, in one system call. What the bytes mean, and when to
 //! try again, is the caller's business: [`crate::poll::Poll`] says when.
+use crate::cpu;
 use crate::mem::{UserBuf, UserBufMut};
 use crate::net;
 use crate::sockaddr::{self, RawAddr, check};
@@ -156,7 +157,7 @@ impl Stream {
     /// or a signal came: `false`.
     pub fn wait_writable(&self, timeout: Duration) -> io::Result<bool> {
         let mut fds = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        let time = net::timespec(timeout);
+        let time = cpu::timespec(timeout);
         // SAFETY: one entry and a time that live for the call; no signal mask.
         match unsafe { libc::ppoll(&mut fds, 1, &time, std::ptr::null()) } {
             -1 => match io::Error::last_os_error() {
