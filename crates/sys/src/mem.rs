@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
@@ -147,6 +148,27 @@ impl SharedMemory {
     /// Bytes that have pages behind them.
     pub fn touched_bytes(&self) -> io::Result<u64> {
         Ok(self.stat()?.st_blocks as u64 * 512)
+    }
+
+    /// The parts of `from..to` that have pages behind them, found without touching any.
+    pub(crate) fn touched_ranges(&self, from: u64, to: u64) -> Vec<Range<u64>> {
+        let seek = |at: u64, what| {
+            // SAFETY: an open descriptor and numbers; nobody uses the position that this changes.
+            let found = unsafe { libc::lseek(self.fd.as_raw_fd(), at as libc::off_t, what) };
+            u64::try_from(found).unwrap_or(to).min(to)
+        };
+        let mut ranges = Vec::new();
+        let mut at = from;
+        while at < to {
+            let data = seek(at, libc::SEEK_DATA);
+            at = seek(data, libc::SEEK_HOLE);
+            if data < at {
+                ranges.push(data..at);
+            } else {
+                break; // nothing behind, or pages that are gone already
+            }
+        }
+        ranges
     }
 
     /// Where other processes find this segment while this process lives.
@@ -460,6 +482,23 @@ mod tests {
         assert_eq!(other.map(0, 4096).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(other.resize(4096).is_err() && other.resize(1 << 20).is_err());
         assert!(SharedMemory::create("test", 4096).unwrap().seal_but_for_maps().is_err());
+    }
+
+    #[test]
+    fn touched_ranges_are_pages_that_are_there() {
+        let memory = SharedMemory::create("test", 16 * 4096).unwrap();
+        let map = memory.map(0, 16 * 4096).unwrap();
+        assert_eq!(memory.touched_ranges(0, 16 * 4096), []);
+        for page in [1, 2, 5, 15] {
+            map.u32_at(page * 4096).store(1, Ordering::Relaxed);
+        }
+        let pages = |from: u64, to: u64| {
+            let ranges = memory.touched_ranges(from * 4096, to * 4096);
+            ranges.into_iter().map(|range| range.start / 4096..range.end / 4096).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(0, 16), [1..3, 5..6, 15..16]);
+        assert_eq!(pages(2, 6), [2..3, 5..6]);
+        assert_eq!(memory.touched_bytes().unwrap(), 4 * 4096);
     }
 
     #[test]
