@@ -62,11 +62,16 @@ impl FromStr for Locator {
 
 /// The start time of a process in clock ticks since boot.
 pub fn start_ticks(pid: u32) -> io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat");
-    // The command name stands in parentheses and may hold anything; fields count from behind it.
-    let rest = stat.rsplit_once(')').ok_or_else(bad)?.1;
-    rest.split_ascii_whitespace().nth(19).and_then(|t| t.parse().ok()).ok_or_else(bad)
+    let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
+    ticks_in(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+}
+
+/// The command name stands in parentheses and may hold any bytes, as the kernel cuts names without regard to
+/// characters; fields count from behind it.
+fn ticks_in(stat: &[u8]) -> Option<u64> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// An anonymous shared segment: a memfd.
@@ -499,6 +504,22 @@ mod tests {
         assert_eq!(pages(0, 16), [1..3, 5..6, 15..16]);
         assert_eq!(pages(2, 6), [2..3, 5..6]);
         assert_eq!(memory.touched_bytes().unwrap(), 4 * 4096);
+    }
+
+    #[test]
+    fn a_process_may_have_any_bytes_for_a_name() {
+        let before = start_ticks(std::process::id()).unwrap();
+        let name = c"\xff) \xc3(";
+        let ticks = std::thread::spawn(move || {
+            // SAFETY: names the calling thread; the name ends in NUL.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
+            // SAFETY: no arguments, cannot fail. Threads have a folder in /proc too.
+            let me = unsafe { libc::gettid() } as u32;
+            let stat = std::fs::read(format!("/proc/{me}/stat")).unwrap();
+            assert!(stat.windows(6).any(|bytes| bytes == b"(\xff) \xc3("), "the name was not taken");
+            start_ticks(me)
+        });
+        assert!(ticks.join().unwrap().unwrap() >= before);
     }
 
     #[test]
