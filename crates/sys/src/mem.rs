@@ -86,7 +86,7 @@ impl SharedMemory {
         Self::create_with(name, bytes, libc::MFD_CLOEXEC)
     }
 
-    /// The same, for [`SharedMemory::seal_but_for_maps`].
+    /// The same, to be sealed.
     pub fn create_sealable(name: &str, bytes: u64) -> io::Result<Self> {
         Self::create_with(name, bytes, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
     }
@@ -182,20 +182,39 @@ impl SharedMemory {
         Ok(Locator { pid, fd: self.fd.as_raw_fd() as u32, start_ticks: start_ticks(pid)? })
     }
 
+    /// From now on nobody makes it shorter: what is mapped stays there. It can still grow, and pages be given back.
+    pub fn seal_against_shrinking(&self) -> io::Result<()> {
+        self.add_seals(libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL)
+    }
+
+    /// Has the owner sealed it so? Otherwise it could take the memory from under a peer's map, whose next
+    /// access would be a SIGBUS.
+    pub fn cannot_shrink(&self) -> bool {
+        self.has_seals(libc::F_SEAL_SHRINK)
+    }
+
     /// From now on nobody changes the size, and nobody writes but through maps that are there already.
     pub fn seal_but_for_maps(&self) -> io::Result<()> {
+        self.add_seals(SEALS)
+    }
+
+    /// Has the owner sealed it so? Then what a reader has mapped stays there.
+    pub fn is_sealed(&self) -> bool {
+        self.has_seals(SEALS)
+    }
+
+    fn add_seals(&self, seals: libc::c_int) -> io::Result<()> {
         // SAFETY: adding seals to a descriptor that is open for as long as `self` lives.
-        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } != 0 {
+        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(())
     }
 
-    /// Has the owner sealed it so? Then what a reader has mapped stays there.
-    pub fn is_sealed(&self) -> bool {
+    fn has_seals(&self, wanted: libc::c_int) -> bool {
         // SAFETY: asking for the seals of a descriptor that is open for as long as `self` lives.
         let seals = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_GET_SEALS) };
-        seals >= 0 && seals & SEALS == SEALS
+        seals >= 0 && seals & wanted == wanted
     }
 
     /// Maps `bytes` from `offset` (a multiple of the page size).
@@ -487,6 +506,19 @@ mod tests {
         assert_eq!(other.map(0, 4096).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(other.resize(4096).is_err() && other.resize(1 << 20).is_err());
         assert!(SharedMemory::create("test", 4096).unwrap().seal_but_for_maps().is_err());
+    }
+
+    #[test]
+    fn a_segment_sealed_against_shrinking_still_grows() {
+        let memory = SharedMemory::create_sealable("test", 8192).unwrap();
+        assert!(!memory.cannot_shrink());
+        memory.seal_against_shrinking().unwrap();
+        let other = SharedMemory::open(&memory.locator().unwrap()).unwrap();
+        assert!(other.cannot_shrink() && !other.is_sealed());
+        assert!(other.resize(4096).is_err() && other.resize(0).is_err());
+        memory.resize(16384).unwrap();
+        memory.map(8192, 8192).unwrap().u32_at(0).store(1, Ordering::Relaxed);
+        assert!(!SharedMemory::create("test", 4096).unwrap().cannot_shrink());
     }
 
     #[test]

@@ -73,7 +73,8 @@ impl Segment {
     /// A new segment. With [`Barrier::Both`], senders are asked to fence; with `Asymmetric` the owner pays
     /// when it goes to sleep.
     pub fn create(barrier: Barrier) -> io::Result<Self> {
-        let memory = SharedMemory::create("banyan-process", AT_ARENA)?;
+        let memory = SharedMemory::create_sealable("banyan-process", AT_ARENA)?;
+        memory.seal_against_shrinking()?;
         let head = memory.map(0, HEAD_BYTES)?;
         let flags = if barrier == Barrier::Both { FLAG_SENDERS_FENCE } else { 0 };
         head.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
@@ -241,13 +242,17 @@ pub struct PeerSegment {
 impl PeerSegment {
     /// Maps the head. `mine` is what this process registered for.
     pub fn open(at: &Locator, mine: Barrier) -> io::Result<Self> {
+        let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("segment {at}: {why}"));
         let memory = SharedMemory::open(at)?;
+        if !memory.cannot_shrink() {
+            return Err(bad("not sealed against shrinking"));
+        }
         if memory.bytes()? < AT_ARENA {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer's segment is too short"));
+            return Err(bad("too short"));
         }
         let head = memory.map(0, HEAD_BYTES)?;
         if head.u64_at(AT_MAGIC).load(Ordering::Acquire) != MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a process segment of this version"));
+            return Err(bad("not a process segment of this version"));
         }
         let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
         let barrier = if asks_fence { Barrier::Both } else { mine };
@@ -342,6 +347,20 @@ mod tests {
         let segment = Segment::create(Barrier::Both).unwrap();
         let peer = PeerSegment::open(&segment.locator().unwrap(), Barrier::Both).unwrap();
         (segment, peer)
+    }
+
+    #[test]
+    fn a_segment_that_could_shrink_is_refused() {
+        let (segment, _peer) = pair();
+        let own = SharedMemory::open(&segment.locator().unwrap()).unwrap();
+        assert!(own.resize(4096).is_err() && own.resize(AT_ARENA - 1).is_err());
+        let unsealed = SharedMemory::create_sealable("test", AT_ARENA).unwrap();
+        unsealed.map(0, 4096).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
+        let locator = unsealed.locator().unwrap();
+        let refused = PeerSegment::open(&locator, Barrier::Both).unwrap_err();
+        assert!(refused.to_string().contains("shrinking"), "{refused}");
+        unsealed.seal_against_shrinking().unwrap();
+        PeerSegment::open(&locator, Barrier::Both).unwrap();
     }
 
     #[test]
