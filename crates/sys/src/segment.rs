@@ -259,6 +259,11 @@ impl PeerSegment {
         Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at) })
     }
 
+    /// How this process and the owner order their stores: light here, heavy there.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
+    }
+
     /// Maps a range of the arena.
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
         let inside =
@@ -276,6 +281,13 @@ impl PeerSegment {
         if !is_polled() {
             set_ready(&self.head, ring);
         }
+        self.wake();
+    }
+
+    /// Wakes the owner, if it sleeps: something that it waits for has been stored, other than a message or a datagram.
+    #[inline]
+    pub fn ring(&self) {
+        self.barrier.light();
         self.wake();
     }
 
@@ -389,6 +401,17 @@ mod tests {
             segment.sleep(Duration::from_secs(20), || true);
             assert!(start.elapsed() < Duration::from_secs(10));
         });
+    }
+
+    #[test]
+    fn a_sleeper_is_rung_without_a_message() {
+        let (segment, peer) = pair();
+        let armed = segment.arm();
+        peer.ring();
+        let start = std::time::Instant::now();
+        segment.sleeper().wait(&armed, Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(10) && !segment.has_news());
+        segment.disarm(armed);
     }
 
     #[test]
