@@ -1,13 +1,13 @@
 //! Trees and jobs as bytes, for agents that do not have them by fork.
 use crate::bootstrap::Bootstrap;
 use crate::job::{Counters, Group, Spread, StdinBy, Tree};
-use crate::placement::{MapBy, Placement};
 use crate::program::{Found, Search};
 use crate::spec::{Bind, RANKS_MAX, StdinTo};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
+use proto::placement::{Placement, Row};
 use proto::tree::{Frame, Pair, Shape};
 use proto::wire::{Reader, Writer};
 use std::ffi::CString;
@@ -158,9 +158,9 @@ pub(crate) fn write_group(group: &Group) -> Vec<u8> {
     let mut w = Writer(&mut bytes);
     w.u32(group.id.0).bytes(group.name.as_bytes());
     w.bytes(group.spawner.as_deref().unwrap_or_default().as_bytes());
-    let (map, counts) = group.placement.parts();
-    w.u8(map as u8).list(&counts, |w, count| {
-        w.u32(*count);
+    let rows: Vec<Row> = group.placement.rows().collect();
+    w.u32(group.ranks()).list(&rows, |w, row| {
+        w.u32(row.first_node).u32(row.nodes).u32(row.per_node);
     });
     w.list(&group.nodes, |w, node| {
         w.u32(node.0);
@@ -189,8 +189,9 @@ pub(crate) fn read_group(bytes: &[u8], tree: &Tree) -> Result<Group, Malformed> 
 
 fn group(r: &mut Reader<'_>) -> Option<Group> {
     let (id, name, spawner) = (JobId(r.u32()?), r.text()?, r.text()?);
-    let map = [MapBy::Slot, MapBy::Node].get(usize::from(r.u8()?)).copied()?;
-    let placement = Placement::from_parts(map, &r.list(Reader::u32)?)?;
+    let ranks = r.u32().filter(|ranks| *ranks <= RANKS_MAX)?;
+    let row = |r: &mut Reader<'_>| Some(Row { first_node: r.u32()?, nodes: r.u32()?, per_node: r.u32()? });
+    let placement = Placement::from_rows(ranks, &r.list(row)?).ok()?;
     Some(Group {
         id,
         name,
@@ -222,6 +223,7 @@ fn is_sound(group: &Group, tree: &Tree) -> bool {
     of_programs == u64::from(group.ranks())
         && nodes.len() == group.placement.nodes() as usize
         && nodes.iter().all(|node| node.0 < tree.shape.nodes())
+        && (0..group.placement.nodes()).all(|node| group.placement.count(NodeId(node)) > 0)
 }
 
 fn write_program(w: &mut Writer<'_>, found: &Found) {

@@ -1,13 +1,13 @@
 //! What launcher, warden and agents know of the tree and of the jobs in it. On one host it reaches them by fork, on
 //! others over authenticated links: nothing secret is ever in an argument list or in the environment of ranks.
 use crate::bootstrap::Bootstrap;
-use crate::placement::Placement;
 use crate::program::{Found, Where, find_programs};
 use crate::spec::{Bind, JobSpec, QP_MAX_DEFAULT, StdinTo};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::{NodeId, Rank};
 use proto::lane::JobId;
+use proto::placement::Placement;
 use proto::tree::{LINKS_MAX, Member, Pair, Shape};
 use std::env;
 use std::io;

@@ -12,7 +12,7 @@
 //! until nothing descends from it. The warden survives when launcher and agents are killed together.
 //!
 //! All are single-threaded poll loops. What can be decided without a system call is decided in `proto::tree`,
-//! `proto::pmi` and the pure modules here (placement, outcome, options).
+//! `proto::placement`, `proto::pmi` and the pure modules here (outcome, heartbeat, options).
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -28,7 +28,6 @@ mod link;
 mod options;
 mod pattern;
 mod picture;
-mod placement;
 mod program;
 mod remote;
 mod singleton;
@@ -42,10 +41,10 @@ mod warden;
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use pattern::{Origin, Pattern, PatternError};
-pub use placement::{MapBy, Placement};
+pub use proto::placement::Placement;
 pub use spec::{
-    Bind, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, Output, QP_MAX_DEFAULT, RANKS_MAX, Section, StdinTo,
-    Talk,
+    Bind, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, MapBy, Output, QP_MAX_DEFAULT, RANKS_MAX, Section,
+    StdinTo, Talk,
 };
 pub use stats::{json as stats_json, table as stats_table};
 

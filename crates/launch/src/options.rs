@@ -100,8 +100,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
 mod tests {
     use super::*;
     use crate::bootstrap::Bootstrap;
-    use crate::placement::MapBy;
-    use crate::spec::{Bind, Inherit, Label, StdinTo, Talk};
+    use crate::spec::{Bind, Inherit, Label, MapBy, StdinTo, Talk};
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()

@@ -1,8 +1,8 @@
 //! What a job is: programs, how many ranks of each, and where they live.
 use crate::bootstrap::Bootstrap;
 use crate::pattern::Pattern;
-use crate::placement::{MapBy, Placement};
 use proto::board::BoardKind;
+use proto::placement::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,6 +70,16 @@ pub enum Talk {
     Quiet,
     /// What is started where.
     Verbose,
+}
+
+/// In which order ranks are dealt to nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapBy {
+    /// Consecutive ranks share a node.
+    #[default]
+    Slot,
+    /// Consecutive ranks are on different nodes, which take turns.
+    Node,
 }
 
 /// Which processors a rank may run on.

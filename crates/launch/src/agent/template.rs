@@ -48,7 +48,7 @@ impl Template {
             env.push(b"PMI_SPAWNED=1".to_vec());
         }
         // Spares Banyan's library a question; a placement that is no few blocks is asked for.
-        let mapping = group.placement.mapping().to_string();
+        let mapping = group.placement.to_string();
         if mapping.len() <= MAPPING_BYTES_MAX {
             env.push(format!("BANYAN_MAPPING={mapping}").into());
         }
