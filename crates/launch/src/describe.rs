@@ -2,7 +2,7 @@
 use crate::bootstrap::Bootstrap;
 use crate::job::{Counters, Group, Spread, StdinBy, Tree};
 use crate::program::{Found, Search};
-use crate::spec::{Bind, RANKS_MAX, StdinTo};
+use crate::spec::{Bind, HostName, RANKS_MAX, StdinTo};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
@@ -83,7 +83,9 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
     let texts = |w: &mut Writer<'_>, text: &String| {
         w.bytes(text.as_bytes());
     };
-    w.list(&tree.hosts, texts);
+    w.list(&tree.hosts, |w, host| {
+        w.bytes(host.name.as_bytes()).bytes(host.user.as_deref().unwrap_or_default().as_bytes());
+    });
     match &tree.bootstrap {
         Bootstrap::Fork => w.u8(0),
         Bootstrap::Shell(words) => w.u8(1).list(words, texts),
@@ -122,7 +124,11 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let counters = [Counters::Unwanted, Counters::Wanted].get(usize::from(r.u8()?)).copied()?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
-    let hosts = r.list(Reader::text)?;
+    let host_name = |r: &mut Reader<'_>| {
+        let (name, user) = (r.text()?, r.text()?);
+        Some(HostName { name, user: (!user.is_empty()).then_some(user) })
+    };
+    let hosts = r.list(host_name)?;
     let bootstrap = match r.u8()? {
         0 => Bootstrap::Fork,
         1 => Bootstrap::Shell(r.list(Reader::text)?),
@@ -285,6 +291,9 @@ mod tests {
     fn descriptions_are_read_as_they_were_written() {
         let (tree, group) = example();
         assert_eq!(read_tree(&write_tree(&tree)).unwrap(), tree);
+        let hosts = vec!["a".into(), HostName { name: "b".into(), user: Some("me".into()) }, "c".into()];
+        let spread = Tree { hosts, bootstrap: Bootstrap::Slurm, ..tree.clone() };
+        assert_eq!(read_tree(&write_tree(&spread)).unwrap(), spread);
         assert_eq!(read_group(&write_group(&group), &tree).unwrap(), group);
     }
 

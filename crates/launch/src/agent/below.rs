@@ -105,7 +105,7 @@ impl Agent {
         self.below = children.iter().copied().map(absent).collect();
         let Some(outpost) = &mut self.outpost else { return Ok(()) };
         let tokens = DoorTokens { listeners: Token::Listener(0).pack(), knocks: Token::Knock(0).pack() };
-        let hosts = children.iter().map(|node| self.tree.hosts[node.index()].as_str());
+        let hosts = children.iter().map(|node| self.tree.hosts[node.index()].name.as_str());
         let addresses = addresses_towards(hosts);
         let mut door = Door::open(&addresses, outpost.key.clone(), tokens, &self.poll)?;
         children.iter().for_each(|node| door.expect(*node));
@@ -116,13 +116,13 @@ impl Agent {
         let order = |nodes: &[NodeId]| Order {
             key: outpost.key.clone(),
             parents: parents.clone(),
-            nodes: nodes.iter().map(|node| (*node, self.tree.hosts[node.index()].clone())).collect(),
+            nodes: nodes.iter().map(|node| (*node, self.tree.hosts[node.index()].name.clone())).collect(),
             timeout_ms: timeout.as_millis() as u32,
         };
         if let Bootstrap::Manual(key_file) = &self.tree.bootstrap {
             for node in &children {
                 let command = manual_command(&self.tree, *node, &parents, key_file);
-                eprintln!("banyan: on host {} run: {command}", self.tree.hosts[node.index()]);
+                eprintln!("banyan: on host {} run: {command}", self.tree.hosts[node.index()].login());
             }
         }
         let mut failed = Vec::new();
