@@ -276,6 +276,28 @@ fn ranks_are_told_about_traffic_between_hosts() {
     assert_eq!(out, "none\nnone\n");
 }
 
+/// A remote shell that writes down whom it should enter as, and stays here.
+fn near_shell(folder: &std::path::Path) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let file = folder.join("near-shell");
+    let text = format!("#!/bin/sh\necho \"$1\" >> {}/entered\nshift\nexec sh -c \"$*\"\n", folder.display());
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file.to_str().unwrap().into()
+}
+
+#[test]
+fn a_user_is_for_the_remote_shell_and_an_address_for_the_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell_file = near_shell(folder.path());
+    let options =
+        ["--hosts", "localhost,me@127.0.0.1", "--launcher-exec", &shell_file, "--prepend-pattern", "%h "];
+    let (code, out, err) = shell(&options, "echo $PMI_RANK $BANYAN_NET_ADDRESS");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(sorted(&out), ["127.0.0.1 1 127.0.0.1", "localhost 0 127.0.0.1"]);
+    assert_eq!(fs::read_to_string(folder.path().join("entered")).unwrap(), "me@127.0.0.1\n");
+}
+
 #[test]
 fn malformed_options_have_exit_code_2() {
     for options in [
