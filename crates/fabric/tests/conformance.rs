@@ -15,7 +15,8 @@ struct TestNode(NodeSegment);
 
 impl TestNode {
     fn new(slots: u32, qp_max: u32, oversubscribed: bool) -> Self {
-        let facts = NodeFacts { node: 0, slots, cores: 2, qp_max, oversubscribed, host: [1, 2], key: [0; 4] };
+        let (host, key, pid_space) = ([1, 2], [0; 4], sys::node::pid_space());
+        let facts = NodeFacts { node: 0, slots, cores: 2, qp_max, oversubscribed, host, key, pid_space };
         TestNode(NodeSegment::create(&facts).unwrap())
     }
 

@@ -318,6 +318,7 @@ fn facts_without_agent(facts: &JobFacts) -> NodeFacts {
         oversubscribed: facts.local_size > cores,
         host: sys::node::host_id(),
         key: [0; 4],
+        pid_space: sys::node::pid_space(),
     }
 }
 

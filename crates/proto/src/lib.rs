@@ -15,6 +15,8 @@
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
 //! | [`seal`] | whether the other end of a link belongs to the job, and its frames to the link | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`placement`] | which rank lives on which node | `net`, `launch` |
+//! | [`env`] | what variables of the environment mean | everybody |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
@@ -33,10 +35,12 @@ extern crate std;
 
 pub mod board;
 pub mod coll;
+pub mod env;
 pub mod exchange;
 pub mod ids;
 pub mod lane;
 pub mod matching;
+pub mod placement;
 pub mod pmgr;
 pub mod pmi;
 pub mod pmi2;
