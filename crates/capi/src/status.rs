@@ -1,9 +1,9 @@
 //! Statuses between the engine and the caller's memory.
 use crate::abi::{Abi, Count, Fields};
-use crate::args::{In, Ptr};
+use crate::args::{self, In, Ptr};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, code, run};
-use crate::{handles, p2p};
+use crate::handles;
 use mpi::core::{Peer, Status, Tag};
 use mpi::{ErrorClass, MpiError};
 use std::ffi::c_int;
@@ -152,7 +152,7 @@ fn set_elements<A: Abi>(
 ) -> Outcome<()> {
     let ty = handles::datatype::<A>(datatype)?;
     let size = call.type_size(ty)? as u64;
-    let count = p2p::not_negative(count)? as u64;
+    let count = args::not_negative(count)? as u64;
     change::<A>(status, |fields| fields.bytes = count * size)
 }
 

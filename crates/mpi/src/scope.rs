@@ -1,10 +1,9 @@
 //! Operations that go on while the program computes, soundly: a scope borrows their buffers and does not end
 //! before they have.
-use crate::buffer::{source_of, target_of};
-use crate::collectives::same_length;
-use crate::communicator::{Communicator, Source, Status, Tag, peer};
-use crate::core::{Coll, Mode, RequestId};
-use crate::datum::{Datum, Op};
+use crate::collectives::reduction;
+use crate::communicator::{Communicator, Source, Status, Tag, peer, source};
+use crate::core::{Coll, Dest, Mode, RequestId};
+use crate::datum::{Datum, Op, received, sent};
 use crate::error::Result;
 use crate::universe::{checked, no_job};
 use std::cell::RefCell;
@@ -87,9 +86,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         tag: i32,
         mode: Mode,
     ) -> Result<Pending<'s, 'env>> {
-        let (buf, count, comm) = (source_of(data), data.len() as i64, self.comm.id());
-        let request =
-            self.comm.engine().call(|mpi| mpi.isend(comm, buf, count, T::TYPE, peer(to), tag, mode))?;
+        let (comm, dest) = (self.comm.id(), Dest::new(peer(to), tag));
+        let request = self.comm.engine().call(|mpi| mpi.isend(comm, sent(data), dest, mode))?;
         Ok(self.add(request))
     }
 
@@ -100,9 +98,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         from: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Pending<'s, 'env>> {
-        let (buf, count, comm) = (target_of(data), data.len() as i64, self.comm.id());
-        let (from, tag) = (from.into(), tag.into());
-        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, buf, count, T::TYPE, from.0, tag.0))?;
+        let (comm, source) = (self.comm.id(), source(from, tag));
+        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, received(data), source))?;
         Ok(self.add(request))
     }
 
@@ -113,8 +110,7 @@ impl<'s, 'env> Scope<'s, 'env> {
 
     /// Starts a broadcast.
     pub fn ibcast<T: Datum>(&'s self, data: &'env mut [T], root: usize) -> Result<Pending<'s, 'env>> {
-        let (buf, count) = (target_of(data), data.len() as i64);
-        self.collective(Coll::Bcast { buf, count, ty: T::TYPE, root: peer(root) })
+        self.collective(Coll::Bcast { data: received(data), root: peer(root) })
     }
 
     /// Starts an allreduce.
@@ -124,9 +120,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         result: &'env mut [T],
         op: Op,
     ) -> Result<Pending<'s, 'env>> {
-        self.comm.engine().note(same_length(data, result))?;
-        let (send, recv, count) = (source_of(data), target_of(result), data.len() as i64);
-        self.collective(Coll::Allreduce { send, recv, count, ty: T::TYPE, op: op.id() })
+        let of = self.comm.engine().note(reduction(data, result, op.id()))?;
+        self.collective(Coll::Allreduce(of))
     }
 
     fn collective(&'s self, call: Coll<'_>) -> Result<Pending<'s, 'env>> {

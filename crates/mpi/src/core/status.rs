@@ -24,6 +24,40 @@ pub enum Tag {
     Any,
 }
 
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dest {
+    /// The receiver.
+    pub peer: Peer,
+    /// The message's tag.
+    pub tag: i32,
+}
+
+impl Dest {
+    /// To `peer`, with `tag`.
+    #[inline]
+    pub const fn new(peer: Peer, tag: i32) -> Self {
+        Dest { peer, tag }
+    }
+}
+
+/// Which messages a receive or probe accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Their sender.
+    pub peer: Peer,
+    /// Their tag.
+    pub tag: Tag,
+}
+
+impl Source {
+    /// From `peer`, with `tag`.
+    #[inline]
+    pub const fn new(peer: Peer, tag: Tag) -> Self {
+        Source { peer, tag }
+    }
+}
+
 /// The four send modes (MPI-5 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
