@@ -188,12 +188,16 @@ fn enough(entries: usize, place: Place) -> Result<()> {
 /// A buffer "in place" where the standard has none is the caller's mistake.
 fn check_in_place(call: &Coll<'_>) -> Result<()> {
     let misplaced = match call {
-        Coll::Bcast { data: recv, .. } | Coll::Allgather { recv, .. } | Coll::Alltoall { recv, .. } => {
+        Coll::Bcast { data: recv, .. }
+        | Coll::Gather { recv, .. }
+        | Coll::Allgather { recv, .. }
+        | Coll::Alltoall { recv, .. } => recv.buf.is_in_place(),
+        Coll::Gatherv { recv, .. } | Coll::Allgatherv { recv, .. } | Coll::Alltoallv { recv, .. } => {
             recv.buf.is_in_place()
         }
-        Coll::Allgatherv { recv, .. } | Coll::Alltoallv { recv, .. } => recv.buf.is_in_place(),
         Coll::Alltoallw { recv, .. } => recv.buf.is_in_place(),
-        Coll::Allreduce(of)
+        Coll::Reduce { of, .. }
+        | Coll::Allreduce(of)
         | Coll::ReduceScatter { of, .. }
         | Coll::ReduceScatterBlock(of)
         | Coll::Scan(of)

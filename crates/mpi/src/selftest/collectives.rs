@@ -390,5 +390,30 @@ fn mistakes(job: &mut Job) -> Result<()> {
     job.fails(result, ErrorClass::Root, "a root beyond the end")?;
     let data = Data { count: -1, ..data };
     let result = job.mpi.collective(comm, Coll::Bcast { data, root: Peer::Rank(0) });
-    job.fails(result, ErrorClass::Count, "a negative count")
+    job.fails(result, ErrorClass::Count, "a negative count")?;
+    in_place_receives(job)
+}
+
+/// Where the standard has no receive buffer in place, it is refused before anything is sent or written.
+fn in_place_receives(job: &mut Job) -> Result<()> {
+    let mut memory = Memory::filled(8, 0);
+    let (send, here) = (Data::new(memory.send(), 1, TypeId::DOUBLE), Peer::Rank(0));
+    let recv = Data::new(RecvBuf::IN_PLACE, 1, TypeId::DOUBLE);
+    let parts = Parts { buf: RecvBuf::IN_PLACE, counts: &[1], displs: &[0], ty: TypeId::DOUBLE };
+    let of = Reduction { send: send.buf, recv, op: OpId::SUM };
+    let calls = [
+        Coll::Bcast { data: recv, root: here },
+        Coll::Gather { send, recv, root: here },
+        Coll::Gatherv { send, recv: parts, root: here },
+        Coll::Allgather { send, recv },
+        Coll::Alltoall { send, recv },
+        Coll::Reduce { of, root: here },
+        Coll::Allreduce(of),
+        Coll::Scan(of),
+    ];
+    for call in calls {
+        let result = job.mpi.collective(CommId::SELF, call);
+        job.fails(result, ErrorClass::Buffer, &format!("in place: {call:?}"))?;
+    }
+    Ok(())
 }
