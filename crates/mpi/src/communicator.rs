@@ -4,7 +4,7 @@ use crate::core::{
 };
 use crate::datum::{Datum, received, sent};
 use crate::error::{ErrorClass, Result, fail};
-use crate::universe::{Engine, checked, no_job};
+use crate::universe::{Engine, no_job};
 use std::rc::Rc;
 
 /// Accepts any sender or any tag.
@@ -173,7 +173,7 @@ impl Communicator {
             let mut data = vec![T::default(); status.bytes / size_of::<T>()];
             let room = received(&mut data);
             let request = self.engine().call(|mpi| mpi.imrecv(message, room))?;
-            let status = checked(self.engine().wait(request, no_job)?)?;
+            let status = self.engine().wait(request, no_job)?.checked()?;
             return Ok((data, Status::new(&status)));
         }
     }

@@ -2,10 +2,10 @@
 //! before they have.
 use crate::collectives::reduction;
 use crate::communicator::{Communicator, Source, Status, Tag, peer, source};
-use crate::core::{Coll, Dest, Mode, RequestId};
+use crate::core::{Coll, Dest, Mode, RequestId, Status as CoreStatus};
 use crate::datum::{Datum, Op, received, sent};
 use crate::error::Result;
-use crate::universe::{checked, no_job};
+use crate::universe::no_job;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
@@ -149,7 +149,7 @@ impl<'s, 'env> Scope<'s, 'env> {
         let open = std::mem::take(&mut *self.open.borrow_mut());
         let mut first = Ok(());
         for request in open.into_iter().flatten() {
-            let done = self.comm.engine().wait(request, no_job).and_then(checked);
+            let done = self.comm.engine().wait(request, no_job).and_then(CoreStatus::checked);
             first = first.and(done.map(|_| ()));
         }
         self.comm.engine().note(first)
@@ -160,8 +160,8 @@ impl Pending<'_, '_> {
     /// Waits for it.
     pub fn wait(self) -> Result<Status> {
         let request = self.scope.open.borrow_mut()[self.index].take();
-        let Some(request) = request else { return Ok(Status::new(&crate::core::Status::EMPTY)) };
-        let status = self.scope.comm.engine().wait(request, no_job).and_then(checked)?;
+        let Some(request) = request else { return Ok(Status::new(&CoreStatus::EMPTY)) };
+        let status = self.scope.comm.engine().wait(request, no_job).and_then(CoreStatus::checked)?;
         Ok(Status::new(&status))
     }
 
@@ -177,7 +177,7 @@ impl Pending<'_, '_> {
             self.scope.open.borrow_mut()[self.index] = None;
         }
         match done? {
-            Some(status) => Ok(Some(Status::new(&checked(status)?))),
+            Some(status) => Ok(Some(Status::new(&status.checked()?))),
             None => Ok(None),
         }
     }

@@ -335,11 +335,6 @@ impl Mpi {
         Ok(self.datatype(ty)?.elements(status.bytes))
     }
 
-    /// Was it an error? For symmetry with [`Status`].
-    pub fn status_error(status: &Status) -> Option<ErrorClass> {
-        (status.error != ErrorClass::Success).then_some(status.error)
-    }
-
     pub(super) fn add_request(&mut self, request: Request) -> RequestId {
         RequestId(self.requests.insert(request))
     }

@@ -1,6 +1,6 @@
 //! How messages are addressed and how they ended.
 use super::ids::RequestId;
-use crate::error::ErrorClass;
+use crate::error::{ErrorClass, Result};
 
 /// The other side of a message, or the root of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +92,12 @@ impl Status {
         Status { source: Peer::Any, tag: Tag::Any, error: ErrorClass::Success, bytes: 0, cancelled: false };
     /// Of a receive from the null process.
     pub const PROC_NULL: Status = Status { source: Peer::Null, ..Status::EMPTY };
+
+    /// The status, or its error as one.
+    #[inline]
+    pub fn checked(self) -> Result<Status> {
+        if self.error == ErrorClass::Success { Ok(self) } else { Err(self.into()) }
+    }
 }
 
 /// How a blocking call came back from the engine.
