@@ -82,15 +82,23 @@ pub fn processes(mark: &str) -> Vec<Process> {
 }
 
 fn process(pid: i32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let mut fields = stat[close + 1..].split_ascii_whitespace();
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?; // names need not be UTF-8
+    let (open, close) = (stat.iter().position(|&b| b == b'(')?, stat.iter().rposition(|&b| b == b')')?);
+    let mut fields = std::str::from_utf8(&stat[close + 1..]).ok()?.split_ascii_whitespace();
     if fields.next()? == "Z" {
         return None;
     }
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    Some(Process { pid, parent, group, session, name: stat[open + 1..close].into() })
+    let name = String::from_utf8_lossy(&stat[open + 1..close]).into_owned();
+    Some(Process { pid, parent, group, session, name })
+}
+
+/// The letter for what a process does: `R` runs, `S` sleeps, `T` is stopped.
+pub fn state(pid: i32) -> Option<char> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = stat.iter().rposition(|&b| b == b')')?;
+    stat.get(close + 2).map(|&letter| char::from(letter))
 }
 
 /// Waits until `done`, or fails with `what`.
