@@ -3,7 +3,7 @@ use super::Agent;
 use crate::heartbeat::{Beat, Seen};
 use crate::job::Spread;
 use crate::link::Link;
-use crate::standing::{Standing, standing};
+use crate::standing::standing;
 use proto::ids::NodeId;
 use proto::tree::Frame;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ impl Agent {
             let Some(silence) = self.silence(below.link.as_ref(), seen, now).filter(|_| !below.gone) else {
                 continue;
             };
-            if below.pid.is_some_and(|pid| standing(pid) == Standing::Runs) {
+            if below.pid.is_some_and(|pid| !standing(pid).is_suspect()) {
                 continue; // it waits for its turn, or has much to do
             }
             let (node, seconds) = (below.node, silence.as_secs_f64());

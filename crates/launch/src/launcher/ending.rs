@@ -2,7 +2,7 @@
 use super::{Cause, Launcher, Stage};
 use crate::heartbeat::{Beat, Seen};
 use crate::spec::Talk;
-use crate::standing::{Standing, standing};
+use crate::standing::standing;
 use crate::warden::{KILL_ALL, WAKE};
 use proto::ids::NodeId;
 use proto::tree::Frame;
@@ -66,7 +66,7 @@ impl Launcher<'_> {
             root.forgive(now); // this process itself was stopped
         } else if let Some(silence) = silence
             && !matches!(self.stage, Stage::Ending(_))
-            && !self.root_pid.is_some_and(|pid| standing(pid) == Standing::Runs)
+            && self.root_pid.is_none_or(|pid| standing(pid).is_suspect())
         {
             let seconds = silence.as_secs_f64();
             let reason = match self.root_pid {

@@ -148,14 +148,21 @@ pub fn count_lines(text: &str) -> HashMap<&str, usize> {
     counts
 }
 
+/// The usual seed.
+const SEED: u64 = 20_260_714;
+
 /// A small generator of pseudo-random numbers (xorshift64*).
 pub struct Chance(u64);
 
 impl Chance {
-    /// From `BANYAN_SEED`, or from the clock; the seed is printed.
+    /// The same each time, unless `BANYAN_SEED` is a number or `random`; the seed is printed.
     pub fn seeded() -> Self {
         let clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64);
-        let seed = std::env::var("BANYAN_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(clock);
+        let seed = match std::env::var("BANYAN_SEED").as_deref() {
+            Ok("random") => clock(),
+            Ok(text) => text.parse().expect("BANYAN_SEED is a number or 'random'"),
+            Err(_) => SEED,
+        };
         println!("BANYAN_SEED={seed}");
         Chance(seed | 1)
     }
