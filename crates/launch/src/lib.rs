@@ -32,6 +32,7 @@ mod program;
 mod remote;
 mod singleton;
 mod spec;
+mod standing;
 mod stats;
 mod stdin;
 mod stray;
