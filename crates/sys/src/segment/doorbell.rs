@@ -265,7 +265,9 @@ mod tests {
     }
 
     fn until_asleep(sleeper: &Sleeper) {
+        let start = Instant::now();
         while sleeper.0.page.u32_at(AT_SLEEPING).load(Ordering::SeqCst) == 0 {
+            assert!(start.elapsed() < LONG, "nobody sleeps");
             cpu::yield_now();
         }
     }
@@ -419,5 +421,38 @@ mod tests {
             assert!(peer.rope.is_unopened());
             segment.disarm(armed);
         }
+    }
+
+    #[test]
+    fn another_process_rings_futex_and_pipe() {
+        let (segment, _peer) = pair();
+        let locator = segment.locator().unwrap().to_string();
+        let poll = Poll::new().unwrap();
+        poll.add(segment.pollable_doorbell().unwrap(), 1, Interest::Read).unwrap();
+        for pollable in [true, false] {
+            let armed = if pollable { segment.arm_pollable().unwrap() } else { segment.arm() };
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "segment::doorbell::tests::rings_once", "--ignored", "--nocapture"])
+                .env("BANYAN_TEST_SEGMENT", &locator)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let start = Instant::now();
+            if pollable {
+                assert_eq!(ready(&poll, LONG), [1]);
+            } else {
+                segment.sleeper().wait(&armed, LONG);
+            }
+            assert!(start.elapsed() < SOON);
+            segment.disarm(armed);
+            assert!(child.wait().unwrap().success());
+        }
+    }
+
+    #[test]
+    #[ignore = "the sender of another test"]
+    fn rings_once() {
+        let locator = std::env::var("BANYAN_TEST_SEGMENT").unwrap().parse().unwrap();
+        PeerSegment::open(&locator, Barrier::Both).unwrap().ring();
     }
 }

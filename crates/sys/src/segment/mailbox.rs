@@ -370,8 +370,10 @@ mod tests {
                 });
             }
             let mut seen = vec![false; (THREADS * EACH) as usize];
+            let start = std::time::Instant::now();
             while next.iter().sum::<u32>() < THREADS * EACH {
                 let Some(bytes) = take(&mut segment) else {
+                    assert!(start.elapsed().as_secs() < 60, "{next:?} arrived");
                     std::thread::yield_now();
                     continue;
                 };
