@@ -36,7 +36,7 @@ pub use buffer::{RecvBuf, SendBuf};
 pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
 pub use datum::{Datum, Op};
-pub use error::{ErrorClass, MpiError, Result};
+pub use error::{Cause, ErrorClass, MpiError, Result};
 pub use net::{Backoff, Stat};
 pub use scope::{Pending, Scope};
 pub use universe::{Universe, init};

@@ -10,8 +10,7 @@
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
-//! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
-//! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
+//! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
 //! | [`seal`] | whether the other end of a link belongs to the job, and its frames to the link | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
@@ -36,7 +35,6 @@ extern crate std;
 pub mod board;
 pub mod coll;
 pub mod env;
-pub mod exchange;
 pub mod ids;
 pub mod lane;
 pub mod matching;

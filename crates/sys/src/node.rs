@@ -78,7 +78,8 @@ impl NodeSegment {
     /// A new segment with these facts.
     pub fn create(facts: &NodeFacts) -> io::Result<Self> {
         let bytes = HEADER_BYTES + facts.slots as usize * SLOT_BYTES;
-        let memory = SharedMemory::create("banyan-node", bytes as u64)?;
+        let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
+        memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
         map.u32_at(AT_SLOTS).store(facts.slots, Ordering::Relaxed);
         map.u32_at(AT_NODE).store(facts.node, Ordering::Relaxed);
@@ -98,6 +99,9 @@ impl NodeSegment {
     pub fn open(at: &Locator) -> io::Result<Self> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("node segment {at}: {why}"));
         let memory = SharedMemory::open(at)?;
+        if !memory.cannot_shrink() {
+            return Err(bad("not sealed against shrinking"));
+        }
         let bytes = memory.bytes()? as usize;
         if bytes < HEADER_BYTES {
             return Err(bad("too short"));
@@ -245,5 +249,18 @@ mod tests {
         assert_eq!(owner.take_qp(0), Err(QpLimit { used: 3, max: 3 }));
         owner.clear_slot(1);
         assert_eq!(owner.take_qp(0), Ok(4));
+    }
+
+    #[test]
+    fn a_segment_that_could_shrink_is_refused() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        assert!(owner.memory.resize(HEADER_BYTES as u64).is_err());
+        let unsealed = SharedMemory::create_sealable("test", HEADER_BYTES as u64).unwrap();
+        unsealed.map(0, HEADER_BYTES).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
+        let locator = unsealed.locator().unwrap();
+        let refused = NodeSegment::open(&locator).unwrap_err();
+        assert!(refused.to_string().contains("shrinking"), "{refused}");
+        unsealed.seal_against_shrinking().unwrap();
+        NodeSegment::open(&locator).unwrap();
     }
 }

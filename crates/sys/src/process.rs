@@ -333,6 +333,12 @@ pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Raises the soft limit on open descriptors to the hard one: what it was, and what it is now.
+pub fn raise_descriptors() -> io::Result<(u64, u64)> {
+    let before = DescriptorLimit::raise()?;
+    Ok((before.soft, before.hard))
+}
+
 /// How many descriptors this process may have open: the soft and the hard limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
@@ -431,5 +437,12 @@ mod tests {
         random(&mut a).unwrap();
         random(&mut b).unwrap();
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn descriptors_are_raised_as_far_as_it_goes() {
+        let (before, now) = raise_descriptors().unwrap();
+        assert!(before <= now);
+        assert_eq!(raise_descriptors().unwrap(), (now, now));
     }
 }

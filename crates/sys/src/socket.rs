@@ -82,7 +82,8 @@ pub fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<Transfer> {
     transfer(n)
 }
 
-fn transfer(n: isize) -> io::Result<Transfer> {
+/// The kernel's answer to a read or write, as a value.
+pub(crate) fn transfer(n: isize) -> io::Result<Transfer> {
     if n > 0 {
         return Ok(Transfer::Bytes(n as usize));
     }

@@ -323,37 +323,21 @@ impl Mpi {
     }
 
     /// Packs into `out` (of `bytes` in all) from `*position` on, and moves it.
-    pub fn pack(
-        &self,
-        from: SendBuf,
-        count: i64,
-        ty: TypeId,
-        out: RecvBuf,
-        bytes: i64,
-        position: &mut i64,
-    ) -> Result<()> {
-        let need = self.pack_size(count, ty)? as i64;
+    pub fn pack(&self, data: SendData, out: RecvBuf, bytes: i64, position: &mut i64) -> Result<()> {
+        let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
         let to = out.range(*position as isize, need as usize);
-        self.committed(ty)?.pack(from, count as usize, to);
+        self.committed(data.ty)?.pack(data.buf, data.count as usize, to);
         *position += need;
         Ok(())
     }
 
     /// Unpacks from `input` (of `bytes` in all) from `*position` on, and moves it.
-    pub fn unpack(
-        &self,
-        input: SendBuf,
-        bytes: i64,
-        position: &mut i64,
-        to: RecvBuf,
-        count: i64,
-        ty: TypeId,
-    ) -> Result<()> {
-        let need = self.pack_size(count, ty)? as i64;
+    pub fn unpack(&self, input: SendBuf, bytes: i64, position: &mut i64, data: RecvData) -> Result<()> {
+        let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
         let from = input.range(*position as isize, need as usize);
-        self.committed(ty)?.unpack(from, to, count as usize);
+        self.committed(data.ty)?.unpack(from, data.buf, data.count as usize);
         *position += need;
         Ok(())
     }

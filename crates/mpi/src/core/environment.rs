@@ -39,9 +39,8 @@ pub(super) struct UserError {
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        let failed = |error: net::StartError| MpiError::new(ErrorClass::Other, error.to_string());
-        let config = Config::from_env().map_err(failed)?;
-        let endpoint = Endpoint::start(&config).map_err(failed)?;
+        let config = Config::from_env()?;
+        let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !flat_collectives();
         Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))

@@ -1,5 +1,6 @@
 //! Point-to-point messages. The short way is: check, translate the rank, give the bytes to the endpoint.
 use super::comm::{Roster, check_tag};
+use super::data::Checked;
 use super::layout::Datatype;
 use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
@@ -35,21 +36,11 @@ pub(super) struct Taken {
 
 impl Mpi {
     /// Sends and waits until the buffer may be reused (or as `mode` says).
-    #[allow(clippy::too_many_arguments)]
-    pub fn send(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<Blocking> {
-        let Some((to, envelope)) = self.address(comm, dest, tag)? else {
+    pub fn send(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<Blocking> {
+        let Some((to, envelope)) = self.address(comm, dest)? else {
             return Ok(Blocking::Done(Status::EMPTY));
         };
-        match self.outgoing(buf, count, ty)? {
+        match self.outgoing(data)? {
             Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
                 Ok(Blocking::Done(Status::EMPTY))
@@ -62,19 +53,9 @@ impl Mpi {
     }
 
     /// Starts a send.
-    #[allow(clippy::too_many_arguments)]
-    pub fn isend(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<RequestId> {
-        let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(RequestId::SENT) };
-        let outgoing = self.outgoing(buf, count, ty)?;
+    pub fn isend(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(RequestId::SENT) };
+        let outgoing = self.outgoing(data)?;
         Ok(match self.start_send(to, envelope, outgoing, mode)? {
             None => RequestId::SENT,
             Some((id, packed)) => {
@@ -85,19 +66,11 @@ impl Mpi {
     }
 
     /// Receives. A truncated message is `Done` with the error in the status.
-    pub fn recv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<Blocking> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    pub fn recv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<Blocking> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(Blocking::Done(Status::PROC_NULL));
         };
-        match self.incoming(buf, count, ty)? {
+        match self.incoming(data)? {
             Incoming::Flat(bytes) => {
                 let id = self.endpoint.irecv(pattern, bytes);
                 if self.running.is_empty() {
@@ -116,80 +89,39 @@ impl Mpi {
     }
 
     /// Starts a receive.
-    pub fn irecv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<RequestId> {
-        let state = self.start_recv(comm, buf, count, ty, source, tag)?;
+    pub fn irecv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        let state = self.start_recv(comm, data, source)?;
         Ok(self.add_request(Request::new(comm, state)))
     }
 
     /// Prepares a send; [`Mpi::start_request`] starts it.
-    #[allow(clippy::too_many_arguments)]
-    pub fn send_init(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<RequestId> {
-        self.address(comm, dest, tag)?;
-        let recipe = Recipe::Send {
-            buf,
-            count: element_count(count)?,
-            ty: self.committed(ty)?.clone(),
-            dest,
-            tag,
-            mode,
-        };
+    pub fn send_init(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        self.address(comm, dest)?;
+        let recipe = Recipe::Send { data: self.checked(data)?, dest, mode };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
 
     /// Prepares a receive; [`Mpi::start_request`] starts it.
-    pub fn recv_init(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<RequestId> {
-        self.pattern(comm, source, tag)?;
-        let recipe =
-            Recipe::Recv { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), source, tag };
+    pub fn recv_init(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        self.pattern(comm, source)?;
+        let recipe = Recipe::Recv { data: self.checked(data)?, source };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
 
     /// Sends and receives at the same time.
-    #[allow(clippy::too_many_arguments)]
     pub fn sendrecv(
         &mut self,
         comm: CommId,
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        dest: Peer,
-        stag: i32,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
-        source: Peer,
-        rtag: Tag,
+        send: SendData,
+        dest: Dest,
+        recv: RecvData,
+        source: Source,
     ) -> Result<Blocking> {
-        let to = self.address(comm, dest, stag)?;
-        let outgoing = self.outgoing(send, scount, sty)?;
-        let state = self.start_recv(comm, recv, rcount, rty, source, rtag)?;
+        let to = self.address(comm, dest)?;
+        let outgoing = self.outgoing(send)?;
+        let state = self.start_recv(comm, recv, source)?;
         let sent = match to {
             Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
             None => None,
@@ -198,38 +130,29 @@ impl Mpi {
     }
 
     /// As `sendrecv`, with one buffer.
-    #[allow(clippy::too_many_arguments)]
     pub fn sendrecv_replace(
         &mut self,
         comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        stag: i32,
-        source: Peer,
-        rtag: Tag,
+        data: RecvData,
+        dest: Dest,
+        source: Source,
     ) -> Result<Blocking> {
-        let to = self.address(comm, dest, stag)?;
+        let to = self.address(comm, dest)?;
         let outgoing = {
-            let datatype = self.committed(ty)?;
-            let count = element_count(count)?;
-            let bytes = datatype.bytes(count)?;
-            let mut copy = Scratch::with(bytes);
-            datatype.pack(buf.as_source(), count, copy.part(bytes));
-            Outgoing::Packed(copy, bytes)
+            let Checked { buf, count, ty } = self.checked(data)?;
+            packed(buf.as_source(), count, &ty)?
         };
         let sent = match to {
             Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
             None => None,
         };
-        let state = self.start_recv(comm, buf, count, ty, source, rtag)?;
+        let state = self.start_recv(comm, data, source)?;
         self.finish_both(comm, state, sent)
     }
 
     /// Is there a message? Makes progress once if not.
-    pub fn iprobe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Status>> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(Some(Status::PROC_NULL)) };
+    pub fn iprobe(&mut self, comm: CommId, source: Source) -> Result<Option<Status>> {
+        let Some(pattern) = self.pattern(comm, source)? else { return Ok(Some(Status::PROC_NULL)) };
         let mut found = self.endpoint.iprobe(pattern);
         if found.is_none() {
             self.progress();
@@ -240,8 +163,8 @@ impl Mpi {
     }
 
     /// As `iprobe`, and takes the message.
-    pub fn improbe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<(MessageId, Status)>> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    pub fn improbe(&mut self, comm: CommId, source: Source) -> Result<Option<(MessageId, Status)>> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(Some((MessageId::NO_PROC, Status::PROC_NULL)));
         };
         let mut found = self.endpoint.improbe(pattern);
@@ -258,12 +181,12 @@ impl Mpi {
     }
 
     /// Starts to receive a message that `improbe` took.
-    pub fn imrecv(&mut self, message: MessageId, buf: RecvBuf, count: i64, ty: TypeId) -> Result<RequestId> {
+    pub fn imrecv(&mut self, message: MessageId, data: RecvData) -> Result<RequestId> {
         if message == MessageId::NO_PROC {
             return Ok(self.add_request(Request::detached(State::Complete(Status::PROC_NULL))));
         }
         self.message_comm(message)?;
-        let incoming = self.incoming(buf, count, ty)?;
+        let incoming = self.incoming(data)?;
         let Some(taken) = self.messages.remove(message.0 - 1) else { return no_message(message) };
         let Some(inner) = taken.message else { return no_message(message) };
         let (id, unpack) = match incoming {
@@ -287,26 +210,26 @@ impl Mpi {
 
     /// Where a send goes; `None` for the null process.
     #[inline]
-    pub(super) fn address(&self, comm: CommId, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
+    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
-        check_tag(tag)?;
-        destination(roster, dest, tag)
+        check_tag(dest.tag)?;
+        destination(roster, dest)
     }
 
     /// What a receive accepts; `None` for the null process.
     #[inline]
-    pub(super) fn pattern(&self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
-        accepted(&self.comm(comm)?.roster, source, tag)
+    pub(super) fn pattern(&self, comm: CommId, source: Source) -> Result<Option<Pattern>> {
+        accepted(&self.comm(comm)?.roster, source)
     }
 
     #[inline]
-    fn outgoing(&self, buf: SendBuf, count: i64, ty: TypeId) -> Result<Outgoing> {
-        outgoing(buf, element_count(count)?, self.committed(ty)?)
+    fn outgoing(&self, data: SendData) -> Result<Outgoing> {
+        outgoing(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
     #[inline]
-    fn incoming(&self, buf: RecvBuf, count: i64, ty: TypeId) -> Result<Incoming> {
-        incoming(buf, element_count(count)?, self.committed(ty)?)
+    fn incoming(&self, data: RecvData) -> Result<Incoming> {
+        incoming(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
     /// Gives a send to the endpoint; `None` if it is complete.
@@ -333,19 +256,11 @@ impl Mpi {
         })
     }
 
-    fn start_recv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<State> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    fn start_recv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<State> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(State::Complete(Status::PROC_NULL));
         };
-        let incoming = self.incoming(buf, count, ty)?;
+        let incoming = self.incoming(data)?;
         let roster = self.comm(comm)?.roster.clone();
         Ok(State::Recv(self.post(pattern, incoming, roster)))
     }
@@ -397,24 +312,26 @@ pub(super) fn element_count(count: i64) -> Result<usize> {
 }
 
 #[inline]
-pub(super) fn destination(roster: &Roster, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
-    match dest {
-        Peer::Rank(rank) => Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag }))),
+pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
+    match dest.peer {
+        Peer::Rank(rank) => {
+            Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))
+        }
         Peer::Null => Ok(None),
         _ => fail(ErrorClass::Rank, "a send needs one receiver"),
     }
 }
 
 #[inline]
-pub(super) fn accepted(roster: &Roster, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
-    let tag = match tag {
+pub(super) fn accepted(roster: &Roster, source: Source) -> Result<Option<Pattern>> {
+    let tag = match source.tag {
         Tag::Is(tag) => {
             check_tag(tag)?;
             Some(tag)
         }
         Tag::Any => None,
     };
-    let source = match source {
+    let source = match source.peer {
         Peer::Rank(rank) => Some(roster.process(rank)?),
         Peer::Any => None,
         Peer::Null => return Ok(None),
@@ -425,10 +342,16 @@ pub(super) fn accepted(roster: &Roster, source: Peer, tag: Tag) -> Result<Option
 
 #[inline]
 pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<Outgoing> {
-    let bytes = ty.bytes(count)?;
-    if let Some((offset, bytes)) = ty.flat(count) {
-        return Ok(Outgoing::Flat(buf.range(offset, bytes)));
+    // Also for flat data: a length that overflows is an error.
+    ty.bytes(count)?;
+    match ty.flat(count) {
+        Some((offset, bytes)) => Ok(Outgoing::Flat(buf.range(offset, bytes))),
+        None => packed(buf, count, ty),
     }
+}
+
+fn packed(buf: SendBuf, count: usize, ty: &Datatype) -> Result<Outgoing> {
+    let bytes = ty.bytes(count)?;
     let mut packed = Scratch::with(bytes);
     ty.pack(buf, count, packed.part(bytes));
     Ok(Outgoing::Packed(packed, bytes))
@@ -439,7 +362,7 @@ pub(super) fn incoming(buf: RecvBuf, count: usize, ty: &Rc<Datatype>) -> Result<
     let bytes = ty.bytes(count)?;
     Ok(match ty.flat(count) {
         Some((offset, bytes)) => Incoming::Flat(buf.range(offset, bytes)),
-        None => Incoming::Packed(Box::new(Unpack::new(buf, count, ty.clone(), bytes))),
+        None => Incoming::Packed(Box::new(Unpack::new(Checked { buf, count, ty: ty.clone() }, bytes))),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Requests: what is under way, and waiting for it.
 use super::collective::Collective;
 use super::comm::Roster;
-use super::layout::Datatype;
+use super::data::Checked;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
@@ -67,14 +67,12 @@ pub(super) struct Receiving {
 pub(super) struct Unpack {
     scratch: Scratch,
     bytes: usize,
-    buf: RecvBuf,
-    count: usize,
-    ty: Rc<Datatype>,
+    data: Checked<RecvBuf>,
 }
 
 impl Unpack {
-    pub(super) fn new(buf: RecvBuf, count: usize, ty: Rc<Datatype>, bytes: usize) -> Self {
-        Unpack { scratch: Scratch::with(bytes), bytes, buf, count, ty }
+    pub(super) fn new(data: Checked<RecvBuf>, bytes: usize) -> Self {
+        Unpack { scratch: Scratch::with(bytes), bytes, data }
     }
 
     pub(super) fn room(&mut self) -> UserBufMut {
@@ -83,14 +81,14 @@ impl Unpack {
 
     fn finish(mut self, bytes: usize) {
         let from = self.scratch.part(bytes.min(self.bytes)).as_source();
-        self.ty.unpack(from, self.buf, self.count);
+        self.data.ty.unpack(from, self.data.buf, self.data.count);
     }
 }
 
 /// What a persistent request does each time.
 pub(super) enum Recipe {
-    Send { buf: SendBuf, count: usize, ty: Rc<Datatype>, dest: Peer, tag: i32, mode: Mode },
-    Recv { buf: RecvBuf, count: usize, ty: Rc<Datatype>, source: Peer, tag: Tag },
+    Send { data: Checked<SendBuf>, dest: Dest, mode: Mode },
+    Recv { data: Checked<RecvBuf>, source: Source },
     Collective,
 }
 
@@ -230,8 +228,8 @@ impl Mpi {
 
     fn start_recipe(&mut self, recipe: &Recipe, roster: &Rc<Roster>) -> Result<State> {
         match recipe {
-            Recipe::Send { buf, count, ty, dest, tag, mode } => {
-                let Some((to, envelope)) = destination(roster, *dest, *tag)? else {
+            Recipe::Send { data: Checked { buf, count, ty }, dest, mode } => {
+                let Some((to, envelope)) = destination(roster, *dest)? else {
                     return Ok(State::Complete(Status::EMPTY));
                 };
                 let sent = self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode)?;
@@ -240,8 +238,8 @@ impl Mpi {
                     Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
                 })
             }
-            Recipe::Recv { buf, count, ty, source, tag } => {
-                let Some(pattern) = accepted(roster, *source, *tag)? else {
+            Recipe::Recv { data: Checked { buf, count, ty }, source } => {
+                let Some(pattern) = accepted(roster, *source)? else {
                     return Ok(State::Complete(Status::PROC_NULL));
                 };
                 Ok(State::Recv(self.post(pattern, incoming(*buf, *count, ty)?, roster.clone())))
@@ -335,11 +333,6 @@ impl Mpi {
     /// Basic elements in a status; `None` is `MPI_UNDEFINED`.
     pub fn get_elements(&self, status: &Status, ty: TypeId) -> Result<Option<u64>> {
         Ok(self.datatype(ty)?.elements(status.bytes))
-    }
-
-    /// Was it an error? For symmetry with [`Status`].
-    pub fn status_error(status: &Status) -> Option<ErrorClass> {
-        (status.error != ErrorClass::Success).then_some(status.error)
     }
 
     pub(super) fn add_request(&mut self, request: Request) -> RequestId {
