@@ -173,6 +173,9 @@ fn is_named(plan: &Plan, hit: &Hit, ended: &Ended) -> bool {
     }
     match plan.event {
         Event::StopRankAndEnd | Event::StopAgentAndEnd => ended.text.contains("signal 15"),
-        _ => hit.pids().iter().any(|pid| ended.text.contains(&format!("(pid {pid}"))),
+        _ => {
+            let pids = hit.pids();
+            pids.iter().chain(&hit.bereaved).any(|pid| ended.text.contains(&format!("(pid {pid}")))
+        }
     }
 }

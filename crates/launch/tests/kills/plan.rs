@@ -192,6 +192,8 @@ fn given_program(chance: &mut Chance) -> Option<Vec<String>> {
 #[derive(Debug)]
 pub struct Hit {
     pub victims: Vec<Process>,
+    /// Processes of ranks whose child was hit: a shell whose command is killed may end by itself before anything else does.
+    pub bereaved: Vec<i32>,
     /// Was the launcher the only process of its job?
     pub alone: bool,
     /// Is somebody left who can say what happened? If launcher, warden and all agents are killed in one instant, what
@@ -274,6 +276,14 @@ impl Cast {
         speakers.any(|speaker| victims.iter().all(|victim| victim.pid != speaker.pid))
     }
 
+    /// The parents of these, but for launcher, warden and agents.
+    fn bereaved_by(&self, victims: &[Process]) -> Vec<i32> {
+        let family = |pid: i32| {
+            self.launcher.iter().chain(&self.warden).chain(&self.agents).any(|process| process.pid == pid)
+        };
+        victims.iter().map(|victim| victim.parent).filter(|parent| !family(*parent)).collect()
+    }
+
     /// Half of all, but somebody of the launcher's family is left to clean up.
     fn half(&self, chance: &mut Chance) -> Vec<Process> {
         let family: Vec<i32> =
@@ -300,7 +310,9 @@ pub fn strike(plan: &Plan, job: &mut Watched, chance: &mut Chance) -> Hit {
         Event::KillHalf => cast.half(chance),
     };
     let can_be_told = !plan.event.kills() || cast.can_speak_without(&victims);
-    let mut hit = Hit { victims, alone: cast.all.len() == 1, can_be_told, launcher: job.launcher() };
+    let bereaved = cast.bereaved_by(&victims);
+    let mut hit =
+        Hit { victims, bereaved, alone: cast.all.len() == 1, can_be_told, launcher: job.launcher() };
     match plan.event {
         Event::StopRank | Event::StopLauncher => {
             send(&hit.pids(), SIGSTOP);
