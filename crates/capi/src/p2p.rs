@@ -5,7 +5,9 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use crate::status;
-use mpi::core::{Blocking, CommId, Data, Dest, Mode, Peer, RecvData, RequestId, Source, Status, Tag, TypeId};
+use mpi::core::{
+    Blocking, CommId, Data, Dest, Mode, Peer, RecvData, RequestId, SendData, Source, Status, Tag, TypeId,
+};
 use mpi::{ErrorClass, Result};
 use std::ffi::c_int;
 
@@ -123,39 +125,26 @@ pub fn recv<A: Abi, C: Count>(
     })
 }
 
-/// `MPI_Irecv`
-#[inline(always)]
-pub fn irecv<A: Abi, C: Count>(
-    buf: BufMut,
-    count: C,
-    datatype: A::Handle,
-    source: c_int,
-    tag: c_int,
-    comm: A::Handle,
-    request: Ptr<A::Handle>,
-) -> c_int {
-    run::<A>("MPI_Irecv", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
-        let id = call.irecv(comm, data, self::source::<A>(source, tag))?;
-        put_request::<A>(request, id, Flavor::Once)
-    })
+macro_rules! receives {
+    ($($receive:ident $name:literal $flavor:ident),* $(,)?) => {$(
+        #[doc = concat!("`", $name, "`")]
+        #[inline(always)]
+        pub fn $receive<A: Abi, C: Count>(
+            buf: BufMut, count: C, datatype: A::Handle, source: c_int, tag: c_int, comm: A::Handle,
+            request: Ptr<A::Handle>,
+        ) -> c_int {
+            run::<A>($name, On::Comm(comm), |call| {
+                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let id = call.$receive(comm, data, self::source::<A>(source, tag))?;
+                put_request::<A>(request, id, Flavor::$flavor)
+            })
+        }
+    )*};
 }
 
-/// `MPI_Recv_init`
-pub fn recv_init<A: Abi, C: Count>(
-    buf: BufMut,
-    count: C,
-    datatype: A::Handle,
-    source: c_int,
-    tag: c_int,
-    comm: A::Handle,
-    request: Ptr<A::Handle>,
-) -> c_int {
-    run::<A>("MPI_Recv_init", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
-        let id = call.recv_init(comm, data, self::source::<A>(source, tag))?;
-        put_request::<A>(request, id, Flavor::Persistent)
-    })
+receives! {
+    irecv "MPI_Irecv" Once,
+    recv_init "MPI_Recv_init" Persistent,
 }
 
 /// `MPI_Sendrecv`
@@ -180,13 +169,7 @@ pub fn sendrecv<A: Abi, C: Count>(
         let (recv, from) =
             (args::data::<A, _>(recvbuf, recvcount, recvtype)?, self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
-            let receive = call.irecv(comm, recv, from)?;
-            let send = match call.isend(comm, send, to, Mode::Standard) {
-                Ok(send) => send,
-                Err(error) => return Err(call.give_up(receive, error).into()),
-            };
-            status::check(&call.complete(send)?)?;
-            call.complete(receive)?
+            exchange_unlocked(call, comm, (send, to), (recv, from))?
         } else {
             let both = call.sendrecv(comm, send, to, recv, from)?;
             call.end(both)?
@@ -195,13 +178,23 @@ pub fn sendrecv<A: Abi, C: Count>(
     })
 }
 
-impl<A: Abi> Call<A> {
-    /// Withdraws a receive whose partner could not be started.
-    #[cold]
-    fn give_up(&mut self, receive: RequestId, error: mpi::MpiError) -> mpi::MpiError {
-        let _ = self.cancel(receive);
-        let _ = self.request_free(receive);
-        error
+/// Receives and sends meanwhile, giving the lock up while it waits.
+fn exchange_unlocked<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    (send, dest): (SendData, Dest),
+    (recv, source): (RecvData, Source),
+) -> Outcome<Status> {
+    let receive = call.irecv(comm, recv, source)?;
+    let sent = call.isend(comm, send, dest, Mode::Standard).and_then(|send| call.complete(send)?.checked());
+    match sent {
+        Ok(_) => Ok(call.complete(receive)?),
+        Err(error) => {
+            // Nothing may write to the receive's buffer after this call: one that has matched ends first.
+            let _ = call.cancel(receive);
+            let _ = call.complete(receive);
+            Err(error.into())
+        }
     }
 }
 
@@ -243,11 +236,8 @@ fn replace_unlocked<A: Abi>(
     let (mut copy, mut end) = (Scratch::with(bytes), 0);
     call.pack(data.as_source(), copy.target(), bytes as i64, &mut end)?;
     let packed = Data::new(copy.source(), end, TypeId::PACKED);
-    let send = call.isend(comm, packed, dest, Mode::Standard)?;
-    let received = call.irecv(comm, data, source).and_then(|receive| call.complete(receive));
-    // The copy must live until it is sent, whatever became of the receive.
-    call.complete(send)?;
-    Ok(received?)
+    // The copy lives until the exchange has ended, and with it the send.
+    exchange_unlocked(call, comm, (packed, dest), (data, source))
 }
 
 /// `MPI_Probe`

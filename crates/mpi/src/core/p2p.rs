@@ -121,12 +121,7 @@ impl Mpi {
     ) -> Result<Blocking> {
         let to = self.address(comm, dest)?;
         let outgoing = self.outgoing(send)?;
-        let state = self.start_recv(comm, recv, source)?;
-        let sent = match to {
-            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
-            None => None,
-        };
-        self.finish_both(comm, state, sent)
+        self.exchange(comm, to.map(|to| (to, outgoing)), recv, source)
     }
 
     /// As `sendrecv`, with one buffer.
@@ -138,16 +133,31 @@ impl Mpi {
         source: Source,
     ) -> Result<Blocking> {
         let to = self.address(comm, dest)?;
-        let outgoing = {
-            let Checked { buf, count, ty } = self.checked(data)?;
-            packed(buf.as_source(), count, &ty)?
-        };
-        let sent = match to {
-            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
-            None => None,
-        };
-        let state = self.start_recv(comm, data, source)?;
-        self.finish_both(comm, state, sent)
+        let Checked { buf, count, ty } = self.checked(data)?;
+        // A copy even where the data is flat: the receive writes there at once.
+        let outgoing = packed(buf.as_source(), count, &ty)?;
+        self.exchange(comm, to.map(|to| (to, outgoing)), data, source)
+    }
+
+    /// Receives, and sends meanwhile (unless to the null process).
+    fn exchange(
+        &mut self,
+        comm: CommId,
+        send: Option<((Rank, Envelope), Outgoing)>,
+        recv: RecvData,
+        source: Source,
+    ) -> Result<Blocking> {
+        let state = self.start_recv(comm, recv, source)?;
+        let Some(((to, envelope), outgoing)) = send else { return self.finish_both(comm, state, None) };
+        match self.start_send(to, envelope, outgoing, Mode::Standard) {
+            Ok(sent) => self.finish_both(comm, state, sent),
+            Err(error) => {
+                if let State::Recv(receiving) = &state {
+                    withdraw(&mut self.endpoint, receiving.id);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Is there a message? Makes progress once if not.
@@ -395,7 +405,93 @@ fn probed_status(roster: &Roster, probed: &net::Probed) -> Status {
     }
 }
 
+/// Takes a receive back: nothing writes to its buffer afterwards, which the program may free. One that has matched
+/// comes to its end first.
+#[cold]
+pub(super) fn withdraw(endpoint: &mut net::Endpoint, receive: ReqId) {
+    endpoint.cancel_recv(receive);
+    // How it ended says nothing more: the operation has failed.
+    let _ = endpoint.wait(receive);
+}
+
 #[cold]
 fn no_message<T>(message: MessageId) -> Result<T> {
     fail(ErrorClass::Request, format!("there is no probed message {}", message.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::comm::Comm;
+    use crate::core::members::Members;
+
+    const THERE: Dest = Dest::new(Peer::Rank(1), 5);
+    const HERE: Source = Source::new(Peer::Rank(0), Tag::Is(5));
+
+    /// A process alone, with a communicator of which rank 1 is no process of the job: every send there fails.
+    fn half_a_pair() -> (Mpi, CommId) {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let members = Members::listed(vec![0, 9]);
+        let comm = CommId(mpi.comms.insert(Comm::new(members, net::Rank(0), 8, "half a pair")));
+        (mpi, comm)
+    }
+
+    fn bytes(scratch: &mut Scratch) -> Vec<u8> {
+        let mut bytes = vec![0; 8];
+        scratch.part(8).as_source().copy_to(&mut bytes);
+        bytes
+    }
+
+    /// A message that the receive would have taken stays where it is, and the receive's buffer as it was.
+    fn nothing_is_posted(mpi: &mut Mpi, comm: CommId, room: &mut Scratch) {
+        let mut mine = Scratch::with(8);
+        mine.part(8).copy_from_slice(&[7; 8]);
+        let (data, to) = (Data::new(mine.as_send(), 8, TypeId::BYTE), Dest::new(Peer::Rank(0), 5));
+        let sent = mpi.send(comm, data, to, Mode::Standard).expect("a message to itself");
+        assert_eq!(sent, Blocking::Done(Status::EMPTY));
+        assert_eq!(bytes(room), [0; 8], "a receive that was given up has received");
+        assert!(mpi.iprobe(comm, HERE).expect("a probe").is_some());
+    }
+
+    #[test]
+    fn a_send_that_cannot_start_takes_its_receive_back() {
+        let (mut mpi, comm) = half_a_pair();
+        let (mine, mut room) = (Scratch::with(8), Scratch::with(8));
+        let (send, recv) =
+            (Data::new(mine.as_send(), 8, TypeId::BYTE), Data::new(room.as_recv(), 8, TypeId::BYTE));
+        let failed = mpi.sendrecv(comm, send, THERE, recv, HERE).expect_err("rank 9 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        let failed = mpi.sendrecv_replace(comm, recv, THERE, HERE).expect_err("rank 9 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        nothing_is_posted(&mut mpi, comm, &mut room);
+    }
+
+    #[test]
+    fn a_send_that_fails_later_takes_its_receive_back() {
+        let (mut mpi, comm) = half_a_pair();
+        let mut room = Scratch::with(8);
+        let recv = Data::new(room.as_recv(), 8, TypeId::BYTE);
+        let State::Recv(mut receiving) = mpi.start_recv(comm, recv, HERE).expect("a receive") else {
+            panic!("a receive from itself waits")
+        };
+        // Any send that ends with an error will do: one that the endpoint no longer knows is the nearest.
+        let pattern = Pattern { context: 99, source: None, tag: None };
+        let gone = mpi.endpoint.irecv(pattern, Scratch::default().part(0));
+        withdraw(&mut mpi.endpoint, gone);
+        receiving.companion = Some((gone, None));
+        let failed = mpi.block_on(Request::new(comm, State::Recv(receiving))).expect_err("no such send");
+        assert_eq!(failed.class, ErrorClass::Request);
+        nothing_is_posted(&mut mpi, comm, &mut room);
+    }
+
+    #[test]
+    fn a_receive_that_cannot_start_leaves_no_send_behind() {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let mut memory = Scratch::with(8);
+        let data = Data::new(memory.as_recv(), 8, TypeId::BYTE);
+        let (to, nobody) = (Dest::new(Peer::Rank(0), 5), Source::new(Peer::Rank(4), Tag::Any));
+        let failed = mpi.sendrecv_replace(CommId::WORLD, data, to, nobody).expect_err("rank 4 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        assert_eq!(mpi.iprobe(CommId::WORLD, HERE).expect("a probe"), None);
+    }
 }

@@ -2,7 +2,7 @@
 use super::collective::Collective;
 use super::comm::Roster;
 use super::data::Checked;
-use super::p2p::{Sending, accepted, destination, incoming, outgoing, received};
+use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
@@ -415,9 +415,12 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
             if let Some((id, _)) = receiving.companion {
                 match endpoint.take(id) {
                     None => return Ok(None),
-                    Some(outcome) => outcome?,
-                };
-                receiving.companion = None;
+                    Some(Ok(_)) => receiving.companion = None,
+                    Some(Err(error)) => {
+                        withdraw(endpoint, receiving.id);
+                        return Err(error.into());
+                    }
+                }
             }
             let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
             let status = received(&receiving.roster, &outcome?);
