@@ -195,7 +195,7 @@ impl From<NetError> for MpiError {
     #[cold]
     fn from(error: NetError) -> Self {
         let class = match &error {
-            NetError::NoSuchRank { .. } => ErrorClass::Rank,
+            NetError::NoSuchPeer { .. } => ErrorClass::Rank,
             NetError::StaleRequest => ErrorClass::Request,
             // MPI has no class for what a network does.
             _ => ErrorClass::Other,
@@ -225,23 +225,23 @@ mod tests {
 
     #[test]
     fn errors_of_the_network_go_up_whole() {
-        let below = NetError::NoSuchRank { rank: net::Rank(7), size: 4 };
-        let error = MpiError::from(below.clone());
+        let peer = net::Peer::Rank { job: net::Job(1), rank: net::Rank(7) };
+        let error = MpiError::from(NetError::NoSuchPeer { peer, size: 4 });
         assert_eq!(error.class, ErrorClass::Rank);
-        assert_eq!(error.to_string(), "invalid rank: rank 7 of a job of 4");
+        assert_eq!(error.to_string(), "invalid rank: there is no rank 7 in a job of 4");
         let source = error.source().and_then(|source| source.downcast_ref::<NetError>());
-        assert_eq!(source, Some(&below));
+        assert!(matches!(source, Some(NetError::NoSuchPeer { size: 4, .. })), "{source:?}");
         assert_eq!(MpiError::from(NetError::StaleRequest).class, ErrorClass::Request);
     }
 
     #[test]
     fn errors_of_the_start_go_up_whole() {
-        let below = StartError::Environment { name: "X", value: "y".into(), why: "not a number".into() };
-        let error = MpiError::from(below);
+        let below = proto::env::switch("BANYAN_CMA", "maybe").unwrap_err();
+        let error = MpiError::from(StartError::from(below));
         assert_eq!(error.class, ErrorClass::Other);
-        assert_eq!(error.to_string(), "the environment variable X is 'y', which is not a number");
+        assert_eq!(error.to_string(), "BANYAN_CMA: 'maybe' is not 'on' or 'off'");
         let source = error.source().and_then(|source| source.downcast_ref::<StartError>());
-        assert!(matches!(source, Some(StartError::Environment { name: "X", .. })), "{source:?}");
+        assert!(matches!(source, Some(StartError::Environment(_))), "{source:?}");
     }
 
     #[test]

@@ -37,6 +37,6 @@ pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
 pub use datum::{Datum, Op};
 pub use error::{Cause, ErrorClass, MpiError, Result};
-pub use net::{Backoff, Stat};
+pub use net::{Backoff, Rest, Stat};
 pub use scope::{Pending, Scope};
 pub use universe::{Universe, init};

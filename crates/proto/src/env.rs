@@ -36,6 +36,8 @@ pub const NET_TIMEOUT: &str = "BANYAN_NET_TIMEOUT";
 pub const FORCE_NET: &str = "BANYAN_FORCE_NET";
 /// Faults of the network to imitate.
 pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
+/// Largest ring of a connection in shared memory.
+pub const RING_MAX: &str = "BANYAN_RING_MAX";
 /// Reading memory of other processes.
 pub const CMA: &str = "BANYAN_CMA";
 /// Choice of algorithms for collectives.
@@ -79,7 +81,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 26] = {
+pub const VARIABLES: [Variable; 27] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -100,6 +102,12 @@ pub const VARIABLES: [Variable; 26] = {
         variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
         variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),
         variable(NET_ADDRESS, LibraryFromLauncher, Values::Address, "the address for ranks of this node"),
+        variable(
+            RING_MAX,
+            Tests,
+            Values::Number(4096, 1 << 20),
+            "largest ring of a connection in shared memory",
+        ),
         variable(NET_FAULTS, Tests, Values::Text, "faults of the network that the library imitates"),
         variable("BANYAN_CC", Compilers, Values::Text, "the C compiler"),
         variable("BANYAN_CXX", Compilers, Values::Text, "the C++ compiler"),

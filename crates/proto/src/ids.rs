@@ -129,6 +129,9 @@ impl PeerIx {
     /// Places there can be.
     pub const INDICES: usize = 1 << Self::INDEX_BITS;
 
+    /// A process in its own table.
+    pub const ME: PeerIx = PeerIx::new(0, 0);
+
     /// Panics if the index is not below [`INDICES`](Self::INDICES).
     pub const fn new(index: usize, generation: u8) -> Self {
         assert!(index < Self::INDICES);

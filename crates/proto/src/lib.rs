@@ -16,6 +16,8 @@
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
 //! | [`placement`] | which rank lives on which node | `net`, `launch` |
 //! | [`env`] | what variables of the environment mean | everybody |
+//! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
+//! | [`transfer`] | how a message travels, by its length and by what a connection can do | `net` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
@@ -44,6 +46,8 @@ pub mod pmi;
 pub mod pmi2;
 pub mod seal;
 pub mod stats;
+pub mod stream;
+pub mod transfer;
 pub mod tree;
 pub mod wire;
 pub mod wireup;

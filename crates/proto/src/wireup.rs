@@ -68,9 +68,9 @@ pub use policy::Policy;
 use crate::ids::{Job, Peer, PeerIx};
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
-use handshake::{Age, Common, Input, Pair, State, edge};
+use handshake::{Age, Common, Input, Pair, State, Target, edge};
 use pace::Pace;
-use peers::{Full, ME, Peers};
+use peers::{Full, Peers};
 
 /// The peers of one process and its connections to them. See the module's head. `W` is why something failed; it is
 /// handed through and never looked at.
@@ -150,7 +150,7 @@ impl<W: Clone + Debug> Wireup<W> {
     pub fn need(&mut self, ix: PeerIx, now_ns: u64) -> Result<Progress, NeedError<W>> {
         let (peer, row) = self.peers.row(ix).ok_or(NeedError::Stale(ix))?;
         match &row.state {
-            _ if ix == ME => return Err(NeedError::Oneself(peer)),
+            _ if ix == PeerIx::ME => return Err(NeedError::Oneself(peer)),
             State::Ready { .. } => return Ok(Progress::Ready),
             State::Failed { why } => return Err(NeedError::Lost { peer, why: why.clone() }),
             _ => {}
@@ -197,7 +197,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// The queue pair broke, or the peer is lost or cannot be reached. Final, and the first cause is kept. A number
     /// that is stale already is ignored.
     pub fn broken(&mut self, ix: PeerIx, why: W) {
-        assert_ne!(ix, ME, "a process is not lost to itself");
+        assert_ne!(ix, PeerIx::ME, "a process is not lost to itself");
         if self.who(ix).is_some() {
             self.input(ix, Input::Broken(why), 0).expect("a connection may break in any state");
         }
@@ -238,6 +238,20 @@ impl<W: Clone + Debug> Wireup<W> {
     /// How far the connection to a peer is; idle, if the number is stale.
     pub fn state(&self, ix: PeerIx) -> StateName {
         self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state.name())
+    }
+
+    /// Has the peer asked for the connection that is being made?
+    pub fn is_asked(&self, ix: PeerIx) -> bool {
+        let target = match self.peers.row(ix).map(|(_, row)| &row.state) {
+            Some(State::Preparing { target, .. } | State::Starved { target, .. }) => target,
+            _ => return false,
+        };
+        matches!(target, Target::Asked(_))
+    }
+
+    /// Every peer that has a number, this process included, in order of their places.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerIx, Peer)> {
+        self.peers.iter().map(|(ix, peer, _)| (ix, peer))
     }
 
     /// The connections that wait for somebody, in order of first contact: to say for whom a process waits.

@@ -382,6 +382,12 @@ impl UserBuf {
         UserBuf { at: unsafe { self.at.add(offset) }, bytes }
     }
 
+    /// The same memory as a target: for memory that its owner has registered so that peers may write it.
+    #[inline]
+    pub fn as_target(&self) -> UserBufMut {
+        UserBufMut { at: self.at.cast_mut(), bytes: self.bytes }
+    }
+
     /// Copies everything into `to`, which must have the same length.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {

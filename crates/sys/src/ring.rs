@@ -36,6 +36,11 @@ const AT_NEXT_BYTES: usize = 12;
 const AT_NEXT_OFFSET: usize = 16;
 /// Not zero while the writer waits for room. Set by the writer, cleared by either.
 const AT_WAITING: usize = 24;
+/// Number of the reader's ready bit, plus one, for a writer that cannot know it otherwise: the reader has begun.
+const AT_READY_ID: usize = 28;
+
+/// Stands in the place of a larger ring's length: there will be none.
+const NO_GROWTH: u32 = u32::MAX;
 
 const FLAG_POLLED: u32 = 1;
 const FLAG_FRUGAL: u32 = 2;
@@ -57,6 +62,22 @@ enum Kind {
 /// The ring has no room at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// What the reader said to a writer that wants a larger ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Nothing yet.
+    Open,
+    /// There is one, in the reader's segment.
+    Offered {
+        /// Where.
+        offset: u64,
+        /// Its length.
+        bytes: usize,
+    },
+    /// There will be none.
+    Refused,
+}
 
 /// What the reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,10 +173,26 @@ impl RingTx {
         self.publish(1, Kind::Grow, payload_bytes.min(LEN_MAX));
     }
 
-    /// The larger ring that the reader offers: offset and bytes in its segment.
-    pub fn offered(&self) -> Option<(u64, usize)> {
-        let bytes = self.map.u32_at(AT_NEXT_BYTES).load(Ordering::Acquire);
-        (bytes != 0).then(|| (self.map.u64_at(AT_NEXT_OFFSET).load(Ordering::Relaxed), bytes as usize))
+    /// What the reader said about a larger ring.
+    pub fn growth(&self) -> Growth {
+        match self.map.u32_at(AT_NEXT_BYTES).load(Ordering::Acquire) {
+            0 => Growth::Open,
+            NO_GROWTH => Growth::Refused,
+            bytes => {
+                let offset = self.map.u64_at(AT_NEXT_OFFSET).load(Ordering::Relaxed);
+                Growth::Offered { offset, bytes: bytes as usize }
+            }
+        }
+    }
+
+    /// Number of the reader's ready bit for this ring, once it has begun to read. For rings in the writer's memory.
+    pub fn ready_id(&self) -> Option<u32> {
+        self.map.u32_at(AT_READY_ID).load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Has everything that was written been read, and the credit returned?
+    pub fn is_consumed(&self) -> bool {
+        self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
     }
 
     /// Says the last word in this ring. `Err` when even that has no room now.
@@ -174,7 +211,7 @@ impl RingTx {
     }
 
     /// Says that the writer is going to sleep until there is room, or is awake again. A barrier that is heavy
-    /// ([`Barrier::heavy`]; `Segment::arm` has one) and another look ([`RingTx::has_room`], [`RingTx::offered`]) come
+    /// ([`Barrier::heavy`]; `Segment::arm` has one) and another look ([`RingTx::has_room`], [`RingTx::growth`]) come
     /// between saying so and the sleep.
     pub fn set_waiting(&self, waiting: bool) {
         self.map.u32_at(AT_WAITING).store(u32::from(waiting), Ordering::SeqCst);
@@ -297,6 +334,11 @@ impl RingRx {
         self.barrier = barrier;
     }
 
+    /// The barrier that was set.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
+    }
+
     /// Has a writer that sleeps got credits, or a larger ring? Then it has to be woken, and this says so once.
     #[inline]
     pub fn take_writer_waits(&mut self) -> bool {
@@ -357,6 +399,24 @@ impl RingRx {
     pub fn offer(&mut self, offset: u64, bytes: usize) {
         self.map.u64_at(AT_NEXT_OFFSET).store(offset, Ordering::Relaxed);
         self.map.u32_at(AT_NEXT_BYTES).store(bytes as u32, Ordering::Release);
+        self.look_for_writer();
+    }
+
+    /// Says that there will be no larger ring.
+    pub fn refuse(&mut self) {
+        self.map.u32_at(AT_NEXT_BYTES).store(NO_GROWTH, Ordering::Release);
+        self.look_for_writer();
+    }
+
+    /// Tells a writer that has this ring in its own memory which ready bit to set from now on.
+    pub fn set_ready_id(&self, id: u32) {
+        self.map.u32_at(AT_READY_ID).store(id + 1, Ordering::SeqCst);
+    }
+
+    /// Returns all credit, not only whole parts of it.
+    pub fn return_credit(&mut self) {
+        self.returned = self.consumed;
+        self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
         self.look_for_writer();
     }
 
@@ -565,7 +625,7 @@ mod tests {
         let (mut tx, mut rx) = pair(RING_BYTES_MIN);
         while tx.send([1, 0], UserBuf::EMPTY).is_ok() {}
         tx.ask_growth(10_000);
-        assert!(tx.offered().is_none());
+        assert_eq!(tx.growth(), Growth::Open);
         let mut asked = None;
         while asked.is_none() {
             match rx.next_slot() {
@@ -576,7 +636,7 @@ mod tests {
         }
         assert_eq!(asked, Some(10_000));
         rx.offer(4096, 32768);
-        assert_eq!(tx.offered(), Some((4096, 32768)));
+        assert_eq!(tx.growth(), Growth::Offered { offset: 4096, bytes: 32768 });
         tx.switch().unwrap();
         assert_eq!(rx.next_slot(), Next::Switch);
     }
@@ -691,7 +751,7 @@ mod tests {
         drain(&mut rx, (sent - 1000) as usize);
         assert_eq!(rx.next_slot(), Next::Grow(10_000));
         rx.offer(offset, RING_BYTES_MIN);
-        assert_eq!(tx.offered(), Some((offset, RING_BYTES_MIN)));
+        assert_eq!(tx.growth(), Growth::Offered { offset, bytes: RING_BYTES_MIN });
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod mailbox;
 
 use crate::cpu::Barrier;
 use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
+use crate::ring::RingTx;
 use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
 use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, SLOTS_BYTES};
 use std::io;
@@ -282,6 +283,18 @@ impl PeerSegment {
             set_ready(&self.head, ring);
         }
         self.wake();
+    }
+
+    /// After a message was written to a ring in this process's own memory: tells the owner of this segment, if it has
+    /// begun to read there. Before that it will look by itself.
+    pub fn notify_reader(&self, ring: &RingTx) {
+        self.barrier.light();
+        if let Some(id) = ring.ready_id() {
+            if !ring.is_polled() && (id as usize) < RINGS_MAX {
+                set_ready(&self.head, id as usize);
+            }
+            self.wake();
+        }
     }
 
     /// Wakes the owner, if it sleeps: something that it waits for has been stored, other than a message or a datagram.

@@ -98,6 +98,21 @@ pub(crate) fn transfer(n: isize) -> io::Result<Transfer> {
     }
 }
 
+/// Writes a text to standard error in one piece, as far as that takes one: pieces of several processes do not mix, and a
+/// process that is killed meanwhile has said all of it or nothing.
+pub fn write_stderr(text: &[u8]) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        // SAFETY: `rest` is readable for its length.
+        let n = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(n) {
+            Ok(written) if written > 0 => rest = &rest[written..],
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return, // nobody listens
+        }
+    }
+}
+
 /// What is behind a descriptor, as far as copying to it is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {

@@ -6,7 +6,7 @@ use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
-use net::{Envelope, Message, Outcome, Pattern, Rank, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Envelope, Message, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
 
 /// What a send carries.
@@ -46,7 +46,11 @@ impl Mpi {
                 Ok(Blocking::Done(Status::EMPTY))
             }
             outgoing => match self.start_send(to, envelope, outgoing, mode)? {
-                None => Ok(Blocking::Done(Status::EMPTY)),
+                None => {
+                    // Who blocks may compute next: what was sent is on its way then.
+                    self.endpoint.push_out();
+                    Ok(Blocking::Done(Status::EMPTY))
+                }
                 Some((id, packed)) => self.finish_send(comm, id, packed, Status::EMPTY),
             },
         }
@@ -143,7 +147,7 @@ impl Mpi {
     fn exchange(
         &mut self,
         comm: CommId,
-        send: Option<((Rank, Envelope), Outgoing)>,
+        send: Option<((net::Peer, Envelope), Outgoing)>,
         recv: RecvData,
         source: Source,
     ) -> Result<Blocking> {
@@ -220,7 +224,7 @@ impl Mpi {
 
     /// Where a send goes; `None` for the null process.
     #[inline]
-    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
+    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
         check_tag(dest.tag)?;
         destination(roster, dest)
@@ -246,7 +250,7 @@ impl Mpi {
     #[inline]
     pub(super) fn start_send(
         &mut self,
-        to: Rank,
+        to: net::Peer,
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
@@ -322,7 +326,7 @@ pub(super) fn element_count(count: i64) -> Result<usize> {
 }
 
 #[inline]
-pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
+pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
     match dest.peer {
         Peer::Rank(rank) => {
             Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))

@@ -6,7 +6,7 @@ use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, w
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
-use net::Backoff;
+use net::{Backoff, Rest};
 use net::{ReqId, UserBufMut};
 use std::rc::Rc;
 
@@ -141,6 +141,22 @@ impl Mpi {
     /// Call when `progress` moved nothing and the caller still waits: spins, yields or sleeps.
     pub fn pause(&mut self, backoff: &mut Backoff) {
         self.endpoint.pause(backoff);
+    }
+
+    /// As `pause`, but leaves it to the caller to yield or to sleep, where no other thread has to wait for it.
+    pub fn rest(&mut self, backoff: &mut Backoff) -> Rest {
+        self.endpoint.rest(backoff)
+    }
+
+    /// Call behind a sleep that `rest` asked for.
+    pub fn rested(&mut self) {
+        self.endpoint.rested();
+    }
+
+    /// Wakes threads that sleep if something that they may wait for has ended.
+    #[inline]
+    pub fn stir(&mut self) {
+        self.endpoint.stir();
     }
 
     /// Is the request complete? If so it is freed (inactive, if persistent). An inactive request gives the

@@ -27,6 +27,8 @@ pub enum Values {
     Ports,
     /// A [`NetAddress`].
     Address,
+    /// Where a segment is.
+    Locator,
     /// Any text.
     Text,
 }
@@ -54,7 +56,7 @@ impl Values {
             Values::Net => NetChoice::parse(value).is_some(),
             Values::Ports => PortRange::parse(value).is_some(),
             Values::Address => NetAddress::parse(value).is_some(),
-            Values::Text => true,
+            Values::Locator | Values::Text => true,
         };
         if fits { Ok(()) } else { Err(bad(name, value, self)) }
     }
@@ -76,6 +78,7 @@ impl fmt::Display for Values {
             Values::Net => f.write_str("an interface or a network such as eth0 or 10.1.0.0/16"),
             Values::Ports => f.write_str("a range of ports such as 40000-40999"),
             Values::Address => f.write_str("an address such as 10.1.0.5 or fe80::5%eth0"),
+            Values::Locator => f.write_str("a segment's place (process:descriptor:start)"),
             Values::Text => f.write_str("a text"),
         }
     }

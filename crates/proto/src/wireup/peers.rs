@@ -15,9 +15,6 @@ use rustc_hash::FxBuildHasher;
 /// Peers that a process can have at one time, itself included.
 pub const PEERS_MAX: usize = PeerIx::INDICES;
 
-/// This process itself.
-pub(super) const ME: PeerIx = PeerIx::new(0, 0);
-
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct Peers<W> {
@@ -76,7 +73,7 @@ impl<W> Peers<W> {
     pub(super) fn find(&self, peer: Peer) -> Option<PeerIx> {
         match peer {
             Peer::Rank { job, rank } if job == self.me.job() => self.find_own(rank),
-            _ if peer == self.me => Some(ME),
+            _ if peer == self.me => Some(PeerIx::ME),
             _ => self.others.get(&peer).copied(),
         }
     }
@@ -84,7 +81,7 @@ impl<W> Peers<W> {
     #[inline]
     fn find_own(&self, rank: Rank) -> Option<PeerIx> {
         match self.own.get(rank.index()) {
-            Some(0) | None => (Some(rank) == self.me.rank()).then_some(ME),
+            Some(0) | None => (Some(rank) == self.me.rank()).then_some(PeerIx::ME),
             Some(&wire) => Some(PeerIx::from_wire(wire)),
         }
     }
