@@ -6,7 +6,7 @@
 //!
 //! | module | decides | driven by |
 //! |---|---|---|
-//! | [`wireup`] | when two processes connect, and with which datagrams | `net` |
+//! | [`wireup`] | who the peers are, when two of them connect and part, and with which messages | `net` |
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |

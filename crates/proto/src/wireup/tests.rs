@@ -404,6 +404,20 @@ fn a_number_is_never_given_out_twice() {
 }
 
 #[test]
+fn a_full_table_is_said_to_be_full() {
+    let mut a: Machine = Wireup::new(config(0, 9));
+    a.peers.rows_max = 3;
+    a.intern(rank(4)).unwrap();
+    a.intern(rank(5)).unwrap();
+    let (peer, max) = (rank(1), PEERS_MAX);
+    assert_eq!(a.intern(peer), Err(NeedError::TooMany { peer, max }));
+    let request = requesting(1, 0).1;
+    let refused = a.datagram(request.emit().as_bytes(), 0);
+    assert_eq!(refused, Err(DatagramError::TooMany { peer, max }));
+    assert_eq!((a.find(peer), a.intern(rank(5)).map(PeerIx::index)), (None, Ok(2)));
+}
+
+#[test]
 fn later_messages_carry_a_new_card() {
     let (mut a, request) = requesting(0, 0);
     let card = Card::new(b"also by another way").unwrap();

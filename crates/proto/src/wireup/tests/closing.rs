@@ -176,7 +176,8 @@ fn messages_of_a_closed_connection_are_stale() {
     deliver(&mut b, &from_a, 5);
     a.connected(IX, 6).unwrap();
     b.connected(IX, 6).unwrap();
-    (actions(&mut a), actions(&mut b));
+    actions(&mut a);
+    actions(&mut b);
     let close = closing(&mut a, 10);
     let reply = yielding(&mut b, &close, 20);
     deliver(&mut a, &reply, 30);
