@@ -271,6 +271,7 @@ pub fn at<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::
 }
 
 /// As [`at`], where the buffer may be `MPI_IN_PLACE`.
+#[inline(always)]
 pub fn at_or_in_place<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::Engine>> {
     if is_in_place::<A>(buf) {
         Ok(Data::new(M::IN_PLACE, not_negative(count)?, ty))

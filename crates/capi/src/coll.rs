@@ -34,6 +34,7 @@ impl<'c, A: Abi> Calling<'c, A> {
     }
 
     /// Hands it to the engine.
+    #[inline]
     fn perform(self, coll: Coll<'_>) -> Outcome<()> {
         let Calling { call, how, comm } = self;
         match how {
@@ -166,6 +167,7 @@ impl<A: Abi> Operands<A> {
         Operands { send, recv, count: count.wide(), datatype, op }
     }
 
+    #[inline(always)]
     fn read(self) -> Outcome<Reduction> {
         let buf = self.recv;
         let of = self.read_operands()?;
@@ -173,6 +175,7 @@ impl<A: Abi> Operands<A> {
     }
 
     /// For a process that gets no result.
+    #[inline(always)]
     fn read_operands(self) -> Outcome<Reduction> {
         let (ty, op) = (handles::datatype::<A>(self.datatype)?, handles::op::<A>(self.op)?);
         let send = args::at_or_in_place::<A, _>(self.send, self.count, ty)?;
@@ -403,10 +406,11 @@ fn reduce_scatter_with<A: Abi, C: Count>(
 }
 
 /// A reduction in which every process gets a result and the arguments mean the same.
+#[inline(always)]
 fn reduction_with<A: Abi>(
     at: Calling<A>,
     operands: Operands<A>,
-    kind: fn(Reduction) -> Coll<'static>,
+    kind: impl FnOnce(Reduction) -> Coll<'static>,
 ) -> Outcome<()> {
     at.perform(kind(operands.read()?))
 }

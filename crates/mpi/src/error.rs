@@ -147,6 +147,13 @@ pub(crate) fn fail<T>(class: ErrorClass, words: impl Into<Cow<'static, str>>) ->
     Err(MpiError::new(class, words))
 }
 
+/// As [`fail`] for checks on the hot path: the words are put together out of line.
+#[cold]
+#[inline(never)]
+pub(crate) fn fail_with<T>(class: ErrorClass, words: impl FnOnce() -> String) -> Result<T> {
+    Err(MpiError::new(class, words()))
+}
+
 impl fmt::Display for MpiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.class {

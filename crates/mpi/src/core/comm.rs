@@ -7,7 +7,7 @@ use super::attr::Attributes;
 use super::info::Pairs;
 use super::members::Members;
 use super::*;
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::Job;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
@@ -63,7 +63,7 @@ impl Roster {
         if (rank as u32) < self.size {
             return Ok(self.member(rank as u32));
         }
-        fail(ErrorClass::Rank, format!("rank {rank} in a communicator of {}", self.size))
+        fail_with(ErrorClass::Rank, || format!("rank {rank} in a communicator of {}", self.size))
     }
 
     /// The process of a rank that there is.
@@ -275,7 +275,7 @@ impl Mpi {
     pub(super) fn comm(&self, comm: CommId) -> Result<&Comm> {
         match self.comms.get(comm.0) {
             Some(comm) => Ok(comm),
-            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+            None => fail_with(ErrorClass::Comm, || format!("there is no communicator {}", comm.0)),
         }
     }
 
@@ -283,7 +283,7 @@ impl Mpi {
     pub(super) fn comm_mut(&mut self, comm: CommId) -> Result<&mut Comm> {
         match self.comms.get_mut(comm.0) {
             Some(comm) => Ok(comm),
-            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+            None => fail_with(ErrorClass::Comm, || format!("there is no communicator {}", comm.0)),
         }
     }
 
@@ -328,5 +328,5 @@ const NO_COLOR: u64 = u64::MAX;
 /// Is it a tag that a message may carry?
 #[inline]
 pub(super) fn check_tag(tag: i32) -> Result<()> {
-    if (0..=TAG_UB).contains(&tag) { Ok(()) } else { fail(ErrorClass::Tag, format!("tag {tag}")) }
+    if (0..=TAG_UB).contains(&tag) { Ok(()) } else { fail_with(ErrorClass::Tag, || format!("tag {tag}")) }
 }

@@ -5,7 +5,7 @@ use super::predefined::{Scalar, TABLE, name_of};
 use super::slots::Slots;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use std::rc::Rc;
 
 /// How a datatype was made (`MPI_Type_get_envelope`).
@@ -355,14 +355,14 @@ impl Mpi {
     pub(super) fn type_entry(&self, ty: TypeId) -> Result<&TypeEntry> {
         match self.types.get(ty.0) {
             Some(entry) => Ok(entry),
-            None => fail(ErrorClass::Type, format!("there is no datatype {}", ty.0)),
+            None => fail_with(ErrorClass::Type, || format!("there is no datatype {}", ty.0)),
         }
     }
 
     pub(super) fn type_entry_mut(&mut self, ty: TypeId) -> Result<&mut TypeEntry> {
         match self.types.get_mut(ty.0) {
             Some(entry) => Ok(entry),
-            None => fail(ErrorClass::Type, format!("there is no datatype {}", ty.0)),
+            None => fail_with(ErrorClass::Type, || format!("there is no datatype {}", ty.0)),
         }
     }
 
@@ -378,7 +378,7 @@ impl Mpi {
         if ty.committed.get() {
             return Ok(ty);
         }
-        fail(ErrorClass::Type, format!("datatype {} has not been committed", id.0))
+        fail_with(ErrorClass::Type, || format!("datatype {} has not been committed", id.0))
     }
 }
 

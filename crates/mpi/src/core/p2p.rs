@@ -5,7 +5,7 @@ use super::layout::Datatype;
 use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Envelope, Message, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
 
@@ -223,7 +223,7 @@ impl Mpi {
     }
 
     /// Where a send goes; `None` for the null process.
-    #[inline]
+    #[inline(always)]
     pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
         check_tag(dest.tag)?;
@@ -231,23 +231,23 @@ impl Mpi {
     }
 
     /// What a receive accepts; `None` for the null process.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pattern(&self, comm: CommId, source: Source) -> Result<Option<Pattern>> {
         accepted(&self.comm(comm)?.roster, source)
     }
 
-    #[inline]
+    #[inline(always)]
     fn outgoing(&self, data: SendData) -> Result<Outgoing> {
         outgoing(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn incoming(&self, data: RecvData) -> Result<Incoming> {
         incoming(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
     /// Gives a send to the endpoint; `None` if it is complete.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start_send(
         &mut self,
         to: net::Peer,
@@ -320,23 +320,23 @@ impl Mpi {
 }
 
 /// A count that is not negative.
-#[inline]
+#[inline(always)]
 pub(super) fn element_count(count: i64) -> Result<usize> {
-    if count < 0 { fail(ErrorClass::Count, format!("count {count}")) } else { Ok(count as usize) }
+    if count < 0 { fail_with(ErrorClass::Count, || format!("count {count}")) } else { Ok(count as usize) }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
     match dest.peer {
         Peer::Rank(rank) => {
             Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))
         }
         Peer::Null => Ok(None),
-        _ => fail(ErrorClass::Rank, "a send needs one receiver"),
+        _ => fail_with(ErrorClass::Rank, || "a send needs one receiver".into()),
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn accepted(roster: &Roster, source: Source) -> Result<Option<Pattern>> {
     let tag = match source.tag {
         Tag::Is(tag) => {
@@ -349,12 +349,12 @@ pub(super) fn accepted(roster: &Roster, source: Source) -> Result<Option<Pattern
         Peer::Rank(rank) => Some(roster.process(rank)?),
         Peer::Any => None,
         Peer::Null => return Ok(None),
-        Peer::Root => return fail(ErrorClass::Rank, "a receive from the root"),
+        Peer::Root => return fail_with(ErrorClass::Rank, || "a receive from the root".into()),
     };
     Ok(Some(Pattern { context: roster.context(), source, tag }))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<Outgoing> {
     // Also for flat data: a length that overflows is an error.
     ty.bytes(count)?;
@@ -364,6 +364,7 @@ pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<
     }
 }
 
+#[inline(never)]
 fn packed(buf: SendBuf, count: usize, ty: &Datatype) -> Result<Outgoing> {
     let bytes = ty.bytes(count)?;
     let mut packed = Scratch::with(bytes);
@@ -371,7 +372,7 @@ fn packed(buf: SendBuf, count: usize, ty: &Datatype) -> Result<Outgoing> {
     Ok(Outgoing::Packed(packed, bytes))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn incoming(buf: RecvBuf, count: usize, ty: &Rc<Datatype>) -> Result<Incoming> {
     let bytes = ty.bytes(count)?;
     Ok(match ty.flat(count) {
@@ -436,7 +437,8 @@ mod tests {
     fn half_a_pair() -> (Mpi, CommId) {
         let mut mpi = Mpi::start().expect("a process alone");
         let members = Members::listed(vec![0, 9]);
-        let comm = CommId(mpi.comms.insert(Comm::new(members, net::Rank(0), 8, "half a pair")));
+        let me = mpi.endpoint.me();
+        let comm = CommId(mpi.comms.insert(Comm::new(members, me, 8, "half a pair")));
         (mpi, comm)
     }
 
