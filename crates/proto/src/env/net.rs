@@ -149,14 +149,14 @@ impl NetSettings {
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, BadValue> {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         Ok(NetSettings {
-            choice: typed(&get, NET, NetChoice::parse, Values::Net)?,
-            ports: typed(&get, PORT_RANGE, PortRange::parse, Values::Ports)?,
+            choice: typed(get, NET, NetChoice::parse, Values::Net)?,
+            ports: typed(get, PORT_RANGE, PortRange::parse, Values::Ports)?,
             timeout: match get(NET_TIMEOUT) {
                 Some(text) => seconds(NET_TIMEOUT, &text)?,
                 None => Self::TIMEOUT_DEFAULT,
             },
             force: get(FORCE_NET).map_or(Ok(false), |text| switch(FORCE_NET, &text))?,
-            address: typed(&get, NET_ADDRESS, NetAddress::parse, Values::Address)?,
+            address: typed(get, NET_ADDRESS, NetAddress::parse, Values::Address)?,
             faults: get(NET_FAULTS),
         })
     }
@@ -208,9 +208,12 @@ mod tests {
 
     #[test]
     fn ranges_of_ports_have_two_ends() {
-        let range = Some(PortRange { low: 40000, high: 40999 });
-        assert_eq!((PortRange::parse("40000-40999"), PortRange::parse("40000:40999")), (range, range));
-        assert_eq!(range.unwrap().to_string(), "40000-40999");
+        let range = PortRange { low: 40000, high: 40999 };
+        assert_eq!(
+            (PortRange::parse("40000-40999"), PortRange::parse("40000:40999")),
+            (Some(range), Some(range))
+        );
+        assert_eq!(range.to_string(), "40000-40999");
         for text in ["", "40000", "2-1", "0-5", "1-65536", "a-b", "1-2-3"] {
             assert_eq!(PortRange::parse(text), None, "{text}");
         }
