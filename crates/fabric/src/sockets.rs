@@ -28,6 +28,8 @@ mod receive;
 mod request;
 mod send;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::card::{Card, SocketsSection};
 use crate::provider::{

@@ -16,6 +16,11 @@ use std::time::Duration;
 use sys::process;
 use sys::topology::{self, Common};
 
+/// Where ranks find the names of hosts, by node of the placement: for what they have to say about a peer.
+const KEY_OF_HOSTS: &str = "banyan-hosts";
+/// Names that are longer together are not told.
+const HOSTS_BYTES_MAX: usize = 1000;
+
 /// The facts of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
@@ -171,6 +176,13 @@ impl Group {
     /// The job that is started first.
     pub(crate) fn first(spec: &JobSpec, tree: &Tree, sites: &Sites, programs: Vec<Found>) -> Self {
         let placement = spec.placement();
+        let hosts = sites.of_placement.iter().filter_map(|node| tree.host_of(*node));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        let preputs = if (1..HOSTS_BYTES_MAX).contains(&hosts.len()) {
+            vec![Pair { key: KEY_OF_HOSTS.into(), value: hosts.into_bytes() }]
+        } else {
+            Vec::new()
+        };
         Group {
             id: JobId(0),
             name: tree.name.clone(),
@@ -178,7 +190,7 @@ impl Group {
             programs,
             nodes: sites.of_placement.clone(),
             placement,
-            preputs: Vec::new(),
+            preputs,
             stdin: spec.stdin,
             stdin_by: StdinBy::Descriptor,
             unfinished: [Unfinished::Kept; 2],

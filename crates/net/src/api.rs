@@ -101,6 +101,18 @@ pub enum NetError {
         /// The receiver.
         peer: Peer,
     },
+    /// The memory of a message that was being sent is not mapped any more.
+    #[error("the buffer of a message to {to} was given away before it was sent")]
+    Gone {
+        /// The receiver.
+        to: Peer,
+    },
+    /// The sender's memory is not there any more.
+    #[error("{peer} gave the buffer of its message away before it was received")]
+    Withdrawn {
+        /// The sender.
+        peer: Peer,
+    },
     /// The process manager.
     #[error("process manager: {0}")]
     Pmi(Arc<PmiError>),

@@ -91,6 +91,7 @@ impl Endpoint {
         match header {
             Header::Fin { request } => self.send_finished(request, source),
             Header::Refuse { request } => self.send_refused(request, source),
+            Header::Withdraw { request } => self.receive_withdrawn(request, source),
             Header::Clear { request, into } => self.send_fragments(request, into, source),
             Header::Message { .. } | Header::Fragment { .. } | Header::Active { .. } => {
                 unreachable!("not control")
@@ -223,7 +224,9 @@ fn take_in(
         Header::Active { handler, argument } => {
             After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })
         }
-        Header::Fin { .. } | Header::Refuse { .. } | Header::Clear { .. } => After::Control(source, header),
+        Header::Fin { .. } | Header::Refuse { .. } | Header::Withdraw { .. } | Header::Clear { .. } => {
+            After::Control(source, header)
+        }
     }
 }
 

@@ -164,6 +164,8 @@ impl Endpoint {
             return;
         }
         let len = match data {
+            // It could not be read from outside. If the program has given the memory away, it cannot be read here either.
+            Lent::User(buf) if !buf.is_mapped() => return self.withdraw(id, into, by),
             Lent::User(buf) => buf.len(),
             Lent::Own(bytes) => bytes.len(),
         };
@@ -171,6 +173,27 @@ impl Endpoint {
             self.context.expect_stream(qp, len);
         }
         self.enqueue(by, Pending::Stream { request: id, into, offset: 0, len }, Push::Now);
+    }
+
+    /// The message is not there any more: both ends get an error.
+    fn withdraw(&mut self, id: ReqId, into: u32, by: PeerIx) {
+        if self.end_offer(id.index, by).is_some() {
+            let error = NetError::Gone { to: self.who(by) };
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
+        }
+        self.enqueue(by, Pending::owned(Header::Withdraw { request: into }, &[]), Push::Now);
+    }
+
+    /// The sender has not got the message any more.
+    pub(crate) fn receive_withdrawn(&mut self, request: u32, by: PeerIx) {
+        let id = self.requests.by_index(request);
+        if let Some(id) = id
+            && let Some(State::ReceiveStreaming { end, .. }) = self.requests.get(id)
+            && end.source == by
+        {
+            let error = NetError::Withdrawn { peer: self.who(by) };
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
+        }
     }
 
     /// The last fragment has come.

@@ -41,6 +41,8 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Largest ring in shared memory.
     pub ring_bytes_max: usize,
+    /// Only collective algorithms whose connection counts are published (`BANYAN_COLL=flat`), whatever the cores?
+    pub flat_collectives: bool,
 }
 
 /// Why an endpoint does not start.
@@ -94,6 +96,9 @@ impl Config {
             net,
             faults,
             ring_bytes_max: number(env::RING_MAX, 256 << 10, 256 << 10)? as usize,
+            flat_collectives: get(env::COLL)
+                .map_or(Ok(0), |text| env::word(env::COLL, &text, &["auto", "flat"]))?
+                == 1,
         })
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Refuse = 7,
     /// For a handler of the receiver.
     Active = 8,
+    /// The sender has not got the message any more that the receiver asks for.
+    Withdraw = 9,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             6 => Kind::Fragment,
             7 => Kind::Refuse,
             8 => Kind::Active,
+            9 => Kind::Withdraw,
             _ => return None,
         })
     }
@@ -57,6 +60,8 @@ pub(crate) enum Header {
     Fin { request: u32 },
     /// `request` is the addressee's.
     Refuse { request: u32 },
+    /// `request` is the addressee's receive.
+    Withdraw { request: u32 },
     /// `request` is the addressee's send; `into` the receive that takes the fragments.
     Clear { request: u32, into: u32 },
     /// `request` is the addressee's receive.
@@ -82,6 +87,7 @@ impl Header {
             }
             Header::Fin { request } => [first(Kind::Fin, request, 0), second(0)],
             Header::Refuse { request } => [first(Kind::Refuse, request, 0), second(0)],
+            Header::Withdraw { request } => [first(Kind::Withdraw, request, 0), second(0)],
             Header::Clear { request, into } => [first(Kind::Clear, request, into), second(0)],
             Header::Fragment { request, offset } => [first(Kind::Fragment, request, name), offset],
             Header::Active { handler, argument } => [first(Kind::Active, handler, name), argument],
@@ -101,6 +107,7 @@ impl Header {
             }
             Kind::Fin => (Header::Fin { request }, high),
             Kind::Refuse => (Header::Refuse { request }, high),
+            Kind::Withdraw => (Header::Withdraw { request }, high),
             Kind::Clear => (Header::Clear { request, into: rest }, high),
             Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
             Kind::Active => (Header::Active { handler: request, argument: words[1] }, rest),
@@ -156,6 +163,7 @@ mod tests {
             Header::Message { kind: Kind::Offer, envelope, request: 7 },
             Header::Fin { request: 1 },
             Header::Refuse { request: REQUEST_MAX },
+            Header::Withdraw { request: 9 },
             Header::Clear { request: 1, into: u32::MAX },
             Header::Fragment { request: 3, offset: u64::MAX },
             Header::Active { handler: 5, argument: u64::MAX },

@@ -382,6 +382,22 @@ impl UserBuf {
         UserBuf { at: unsafe { self.at.add(offset) }, bytes }
     }
 
+    /// Is all of it mapped? Asks the system, once per page.
+    pub fn is_mapped(&self) -> bool {
+        const PAGE: usize = 4096;
+        let start = self.at as usize & !(PAGE - 1);
+        let end = (self.at as usize).saturating_add(self.bytes);
+        let pages = end.saturating_sub(start).div_ceil(PAGE);
+        // A bounded answer at a time: the buffer may be many gigabytes.
+        let mut answer = [0u8; 4096];
+        (0..pages).step_by(answer.len()).all(|page| {
+            let count = (pages - page).min(answer.len());
+            let at = (start + page * PAGE) as *mut libc::c_void;
+            // SAFETY: a page-aligned address of which only the mapping is asked about, and room for one byte a page.
+            unsafe { libc::mincore(at, count * PAGE, answer.as_mut_ptr()) == 0 }
+        })
+    }
+
     /// The same memory as a target: for memory that its owner has registered so that peers may write it.
     #[inline]
     pub fn as_target(&self) -> UserBufMut {

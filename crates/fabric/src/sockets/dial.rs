@@ -103,8 +103,12 @@ impl Sockets {
             return None;
         }
         let Some(dial) = &mut link.dial else {
-            link.out.push(&frame, &mut self.spare);
-            link.out.push(bytes, &mut self.spare);
+            if link.stream.is_some() && std::mem::take(&mut link.owes_reply) {
+                link.out.push_front([&frame, bytes].concat());
+            } else {
+                link.out.push(&frame, &mut self.spare);
+                link.out.push(bytes, &mut self.spare);
+            }
             self.write_out(index);
             return Some(Sent::Sent);
         };
@@ -309,9 +313,12 @@ impl Sockets {
         self.drop_stream(index);
         self.dialling.retain(|other| *other != index);
         let Some(link) = self.links.at_mut(index) else { return Err(ConnectError::Stale) };
+        // A reply may be there already.
+        link.owes_reply = link.out.is_empty();
         if let Some(dial) = link.dial.take() {
             let lenders = link.out.clear();
-            if dial.phase != Phase::Undialled {
+            link.owes_reply = dial.phase == Phase::Undialled;
+            if !link.owes_reply {
                 // The peer may never see the hello that brought it.
                 link.out.push(&Frame::Control { len: dial.message.len() }.emit(), &mut self.spare);
                 link.out.push(&dial.message, &mut self.spare);

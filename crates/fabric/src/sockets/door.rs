@@ -32,8 +32,9 @@ const STARVED_NS: u64 = 1_000_000_000;
 pub(super) struct Door {
     listener: Listener,
     guests: Table<Guest>,
-    /// Strangers and proven streams, the oldest first, with those that are gone already.
-    strangers: VecDeque<(u32, u32)>,
+    /// Strangers, the oldest first.
+    strangers: VecDeque<u32>,
+    /// Proven streams, the oldest first; some of them may be gone already.
     offered: VecDeque<(u32, u32)>,
     /// Proven streams by nonce and dial.
     by_dial: HashMap<(u64, u64), u32>,
@@ -65,9 +66,8 @@ enum Heard {
         dial: u64,
         message: Vec<u8>,
     },
+    /// It is no hello of a peer, or its sender is gone.
     Refused,
-    /// The other end is gone.
-    Gone,
 }
 
 impl Door {
@@ -96,24 +96,18 @@ impl Door {
     /// Closes a guest's stream.
     fn show_out(&mut self, index: u32, poll: &Poll) {
         let Some(guest) = self.guests.remove(index) else { return };
-        if let Who::Peer(nonce, dial) = guest.who {
-            self.by_dial.remove(&(nonce, dial));
+        match guest.who {
+            Who::Peer(nonce, dial) => drop(self.by_dial.remove(&(nonce, dial))),
+            Who::Stranger(_) => self.strangers.retain(|other| *other != index),
         }
         let _ = poll.remove(guest.stream.as_fd());
         guest.stream.close_hard();
     }
 
-    /// Drops those at the front of a list that are gone, so that its length is bounded by those that are there.
-    fn forget_gone(&mut self) {
-        let (guests, gone) = (&self.guests, |guests: &Table<Guest>, entry: Option<&(u32, u32)>| {
-            entry.is_some_and(|(index, generation)| guests.get(*index as usize, *generation).is_none())
-        });
-        while gone(guests, self.strangers.front()) {
-            self.strangers.pop_front();
-        }
-        while gone(guests, self.offered.front()) {
-            self.offered.pop_front();
-        }
+    /// Who is there.
+    #[cfg(test)]
+    pub fn guests(&self) -> usize {
+        self.guests.len()
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -121,10 +115,8 @@ impl Door {
     }
 
     fn due_ns(&self) -> Option<u64> {
-        let stranger = self.strangers.front().and_then(|(index, generation)| {
-            let guest = self.guests.get(*index as usize, *generation)?;
-            Some(guest.since_ns + HELLO_NS)
-        });
+        let oldest = self.strangers.front().and_then(|index| self.guests.at(*index));
+        let stranger = oldest.map(|guest| guest.since_ns + HELLO_NS);
         stranger.into_iter().chain(self.starved_ns).min()
     }
 }
@@ -152,19 +144,21 @@ impl Sockets {
     /// There may be a descriptor again.
     pub(super) fn accept_again(&mut self) {
         self.no_descriptors = false;
-        if self.door.starved_ns.take().is_some() {
-            if self.door.watch(&self.poll).is_err() {
-                self.door.starved_ns = Some(self.clock.now_ns() + STARVED_NS);
-            }
+        if self.door.starved_ns.take().is_some() && self.door.watch(&self.poll).is_err() {
+            self.door.starved_ns = Some(self.clock.now_ns() + STARVED_NS);
         }
     }
 
     fn admit(&mut self, stream: Stream) {
         let since_ns = self.clock.now_ns();
-        self.make_room();
+        if self.door.strangers.len() >= STRANGERS_MAX
+            && let Some(oldest) = self.door.strangers.front()
+        {
+            self.refuse(*oldest);
+        }
         let who = Who::Stranger(Vec::new());
         let (index, generation) = self.door.guests.insert(Guest { stream, since_ns, who });
-        self.door.strangers.push_back((index, generation));
+        self.door.strangers.push_back(index);
         if self.hear(index) {
             return;
         }
@@ -172,18 +166,6 @@ impl Sockets {
         let token = Token::Guest { index, generation }.pack();
         if self.poll.add(guest.stream.as_fd(), token, Interest::Read).is_err() {
             self.refuse(index);
-        }
-    }
-
-    /// Room for one more stranger.
-    fn make_room(&mut self) {
-        self.door.forget_gone();
-        while self.door.strangers.len() >= STRANGERS_MAX {
-            let Some((index, generation)) = self.door.strangers.pop_front() else { return };
-            let guest = self.door.guests.get(index as usize, generation);
-            if guest.is_some_and(|guest| matches!(guest.who, Who::Stranger(_))) {
-                self.refuse(index);
-            }
         }
     }
 
@@ -211,7 +193,6 @@ impl Sockets {
         match self.read_hello(index) {
             Heard::NotYet => return false,
             Heard::Refused => self.refuse(index),
-            Heard::Gone => self.refuse(index),
             Heard::Hello { from, dial, message } => self.welcome(index, from, dial, message),
         }
         true
@@ -219,7 +200,7 @@ impl Sockets {
 
     fn read_hello(&mut self, index: u32) -> Heard {
         loop {
-            let Some(guest) = self.door.guests.at_mut(index) else { return Heard::Gone };
+            let Some(guest) = self.door.guests.at_mut(index) else { return Heard::Refused };
             let Who::Stranger(said) = &mut guest.who else { return Heard::NotYet };
             let wanted = match said.first_chunk::<HELLO_HEAD_BYTES>().map(hello_follows) {
                 None => HELLO_HEAD_BYTES,
@@ -239,7 +220,7 @@ impl Sockets {
             match read_more(&guest.stream, said, wanted) {
                 Ok(Transfer::Bytes(_)) => {}
                 Ok(Transfer::WouldBlock) => return Heard::NotYet,
-                _ => return Heard::Gone,
+                _ => return Heard::Refused,
             }
         }
     }
@@ -275,19 +256,22 @@ impl Sockets {
             return self.door.show_out(index, &self.poll);
         }
         self.door.by_dial.insert((from, dial), index);
-        self.door.strangers.retain(|entry| *entry != (index, generation));
+        self.door.strangers.retain(|other| *other != index);
         self.offer(index, generation);
         self.notes.push_back(Note::Control(message));
     }
 
     fn offer(&mut self, index: u32, generation: u32) {
-        self.door.forget_gone();
-        if self.door.offered.len() >= OFFERED_MAX
-            && let Some((oldest, _)) = self.door.offered.pop_front()
+        let Door { guests, offered, .. } = &mut self.door;
+        if offered.len() >= OFFERED_MAX {
+            offered.retain(|(index, generation)| guests.get(*index as usize, *generation).is_some());
+        }
+        offered.push_back((index, generation));
+        if offered.len() > OFFERED_MAX
+            && let Some((oldest, _)) = offered.pop_front()
         {
             self.door.show_out(oldest, &self.poll);
         }
-        self.door.offered.push_back((index, generation));
     }
 
     fn has_dialled(&self, nonce: u64) -> bool {
@@ -310,20 +294,18 @@ impl Sockets {
     }
 
     pub(super) fn tick_door(&mut self, now_ns: u64) {
-        self.door.forget_gone();
-        while let Some(&(index, _)) = self.door.strangers.front() {
-            if self.door.guests.at(index).is_some_and(|guest| guest.since_ns + HELLO_NS > now_ns) {
-                break;
-            }
+        while let Some(&index) = self.door.strangers.front()
+            && self.door.guests.at(index).is_some_and(|guest| guest.since_ns + HELLO_NS <= now_ns)
+        {
             self.refuse(index);
-            self.door.forget_gone();
         }
-        while let Some(&(index, _)) = self.door.offered.front() {
-            if self.door.guests.at(index).is_some_and(|guest| guest.since_ns + OFFERED_NS > now_ns) {
-                break;
+        while let Some(&(index, generation)) = self.door.offered.front() {
+            match self.door.guests.get(index as usize, generation) {
+                Some(guest) if guest.since_ns + OFFERED_NS > now_ns => break,
+                Some(_) => self.door.show_out(index, &self.poll),
+                None => {}
             }
-            self.door.show_out(index, &self.poll);
-            self.door.forget_gone();
+            self.door.offered.pop_front();
         }
         if self.door.starved_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.accept_again();

@@ -38,6 +38,8 @@ pub(super) struct Link {
     /// Is it in the list of streams with something to write? With something that the kernel did not take?
     pub dirty: bool,
     pub blocked: bool,
+    /// The peer waits for a reply, and holds back all else until it has come: nothing is written before it.
+    pub owes_reply: bool,
     /// Does the peer ask for rendezvous instead of eager messages?
     pub peer_frugal: bool,
 }
@@ -156,6 +158,7 @@ impl Link {
             write_error: None,
             dirty: false,
             blocked: false,
+            owes_reply: false,
             peer_frugal: false,
         }
     }
@@ -164,6 +167,11 @@ impl Link {
     #[inline]
     pub fn is_settled(&self) -> bool {
         self.dial.is_none() && self.stream.is_some()
+    }
+
+    /// May its stream be written to?
+    pub fn may_write(&self) -> bool {
+        self.write_error.is_none() && !self.owes_reply
     }
 
     /// Bytes of memory that it has.

@@ -116,6 +116,12 @@ impl Out {
         self.owned += bytes.len();
     }
 
+    /// Puts bytes before everything else.
+    pub fn push_front(&mut self, bytes: Vec<u8>) {
+        self.owned += bytes.len();
+        self.items.push_front(Item::Owned { bytes, sent: 0 });
+    }
+
     /// Appends a copy of a buffer.
     #[inline]
     pub fn push_copy(&mut self, buf: UserBuf, spare: &mut Spare) {

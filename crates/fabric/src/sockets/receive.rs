@@ -30,7 +30,7 @@ const HOT_MAX: usize = 4;
 const QUIET_LOOKS: u64 = 64;
 const COLD_LOOKS: u64 = 4096;
 /// How often the poll set is asked: while hot streams are quiet, and while they are busy.
-const QUIET_TURNS: u32 = 8;
+const QUIET_TURNS: u32 = 64;
 const BUSY_TURNS: u32 = 64;
 /// Streams that are read in one call of poll, if what comes from them is no event.
 const ROUNDS_MAX: usize = 8;
@@ -256,11 +256,9 @@ impl Sockets {
             if ready.writable && link.blocked {
                 self.write_out(index);
             }
-            let held = self.links.at(index).is_some_and(|link| link.interest == Interest::Hangup);
-            return if held && ready.readable {
-                self.break_link(index, BreakReason::Closed)
-            } else {
-                self.advance_dial(index)
+            return match self.has_hung_up(index) {
+                true => self.break_link(index, BreakReason::Closed),
+                false => self.advance_dial(index),
             };
         }
         if ready.writable && link.blocked {
@@ -269,6 +267,13 @@ impl Sockets {
         if ready.readable && self.read(index) {
             self.warm(index);
         }
+    }
+
+    /// Has the other end gone while its bytes were held back? What the poll set said may be from before.
+    fn has_hung_up(&self, index: u32) -> bool {
+        let link = self.links.at(index).filter(|link| link.interest == Interest::Hangup);
+        let stream = link.and_then(|link| link.stream.as_ref());
+        stream.is_some_and(|stream| !matches!(stream.connected(), Ok(true)))
     }
 
     /// A stream that was found by the poll set becomes hot if there is room, or one that has been quiet.

@@ -57,8 +57,12 @@ impl Sockets {
     /// The queue pair of a request, and the request's number.
     fn asking(&mut self, qp: Qp, len: usize) -> Result<(&mut Link, u32), RdmaError> {
         let link = self.links.get_mut(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
-        if link.state != QpState::ReadyToSend || !link.is_settled() {
+        if link.state != QpState::ReadyToSend {
             return Err(RdmaError::State);
+        }
+        if !link.is_settled() {
+            // The own dial has won, and is not through.
+            return Err(RdmaError::Full);
         }
         if len > MESSAGE_MAX {
             let why = format!("{len} bytes at once; the most is {MESSAGE_MAX}");

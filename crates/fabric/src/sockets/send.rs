@@ -209,8 +209,12 @@ impl Sockets {
     pub(super) fn retry_blocked(&mut self) {
         let mut blocked = std::mem::take(&mut self.blocked);
         blocked.retain(|index| {
-            self.links.at(*index).is_some_and(|link| link.blocked)
-                && self.write_out(*index) == Some(Written::Blocked)
+            let blocked = self.links.at(*index).is_some_and(|link| link.blocked)
+                && self.write_out(*index) == Some(Written::Blocked);
+            if let Some(link) = self.links.at_mut(*index) {
+                link.blocked = blocked;
+            }
+            blocked
         });
         blocked.append(&mut self.blocked);
         self.blocked = blocked;
@@ -241,7 +245,7 @@ impl Sockets {
     pub(super) fn write_out(&mut self, index: u32) -> Option<Written> {
         let token = self.link_token(index);
         let link = self.links.at_mut(index)?;
-        let up = link.dial.as_ref().is_none_or(|dial| dial.is_up()) && link.write_error.is_none();
+        let up = link.dial.as_ref().is_none_or(|dial| dial.is_up()) && link.may_write();
         let stream = link.stream.as_ref().filter(|_| up)?;
         let (notes, memory) = (&mut self.notes, &mut self.memory);
         let written = link.out.write(stream, &mut self.spare, |lender| match lender {
@@ -334,7 +338,7 @@ impl Sockets {
 
 /// Writes a frame before which nothing waits; the bytes that the kernel took.
 fn write_frame(link: &mut Link, head: &[u8; HEAD_BYTES], payload: UserBuf) -> usize {
-    let Some(stream) = link.stream.as_ref().filter(|_| link.write_error.is_none()) else { return 0 };
+    let Some(stream) = link.stream.as_ref().filter(|_| link.may_write()) else { return 0 };
     match stream.write_parts(head, payload) {
         Ok(Transfer::Bytes(bytes)) => return bytes,
         Ok(Transfer::WouldBlock) => {}

@@ -2,11 +2,13 @@
 use super::rig::*;
 use banyan_fabric::state::QpState;
 use banyan_fabric::{
-    BreakReason, Config, Node, PostError, Posted, ProviderKind, Push, Qp, RemoteMemory, WorkError, WorkId,
-    sockets,
+    BreakReason, Config, CreateError, Node, PostError, Posted, ProviderKind, Push, Qp, RemoteMemory,
+    WorkError, WorkId, sockets,
 };
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SOCKETS: ProviderKind = ProviderKind::Sockets;
@@ -424,4 +426,50 @@ fn a_sleeper_is_woken_by_a_message_and_by_room() {
         ended.is_some().then_some(())
     });
     assert_eq!(ended, Some(Got::Done(work, Ok(0))));
+}
+
+/// A limit of descriptors is a process's own, so the test is one: it starts itself again.
+#[test]
+fn without_descriptors_connections_wait() {
+    let test = std::env::current_exe().unwrap();
+    let command = "ulimit -n 60 && exec \"$0\" --exact sockets::with_few_descriptors --ignored --nocapture";
+    let output = Command::new("sh").args(["-c", command]).arg(test).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "started by without_descriptors_connections_wait"]
+fn with_few_descriptors() {
+    let (mut a, mut b, qa, _) = connected();
+    let (card_a, card_b) = (a.card(), b.card());
+    for spare in [0, 1] {
+        let mut others = Vec::new();
+        while let Ok(file) = File::open("/dev/null") {
+            others.push(file);
+            assert!(others.len() < 100, "no limit");
+        }
+        others.truncate(others.len() - spare);
+        // Without a descriptor it cannot be dialled, with one for the dial it cannot be accepted.
+        let (qp, _) = a.ask(&card_b);
+        (0..1000).for_each(|_| assert_eq!((a.poll(), b.poll()), (None, None)));
+        if spare == 0 {
+            let refused = a.context.create_qp(SOCKETS);
+            assert!(matches!(refused, Err(CreateError::Descriptors { limit: 60 })), "{refused:?}");
+        }
+        // What is there goes on.
+        a.send(qa, [spare as u64, 0], b"old");
+        assert_eq!(b.message().2, b"old");
+        drop(others);
+        let request = wait("the request", || {
+            assert_eq!(a.poll(), None);
+            b.poll()
+        });
+        let Got::Control(request) = request else { panic!("{request:?}") };
+        let other = b.answer(&card_a, &request);
+        let reply = a.control();
+        a.connect(qp, &card_b, &reply);
+        a.send(qp, [spare as u64, 1], b"new");
+        assert_eq!(b.message(), (other, [spare as u64, 1], b"new".to_vec()));
+    }
 }

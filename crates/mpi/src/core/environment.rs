@@ -42,7 +42,7 @@ impl Mpi {
         let config = Config::from_env()?;
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
-        let shared = config.node.is_some() && endpoint.shares_cores() && !flat_collectives();
+        let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;
         Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))
     }
 
@@ -221,10 +221,6 @@ impl Mpi {
     }
 }
 
-/// Asked for (`BANYAN_COLL=flat`): only the algorithms whose connection counts are published, whatever the cores.
-fn flat_collectives() -> bool {
-    std::env::var_os("BANYAN_COLL").is_some_and(|value| value == "flat")
-}
 
 #[cold]
 fn no_user_error(number: u32) -> MpiError {

@@ -1,0 +1,204 @@
+//! Which stream stays when both sides dial, seen from inside: every order, and never two streams in the end.
+use super::*;
+use crate::event::Event;
+use crate::provider::Push;
+use std::time::Instant;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct End {
+    sockets: Sockets,
+    card: Card,
+    /// Control messages and headers of messages.
+    heard: Vec<Vec<u8>>,
+    got: Vec<u64>,
+}
+
+impl End {
+    fn new() -> Self {
+        let config = Config {
+            addr: [127, 0, 0, 1].into(),
+            interface: "lo".into(),
+            ports: None,
+            key: Some([5; 32]),
+            timeout: Duration::from_secs(5),
+        };
+        let sockets = Sockets::open(&config, Arc::new(Poll::new().unwrap())).unwrap();
+        let card = Card { host: [1, 1], node: 0, soft: None, sockets: Some(sockets.section()) };
+        End { sockets, card, heard: Vec::new(), got: Vec::new() }
+    }
+
+    fn poll(&mut self) {
+        match self.sockets.poll() {
+            Some(Event::Datagram(bytes)) => self.heard.push(bytes.to_vec()),
+            Some(Event::Receive { view, .. }) => self.got.push(view.header()[0]),
+            Some(Event::Done(_, Ok(_))) | None => {}
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// Makes a queue pair that asks with a dial of this number.
+    fn ask(&mut self, peer: &Card, number: u64) -> Qp {
+        let qp = self.sockets.create().unwrap();
+        self.sockets.init(qp, peer, Role::Asks).unwrap();
+        self.sockets.links.at_mut(qp.index() as u32).unwrap().dial.as_mut().unwrap().id = number;
+        qp
+    }
+
+    fn send(&mut self, qp: Qp, number: u64) {
+        self.sockets.post_send(qp, [number, 0], UserBuf::EMPTY, Push::Now).unwrap();
+    }
+
+    fn connect(&mut self, qp: Qp, peer: &Card, number: u64) {
+        self.sockets.rtr(qp, peer, &dial::params_of(number)).unwrap();
+        self.sockets.rts(qp).unwrap();
+    }
+
+    fn has_one_stream(&self) -> bool {
+        let streams = self.sockets.links.iter().filter(|(_, link)| link.is_settled()).count();
+        streams == 1 && self.sockets.door.guests() == 0 && self.sockets.dialling.is_empty()
+    }
+}
+
+fn wait(what: &str, mut step: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !step() {
+        assert!(start.elapsed() < PATIENCE, "no sign of {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The steps of one side: it dials, hears the other's request, connects. All ways to interleave those of two.
+fn interleavings() -> Vec<Vec<usize>> {
+    (0u32..64)
+        .filter(|bits| bits.count_ones() == 3)
+        .map(|bits| (0..6).map(|at| (bits >> at & 1) as usize).collect())
+        .collect()
+}
+
+#[test]
+fn of_crossed_dials_the_larger_stays_in_every_order() {
+    for numbers in [[10, 20], [20, 10]] {
+        for order in interleavings() {
+            let mut ends = [End::new(), End::new()];
+            let cards = [ends[0].card, ends[1].card];
+            let qps = [ends[0].ask(&cards[1], numbers[0]), ends[1].ask(&cards[0], numbers[1])];
+            let mut step = [0, 0];
+            for side in order.iter().copied() {
+                let (other, end) = (1 - side, &mut ends[side]);
+                match step[side] {
+                    0 => {
+                        end.sockets.send_control(Some(qps[side]), &cards[other], b"request").unwrap();
+                        (0..3).for_each(|i| end.send(qps[side], i));
+                    }
+                    // It hears of the other's dial, if that has been made by now.
+                    1 => (0..50).for_each(|_| end.poll()),
+                    _ => {
+                        if step[other] > 0 {
+                            wait("the request", || {
+                                end.poll();
+                                !end.heard.is_empty()
+                            });
+                            end.connect(qps[side], &cards[other], numbers[other]);
+                            end.send(qps[side], 3);
+                        }
+                    }
+                }
+                step[side] += 1;
+            }
+            for side in 0..2 {
+                let [first, second] = &mut ends;
+                wait("the request", || {
+                    first.poll();
+                    second.poll();
+                    ![&*first, &*second][side].heard.is_empty()
+                });
+                if ends[side].sockets.state(qps[side]) == QpState::Init {
+                    ends[side].connect(qps[side], &cards[1 - side], numbers[1 - side]);
+                    ends[side].send(qps[side], 3);
+                }
+            }
+            let [first, second] = &mut ends;
+            wait("all messages", || {
+                first.poll();
+                second.poll();
+                first.got.len() >= 4
+                    && second.got.len() >= 4
+                    && first.has_one_stream()
+                    && second.has_one_stream()
+            });
+            (0..50).for_each(|_| {
+                first.poll();
+                second.poll();
+            });
+            assert_eq!(
+                (&first.got[..], &second.got[..]),
+                (&[0, 1, 2, 3][..], &[0, 1, 2, 3][..]),
+                "{order:?}"
+            );
+            assert_eq!((first.sockets.strangers(), second.sockets.strangers()), (0, 0), "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn who_has_not_dialled_takes_the_others_stream() {
+    let mut ends = [End::new(), End::new()];
+    let cards = [ends[0].card, ends[1].card];
+    // The side with the larger number has a queue pair that asks, and hears the other's request before it dials.
+    let qps = [ends[0].ask(&cards[1], 20), ends[1].ask(&cards[0], 10)];
+    ends[1].sockets.send_control(Some(qps[1]), &cards[0], b"request").unwrap();
+    ends[1].send(qps[1], 0);
+    ends[0].send(qps[0], 0);
+    wait("the request", || {
+        ends[0].poll();
+        !ends[0].heard.is_empty()
+    });
+    ends[0].connect(qps[0], &cards[1], 10);
+    ends[0].sockets.send_control(Some(qps[0]), &cards[1], b"reply").unwrap();
+    // Its early message may be held back until the other side has connected.
+    let [first, second] = &mut ends;
+    let mut connected = false;
+    wait("both messages", || {
+        first.poll();
+        second.poll();
+        if !connected && !second.heard.is_empty() {
+            second.connect(qps[1], &cards[0], 20);
+            connected = true;
+        }
+        first.got == [0] && second.got == [0]
+    });
+    assert!(first.has_one_stream() && second.has_one_stream());
+}
+
+#[test]
+fn tokens_keep_their_parts() {
+    for token in [
+        Token::Listener,
+        Token::Datagrams,
+        Token::Guest { index: 0, generation: u32::MAX },
+        Token::Leaving { index: (1 << 24) - 1, generation: 7 },
+        Token::Link { index: LINKS_MAX as u32, generation: u32::MAX },
+    ] {
+        assert_eq!(Token::unpack(token.pack()), Some(token));
+        assert!(token.pack() < 1 << 63);
+    }
+    assert_eq!((Token::unpack(u64::MAX), Token::unpack(u64::MAX - 1)), (None, None));
+}
+
+#[test]
+fn the_key_is_not_shown() {
+    let end = End::new();
+    let config = Config {
+        addr: [10, 0, 0, 1].into(),
+        interface: "eth0".into(),
+        ports: Some((5, 9)),
+        key: Some([0xab; 32]),
+        timeout: Duration::from_secs(60),
+    };
+    assert_eq!(format!("{config:?}"), "Config(10.0.0.1 (eth0), ports Some((5, 9)), timeout 60s)");
+    assert!(format!("{:?}", end.sockets).contains("Secret(..)"));
+    let error = io::Error::from(io::ErrorKind::AddrInUse);
+    let error = OpenError::Bind { addr: config.addr, ports: config.ports, error };
+    assert_eq!(error.to_string(), "cannot listen at 10.0.0.1, ports 5 to 9: address in use");
+}
