@@ -21,6 +21,7 @@ const LONG: usize = 1 << 20;
 const LONGS: usize = 50;
 const SMALLS: usize = 64_000;
 const WINDOW: usize = 64;
+const IDLE: u64 = 500;
 const STOP: u64 = u64::MAX;
 
 fn main() {
@@ -112,12 +113,7 @@ fn echo(card: &str, bare: &str) {
     let peer: Card = card.parse().expect("a card");
     let mut context = open();
     println!("{}", context.card());
-    let request = control(&mut context);
-    let qp = context.create_qp(KIND).expect("a queue pair");
-    let own = context.to_init(qp, &peer, Role::Answers).expect("INIT");
-    context.to_rtr(qp, &peer, &params(&request)).expect("RTR");
-    context.to_rts(qp).expect("RTS");
-    context.send_control(Some(qp), &peer, &own.0).expect("a reply");
+    let qp = answer(&mut context, &peer);
     let mut stream = TcpStream::connect(bare).expect("the bare socket");
     stream.set_nodelay(true).expect("an option");
     let mut to = vec![0; LONG];
@@ -125,10 +121,31 @@ fn echo(card: &str, bare: &str) {
         match receive(&mut context, qp, &mut to) {
             [STOP, _] => return,
             [0, _] => bare_echo(&mut stream),
+            [3, idle] => (0..idle).for_each(|_| _ = answer(&mut context, &peer)),
             [1, answer] => send(&mut context, qp, [answer, 0], &to[..8]),
             _ => {}
         }
     }
+}
+
+fn answer(context: &mut Context, peer: &Card) -> Qp {
+    let request = control(context);
+    let qp = context.create_qp(KIND).expect("a queue pair");
+    let own = context.to_init(qp, peer, Role::Answers).expect("INIT");
+    context.to_rtr(qp, peer, &params(&request)).expect("RTR");
+    context.to_rts(qp).expect("RTS");
+    context.send_control(Some(qp), peer, &own.0).expect("a reply");
+    qp
+}
+
+fn ask(context: &mut Context, peer: &Card) -> Qp {
+    let qp = context.create_qp(KIND).expect("a queue pair");
+    let own = context.to_init(qp, peer, Role::Asks).expect("INIT");
+    context.send_control(Some(qp), peer, &own.0).expect("a request");
+    let reply = control(context);
+    context.to_rtr(qp, peer, &params(&reply)).expect("RTR");
+    context.to_rts(qp).expect("RTS");
+    qp
 }
 
 fn bare_echo(stream: &mut TcpStream) {
@@ -154,15 +171,10 @@ fn measure() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     let peer: Card = line.trim().parse().expect("a card");
-    let qp = context.create_qp(KIND).expect("a queue pair");
-    let own = context.to_init(qp, &peer, Role::Asks).expect("INIT");
-    context.send_control(Some(qp), &peer, &own.0).expect("a request");
-    let reply = control(&mut context);
-    context.to_rtr(qp, &peer, &params(&reply)).expect("RTR");
-    context.to_rts(qp).expect("RTS");
+    let qp = ask(&mut context, &peer);
     let (mut stream, _) = bare.accept().expect("the child");
     stream.set_nodelay(true).expect("an option");
-    let mut got = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    let mut got: [Vec<f64>; 5] = Default::default();
     for _ in 0..TURNS {
         send(&mut context, qp, [0, 0], &[]);
         got[0].push(bare_latency(&mut stream));
@@ -170,13 +182,20 @@ fn measure() {
         got[2].push(bandwidth(&mut context, qp));
         got[3].push(rate(&mut context, qp));
     }
+    let before = context.socket_bytes();
+    send(&mut context, qp, [3, IDLE], &[]);
+    (0..IDLE).for_each(|_| _ = ask(&mut context, &peer));
+    let each = (context.socket_bytes() - before) / IDLE;
+    got[4].extend((0..TURNS).map(|_| latency(&mut context, qp)));
     send(&mut context, qp, [STOP, 0], &[]);
     child.wait().expect("an end");
-    for (name, mut values) in ["bare, us", "8 B, us", "1 MiB, GB/s", "8 B, M/s"].iter().zip(got) {
+    let idle = format!("8 B beside {IDLE} idle, us");
+    for (name, mut values) in ["bare, us", "8 B, us", "1 MiB, GB/s", "8 B, M/s", &idle].iter().zip(got) {
         values.sort_by(f64::total_cmp);
         let part = |part: usize| values[(TURNS - 1) * part / 100];
-        println!("{name:12} median {:.2}, 5 % {:.2}, 95 % {:.2}", part(50), part(5), part(95));
+        println!("{name:24} median {:.2}, 5 % {:.2}, 95 % {:.2}", part(50), part(5), part(95));
     }
+    println!("an idle connection costs {each} bytes of this process");
 }
 
 fn bare_latency(stream: &mut TcpStream) -> f64 {

@@ -27,6 +27,7 @@ mod out;
 mod receive;
 mod request;
 mod send;
+mod serve;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -132,9 +133,9 @@ pub struct Sockets {
     scope: u32,
     timeout: Duration,
     clock: Clock,
-    /// Descriptors that the process may have; there was none left for a dial.
+    /// Descriptors that the process may have; until when there are said to be none left.
     descriptors: u64,
-    no_descriptors: bool,
+    starved_until_ns: u64,
     poll: Arc<Poll>,
     udp: Datagrams,
     door: Door,
@@ -237,7 +238,7 @@ impl Sockets {
             clock: Clock::new(),
             // A limit that cannot be raised is a limit that errors will name.
             descriptors: sys::process::raise_descriptors().map_or(0, |(_, now)| now),
-            no_descriptors: false,
+            starved_until_ns: 0,
             poll,
             udp,
             door: Door::new(listener),
@@ -417,7 +418,8 @@ impl Provider for Sockets {
     }
 
     fn create(&mut self) -> Result<Qp, CreateError> {
-        if self.no_descriptors || self.links.len() >= LINKS_MAX {
+        let starved = self.starved_until_ns > 0 && self.clock.now_ns() < self.starved_until_ns;
+        if starved || self.links.len() >= LINKS_MAX {
             return Err(CreateError::Descriptors { limit: self.descriptors });
         }
         let nobody = SocketAddr::new(self.section.addr, 0);

@@ -228,6 +228,8 @@ impl Endpoint {
                         *offset += bytes;
                         return Ok(if *offset == *len { Front::Sent } else { Front::Part });
                     }
+                    // The peer has just said that there will be no larger ring: the next one is shorter.
+                    Err(PostError::TooLong { max, .. }) if max < bytes => return Ok(Front::Part),
                     Err(error) => Err(error),
                 }
             }
@@ -268,12 +270,22 @@ impl Endpoint {
         }
     }
 
+    /// What cannot be sent at all.
+    fn fail_front(&mut self, ix: PeerIx, request: Option<ReqId>) {
+        if let Some(id) = request {
+            let error = NetError::TooLong { peer: self.who(ix) };
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
+        }
+    }
+
     /// A message that the connection can never take in one piece is offered instead.
     fn offer_front(&mut self, ix: PeerIx) {
         let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front() else {
-            return;
+            unreachable!("fragments are as short as they have to be");
         };
-        let Header::Message { envelope, request: named, kind } = header else { return };
+        let Header::Message { envelope, request: named, kind } = header else {
+            return self.fail_front(ix, request); // an active message: whoever sent it had asked how long it may be
+        };
         let data = match data {
             Data::User(buf) => Lent::User(buf),
             Data::Own(bytes) => Lent::Own(bytes),

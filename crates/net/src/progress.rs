@@ -12,6 +12,8 @@ use sys::UserBufMut;
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
+/// Idle calls of it between two looks at what is due. Who waits looks by itself.
+const TICK_ROUNDS: u32 = 16;
 
 impl Endpoint {
     /// Handles what came in and sends what can be sent. Did anything move?
@@ -27,9 +29,12 @@ impl Endpoint {
         if !self.waiting.is_empty() {
             moved |= self.pump_all();
         }
-        // A program that only polls has timers too: a handshake is sent again, a dial given up.
-        if !moved && self.has_timers() {
-            moved = self.tick();
+        if !moved {
+            // A program that only polls has timers too: a handshake is sent again, a dial given up.
+            self.waits.idle = self.waits.idle.wrapping_add(1);
+            if self.waits.idle.is_multiple_of(TICK_ROUNDS) {
+                moved = self.tick();
+            }
         }
         moved
     }

@@ -187,6 +187,11 @@ impl Requests {
         self.slots.iter().filter(is_open).count()
     }
 
+    /// The states of all messages in progress.
+    pub fn states(&self) -> impl Iterator<Item = &State> {
+        self.slots.iter().filter_map(|slot| slot.state.as_ref())
+    }
+
     /// Every live request whose state `f` accepts.
     pub fn ids_where(&self, f: impl Fn(&State) -> bool) -> Vec<ReqId> {
         let slots = self.slots.iter().enumerate();

@@ -2,6 +2,7 @@
 use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
+use crate::request::{Lent, State};
 use fabric::{Qp, Sleep};
 use proto::ids::PeerIx;
 use std::os::fd::AsFd;
@@ -52,6 +53,8 @@ pub(crate) struct Waits {
     pub leaving: Vec<Qp>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
+    /// Calls of progress that moved nothing.
+    pub idle: u32,
     /// Threads that sleep.
     asleep: u32,
     /// Messages that had ended when sleepers were last woken.
@@ -68,6 +71,7 @@ impl Waits {
             draining: Vec::new(),
             leaving: Vec::new(),
             doomed: Vec::new(),
+            idle: 0,
             asleep: 0,
             told: 0,
             datagrams_dropped: 0,
@@ -117,7 +121,10 @@ impl Endpoint {
     /// first, then lets others run, then sleeps until something comes.
     #[inline]
     pub fn pause(&mut self, backoff: &mut Backoff) {
-        match self.rest(backoff) {
+        if self.spins(backoff) {
+            return;
+        }
+        match self.rest_long(backoff) {
             Rest::Again => {}
             Rest::Yield => cpu::yield_now(),
             Rest::Sleep(sleep, most) => {
@@ -130,15 +137,21 @@ impl Endpoint {
     /// As [`Endpoint::pause`], but leaves it to the caller to sleep where nobody has to wait for it.
     #[inline]
     pub fn rest(&mut self, backoff: &mut Backoff) -> Rest {
+        if self.spins(backoff) { Rest::Again } else { self.rest_long(backoff) }
+    }
+
+    /// Goes round once more, while that is worth it.
+    #[inline]
+    fn spins(&mut self, backoff: &mut Backoff) -> bool {
         backoff.rounds += 1;
-        if !self.waits.shared && backoff.rounds < SPINS {
+        let spins = !self.waits.shared && backoff.rounds < SPINS;
+        if spins {
             if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
                 self.tick();
             }
             cpu::relax();
-            return Rest::Again;
         }
-        self.rest_long(backoff)
+        spins
     }
 
     #[cold]
@@ -253,6 +266,8 @@ impl Endpoint {
             let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
             text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
         }
+        let under_way = self.requests.states().filter_map(|state| self.under_way(state));
+        under_way.take(4).for_each(|words| text += &words);
         for waiting in self.wireup.waiting().take(4) {
             let (peer, tries) = (waiting.peer, waiting.attempts);
             text += &format!("; for {peer} to connect ({:?}, {tries} tries)", waiting.state);
@@ -262,6 +277,32 @@ impl Endpoint {
                 &format!("; to send {} messages to {}", self.links[ix.index()].queue.len(), self.who(*ix));
         }
         text
+    }
+
+    /// What a message that has met its peer still needs.
+    fn under_way(&self, state: &State) -> Option<String> {
+        let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
+        Some(match state {
+            State::SendOffered { data, to, .. } => {
+                let bytes = match data {
+                    Lent::User(buf) => buf.len(),
+                    Lent::Own(bytes) => bytes.len(),
+                };
+                format!("; for {} to take a message of {bytes} bytes", name(*to))
+            }
+            State::SendPosted { to } => format!("; for the network to take a message to {}", name(*to)),
+            State::ReceiveReading(reading) => {
+                let (from, bytes) = (name(reading.end.source), reading.offer.bytes);
+                format!("; for {from} to hand over a message of {bytes} bytes")
+            }
+            State::ReceiveStreaming { missing, end, .. } => {
+                format!("; for {missing} more bytes of a message from {}", name(end.source))
+            }
+            State::ReceivePlaced { end, .. } => {
+                format!("; for the rest of a message of {} bytes from {}", end.bytes, name(end.source))
+            }
+            State::SendQueued | State::ReceivePosted { .. } | State::Done(_) => return None,
+        })
     }
 
     /// Waits for a message to end and takes it.

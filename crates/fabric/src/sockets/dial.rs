@@ -5,6 +5,7 @@
 //! both sides keep the one with the larger number. The dialler of the other one closes it, which the other side has
 //! never read beyond its hello, and sends everything again on the one that stays; so nothing is lost or doubled, in
 //! whatever order the two sides learn of each other.
+use super::door::STARVED_NS;
 use super::{Note, Sockets, is_no_descriptor};
 use crate::provider::{BreakReason, ConnectError, CreateError, Sent};
 use crate::state::QpState;
@@ -154,6 +155,7 @@ impl Sockets {
             Ok(stream) => stream,
             Err(error) => return self.dial_failed(index, &error),
         };
+        self.starved_until_ns = 0;
         let lenders = link.out.clear();
         link.out.push(&secret.hello(own, link.nonce, dial.id, &dial.message), &mut self.spare);
         link.out.push(&dial.early, &mut self.spare);
@@ -206,7 +208,9 @@ impl Sockets {
         let now_ns = self.clock.now_ns();
         let Some(link) = self.links.at_mut(index) else { return };
         let Some(dial) = &mut link.dial else { return };
-        self.no_descriptors |= is_no_descriptor(error);
+        if is_no_descriptor(error) {
+            self.starved_until_ns = now_ns + STARVED_NS;
+        }
         let timeout_ns = self.timeout.as_nanos() as u64;
         let patience_ns = match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => REFUSED_NS.min(timeout_ns),

@@ -24,8 +24,8 @@ const OFFERED_NS: u64 = 600_000_000_000;
 /// Connections taken in one round, and datagrams.
 const ACCEPTS_PER_ROUND: usize = 16;
 const DATAGRAMS_PER_ROUND: usize = 64;
-/// How long the listener is left alone when there is no descriptor.
-const STARVED_NS: u64 = 1_000_000_000;
+/// How long nothing is tried that takes a descriptor, when there is none and none is given back.
+pub(super) const STARVED_NS: u64 = 1_000_000_000;
 
 /// Who has come in.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Sockets {
 
     /// There may be a descriptor again.
     pub(super) fn accept_again(&mut self) {
-        self.no_descriptors = false;
+        self.starved_until_ns = 0;
         if self.door.starved_ns.take().is_some() && self.door.watch(&self.poll).is_err() {
             self.door.starved_ns = Some(self.clock.now_ns() + STARVED_NS);
         }

@@ -5,13 +5,12 @@
 //! goes past it, straight to its destination.
 //!
 //! A few *hot* streams are read directly; all others are found by the poll set, which is asked now and then.
-use super::link::{Asked, Body, Dest, Link, Request, Then};
-use super::out::Lender;
+use super::link::{Body, Dest, Link, Request, Then};
 use super::{Note, Sockets, Token};
 use crate::event::{BytesView, Event, View};
 use crate::provider::{BreakReason, Posted, WorkError};
 use crate::qp::Qp;
-use proto::stream::{Frame, HEAD_BYTES, Place, Refusal};
+use proto::stream::{Frame, HEAD_BYTES, Refusal};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -30,12 +29,10 @@ const HOT_MAX: usize = 4;
 const QUIET_LOOKS: u64 = 64;
 const COLD_LOOKS: u64 = 4096;
 /// How often the poll set is asked: while hot streams are quiet, and while they are busy.
-const QUIET_TURNS: u32 = 64;
+const QUIET_TURNS: u32 = 8;
 const BUSY_TURNS: u32 = 64;
 /// Streams that are read in one call of poll, if what comes from them is no event.
 const ROUNDS_MAX: usize = 8;
-/// Requests of one peer that are not answered.
-pub(super) const REQUESTS_MAX: usize = 1024;
 
 /// Where to look, and what was found.
 #[derive(Debug)]
@@ -496,63 +493,10 @@ impl Sockets {
         &self.inbox.staging[start..start + bytes]
     }
 
-    /// The peer reads registered memory: straight from there.
-    fn serve_read(&mut self, index: u32, id: u32, from: Place, len: usize) {
-        let Some(link) = self.links.at_mut(index) else { return };
-        if link.out.len() > 4 * REQUESTS_MAX {
-            return self.break_link(index, BreakReason::Nonsense("more requests than it may make"));
-        }
-        let Some(piece) = self.memory.find(from.key, from.addr, len) else {
-            return self.answer(index, Frame::Refused { id, why: Refusal::Key });
-        };
-        self.memory.hold(piece.number);
-        link.out.push(&Frame::Bytes { id, len }.emit(), &mut self.spare);
-        link.out.push_lent(piece.buf, Lender::Memory(piece.number));
-        self.mark_dirty(index);
-    }
-
-    /// The peer writes registered memory: straight into it.
-    fn serve_write(&mut self, index: u32, id: u32, to: Place, len: usize) {
-        let (to, then) = match self.memory.find(to.key, to.addr, len) {
-            Some(piece) => {
-                self.memory.hold(piece.number);
-                (Dest::User(piece.buf.as_target()), Then::Written { id, number: piece.number })
-            }
-            None => (Dest::Unknown, Then::Denied { id }),
-        };
-        self.begin_body(index, Body { to, got: 0, len, then });
-    }
-
-    fn begin_body(&mut self, index: u32, body: Body) {
+    pub(super) fn begin_body(&mut self, index: u32, body: Body) {
         if let Some(link) = self.links.at_mut(index) {
             link.body = Some(Box::new(body));
             self.fill_body(index);
-        }
-    }
-
-    /// Changes a double word of registered memory. One thread serves all peers, so that their operations are atomic
-    /// to each other.
-    fn serve_atomic(&mut self, index: u32, id: u32, at: Place, change: impl Fn(u64) -> Option<u64>) {
-        let Some(piece) = self.memory.find(at.key, at.addr, 8) else {
-            return self.answer(index, Frame::Refused { id, why: Refusal::Key });
-        };
-        if !at.addr.is_multiple_of(8) {
-            return self.answer(index, Frame::Refused { id, why: Refusal::Atomic });
-        }
-        let mut bytes = [0; 8];
-        piece.buf.copy_to(&mut bytes);
-        let value = u64::from_ne_bytes(bytes);
-        if let Some(new) = change(value) {
-            piece.buf.as_target().copy_from_slice(&new.to_ne_bytes());
-        }
-        self.answer(index, Frame::Old { id, value });
-    }
-
-    /// Answers a request; answers to several leave together.
-    fn answer(&mut self, index: u32, frame: Frame) {
-        if let Some(link) = self.links.at_mut(index) {
-            link.out.push(&frame.emit(), &mut self.spare);
-            self.mark_dirty(index);
         }
     }
 
@@ -561,41 +505,6 @@ impl Sockets {
             && !std::mem::replace(&mut link.dirty, true)
         {
             self.dirty.push(index);
-        }
-    }
-
-    /// What the oldest request has asked for: straight into its buffer.
-    fn take_answer(&mut self, index: u32, id: u32, len: usize) {
-        let asked = self.links.at(index).and_then(|link| link.asked.front());
-        let to = match asked {
-            Some(Asked { id: asked, what: Request::Read(to), .. }) if *asked == id && to.len() == len => *to,
-            _ => return self.break_link(index, BreakReason::Nonsense("an answer to nothing")),
-        };
-        self.begin_body(index, Body { to: Dest::User(to), got: 0, len, then: Then::Answered });
-    }
-
-    fn match_answer(
-        &mut self,
-        index: u32,
-        id: u32,
-        fits: impl Fn(&Request) -> bool,
-        result: Result<u64, WorkError>,
-    ) {
-        let asked = self.links.at(index).and_then(|link| link.asked.front());
-        match asked {
-            Some(asked) if asked.id == id && fits(&asked.what) => self.answered(index, result),
-            _ => self.break_link(index, BreakReason::Nonsense("an answer to nothing")),
-        }
-    }
-
-    /// The oldest request is answered.
-    fn answered(&mut self, index: u32, result: Result<u64, WorkError>) {
-        let Some(link) = self.links.at_mut(index) else { return };
-        if let Some(asked) = link.asked.pop_front() {
-            self.notes.push_back(Note::Done(asked.work, result));
-        }
-        if link.asked.is_empty() && link.asked.capacity() > 8 {
-            link.asked = VecDeque::new();
         }
     }
 

@@ -2,7 +2,7 @@
 use super::Sockets;
 use super::link::{Asked, Link, Request};
 use super::out::Lender;
-use super::receive::REQUESTS_MAX;
+use super::serve::REQUESTS_MAX;
 use crate::provider::{AtomicOp, AtomicPosted, Posted, RdmaError};
 use crate::qp::{Qp, RemoteMemory, WorkId};
 use crate::state::QpState;

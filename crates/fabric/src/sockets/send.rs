@@ -22,6 +22,8 @@ const SOON_MAX: usize = 16 << 10;
 const FRESH_NS: u64 = 20_000;
 /// Bytes of a stream's own behind which nothing more is copied.
 const OWNED_MAX: usize = 64 << 10;
+/// Messages that are copied behind their head to be written.
+const SHORT_MAX: usize = 232;
 /// How long a stream may take to write its last bytes when its queue pair is gone.
 const LEAVE_NS: u64 = 10_000_000_000;
 
@@ -339,7 +341,16 @@ impl Sockets {
 /// Writes a frame before which nothing waits; the bytes that the kernel took.
 fn write_frame(link: &mut Link, head: &[u8; HEAD_BYTES], payload: UserBuf) -> usize {
     let Some(stream) = link.stream.as_ref().filter(|_| link.may_write()) else { return 0 };
-    match stream.write_parts(head, payload) {
+    let written = if payload.len() <= SHORT_MAX {
+        // One piece of memory is cheaper for the kernel than two.
+        let (mut bytes, len) = ([0; HEAD_BYTES + SHORT_MAX], HEAD_BYTES + payload.len());
+        bytes[..HEAD_BYTES].copy_from_slice(head);
+        payload.copy_to(&mut bytes[HEAD_BYTES..len]);
+        stream.write(&bytes[..len])
+    } else {
+        stream.write_parts(head, payload)
+    };
+    match written {
         Ok(Transfer::Bytes(bytes)) => return bytes,
         Ok(Transfer::WouldBlock) => {}
         Ok(Transfer::Closed) => link.write_error = Some(io::ErrorKind::BrokenPipe.into()),

@@ -19,7 +19,7 @@ use sys::segment::DATAGRAM_MAX;
 pub const HOT_MAX: usize = 8;
 /// A cold ring that was found ready this often takes the place of a hot one.
 const COLD_HITS_MAX: u32 = 32;
-/// Events after which everybody else is looked at first.
+/// Messages after which everybody else is looked at first.
 const TURN: u32 = 64;
 /// Messages of one cold ring before the next one has its turn.
 const COLD_BURST: u32 = 16;
@@ -33,7 +33,7 @@ pub(super) struct Cq {
     draining: VecDeque<u32>,
     /// Messages that the first of them has given in a row.
     burst: u32,
-    /// Events found.
+    /// Messages found.
     events: u32,
     /// Whose turn it is among the hot ones.
     turn: usize,
@@ -71,6 +71,7 @@ impl Soft {
             Found::Message(index) => {
                 let qp = self.named(index);
                 self.cq.lent = Some(index);
+                self.cq.events = self.cq.events.wrapping_add(1);
                 let ring = &mut self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring;
                 Some(Event::Receive { qp, view: View::Ring(ring.view()) })
             }
@@ -94,14 +95,13 @@ impl Soft {
 
     #[inline]
     fn find(&mut self) -> Found {
-        if let Some(index) = self.cq.lent.take()
-            && let Some(entry) = self.qps[index as usize].entry.as_mut()
-        {
-            entry.wake_writer();
-        }
-        self.cq.events = self.cq.events.wrapping_add(1);
-        if self.cq.events.is_multiple_of(TURN) {
-            return self.find_in_turn();
+        if let Some(index) = self.cq.lent.take() {
+            if let Some(entry) = self.qps[index as usize].entry.as_mut() {
+                entry.wake_writer();
+            }
+            if self.cq.events.is_multiple_of(TURN) {
+                return self.find_in_turn();
+            }
         }
         let found = self.find_hot(0);
         if !matches!(found, Found::Nothing) {
@@ -220,10 +220,17 @@ impl Soft {
         let entry = self.qps[index as usize].entry.as_mut();
         let Some(inbound) = entry.and_then(|entry| entry.inbound.as_mut()) else { return Next::Empty };
         let next = inbound.ring.next_slot();
-        match next {
-            Next::Grow(payload) => self.grow(index, payload),
-            Next::Switch => return self.switch(index),
-            _ => {}
+        let next = match next {
+            Next::Grow(payload) => {
+                self.grow(index, payload);
+                next
+            }
+            Next::Switch => self.switch(index),
+            _ => return next,
+        };
+        // A writer that sleeps may wait for just that.
+        if let Some(entry) = self.qps[index as usize].entry.as_mut() {
+            entry.wake_writer();
         }
         next
     }
