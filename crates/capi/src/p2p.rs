@@ -59,10 +59,13 @@ macro_rules! sends {
                 let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
                     let request = call.isend(comm, data, to, Mode::$mode)?;
+                    call.push_out();
                     return status::check(&call.complete(request)?);
                 }
-                let sent = call.send(comm, data, to, Mode::$mode)?;
-                status::check(&call.end(sent)?)
+                match call.send(comm, data, to, Mode::$mode)? {
+                    None => Ok(()),
+                    Some(request) => status::check(&call.complete(request)?),
+                }
             })
         }
 

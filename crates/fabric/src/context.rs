@@ -385,7 +385,8 @@ impl Context {
             Some(qp) => qp.provider(),
             None => self.reach(to)?,
         };
-        if self.faults.is_some() && !self.caps(kind).control_on_stream {
+        let on_stream = qp.is_some() && self.caps(kind).control_on_stream;
+        if self.faults.is_some() && !on_stream {
             return self.send_faultily(kind, qp, to, bytes);
         }
         self.provider(kind).send_control(qp, to, bytes)

@@ -28,6 +28,7 @@ mod receive;
 mod request;
 mod send;
 mod serve;
+mod silence;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -154,6 +155,9 @@ pub struct Sockets {
     next_work: u64,
     frugal: bool,
     strangers: u64,
+    /// When streams are asked whether what they wrote has arrived; none if nothing was written since.
+    silence_due_ns: Option<u64>,
+    silence_turn_ns: u64,
     /// The caller may have slept since the poll set was asked.
     slept: Cell<bool>,
 }
@@ -254,6 +258,8 @@ impl Sockets {
             next_work: 0,
             frugal: false,
             strangers: 0,
+            silence_due_ns: None,
+            silence_turn_ns: config.timeout.as_nanos() as u64 / silence::TURNS,
             slept: Cell::new(false),
         };
         if let Some(key) = config.key {
@@ -296,17 +302,18 @@ impl Sockets {
 
     /// When [`Sockets::tick`] is due, on the caller's clock.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let dues = [self.dials_due_ns(), self.door_due_ns(), self.leaving_due_ns()];
+        let dues = [self.dials_due_ns(), self.door_due_ns(), self.leaving_due_ns(), self.silence_due_ns];
         dues.into_iter().flatten().min().map(|due_ns| self.clock.for_caller(due_ns))
     }
 
-    /// Looks after dials that take too long, and strangers that do not speak.
+    /// Looks after dials that take too long, strangers that do not speak, and hosts that do not answer.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
         let now_ns = self.clock.now_ns();
         self.tick_dials(now_ns);
         self.tick_door(now_ns);
         self.tick_leaving(now_ns);
+        self.tick_silence(now_ns);
     }
 
     /// Datagrams and connections of strangers that were refused.

@@ -52,8 +52,8 @@ pub struct Soft {
     live: usize,
     /// Queue pair of each receive ring.
     rings: Vec<Option<u32>>,
-    /// Segments of peers that are mapped, by process.
-    peers: HashMap<u32, Rc<PeerSegment>>,
+    /// Segments of peers that are mapped, by process and descriptor.
+    peers: HashMap<(u32, u32), Rc<PeerSegment>>,
     /// Rings of early messages that their readers may not have read to the end.
     retired: Vec<qp::Early>,
     cq: Cq,
@@ -163,11 +163,11 @@ impl Soft {
 
     /// The segment of a process, mapped on first use.
     fn peer(&mut self, at: &Locator) -> io::Result<Rc<PeerSegment>> {
-        if let Some(peer) = self.peers.get(&at.pid) {
+        if let Some(peer) = self.peers.get(&(at.pid, at.fd)) {
             return Ok(peer.clone());
         }
         let peer = Rc::new(PeerSegment::open(at, self.barrier)?);
-        self.peers.insert(at.pid, peer.clone());
+        self.peers.insert((at.pid, at.fd), peer.clone());
         Ok(peer)
     }
 

@@ -145,8 +145,10 @@ impl Communicator {
 
     fn send_as<T: Datum>(&self, data: &[T], to: usize, tag: i32, mode: Mode) -> Result<()> {
         let dest = Dest::new(peer(to), tag);
-        self.engine().block(|mpi| mpi.send(self.id(), sent(data), dest, mode), no_job)?;
-        Ok(())
+        match self.engine().call(|mpi| mpi.send(self.id(), sent(data), dest, mode))? {
+            None => Ok(()),
+            Some(request) => self.engine().wait(request, no_job).map(|_| ()),
+        }
     }
 
     /// Receives a message of any length.

@@ -60,6 +60,14 @@ impl Job {
         }
     }
 
+    /// Waits for what a blocking send left to be waited for.
+    fn sent(&mut self, sent: Result<Option<RequestId>>) -> Result<()> {
+        match sent? {
+            None => Ok(()),
+            Some(request) => self.wait(request).map(|_| ()),
+        }
+    }
+
     fn wait(&mut self, request: RequestId) -> Result<Status> {
         loop {
             match self.mpi.wait(request)? {

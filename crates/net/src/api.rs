@@ -3,7 +3,9 @@ use crate::pmi::PmiError;
 use fabric::{
     BreakReason, CardError, ConnectError, ControlError, CreateError, RdmaError, ReachError, WorkError,
 };
-use proto::ids::{NodeId, Peer};
+use proto::ids::{Job, NodeId, Peer, PeerIx, Rank};
+use proto::wireup::Wireup;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 /// What a message carries for matching, beside its sender.
@@ -15,13 +17,44 @@ pub struct Envelope {
     pub tag: i32,
 }
 
+/// Whom a message is for or from: any [`Peer`], or a [`Rank`] of the own job. The short form is not only shorter to
+/// write: what is in one register is not copied through memory on the way down.
+pub trait Addressee: Copy {
+    /// Its number in the table, if it has one.
+    fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx>;
+    /// Its full name.
+    fn peer(self, own: Job) -> Peer;
+}
+
+impl Addressee for Peer {
+    #[inline]
+    fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx> {
+        peers.find(self)
+    }
+
+    fn peer(self, _: Job) -> Peer {
+        self
+    }
+}
+
+impl Addressee for Rank {
+    #[inline]
+    fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx> {
+        peers.find_rank(self)
+    }
+
+    fn peer(self, own: Job) -> Peer {
+        Peer::Rank { job: own, rank: self }
+    }
+}
+
 /// What a receive accepts; `None` accepts everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct Pattern<A = Peer> {
     /// Messages of this context only.
     pub context: u32,
     /// From whom.
-    pub source: Option<Peer>,
+    pub source: Option<A>,
     /// With which tag.
     pub tag: Option<i32>,
 }
@@ -49,8 +82,8 @@ pub struct Message(pub(crate) u64);
 /// How a receive (or a send, where only `cancelled` and `error` matter) ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The sender.
-    pub source: Peer,
+    /// The sender; [`crate::Endpoint::who`] says who that is.
+    pub source: PeerIx,
     /// The sender's tag.
     pub tag: i32,
     /// Bytes written to the buffer.
@@ -64,8 +97,8 @@ pub struct Outcome {
 /// What a probe saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The sender.
-    pub source: Peer,
+    /// The sender; [`crate::Endpoint::who`] says who that is.
+    pub source: PeerIx,
     /// Its tag.
     pub tag: i32,
     /// Length of the message.

@@ -1,8 +1,8 @@
 //! The endpoint: sends, receives and probes of one process.
 use crate::active::Handlers;
-use crate::api::{Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, SendMode};
+use crate::api::{Addressee, Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, SendMode};
 use crate::link::{Data, Link, Pending};
-use crate::request::{End, Lent, Requests, State};
+use crate::request::{Lent, Requests, State};
 use crate::start::Membership;
 use crate::stats::Counters;
 use crate::waiting::Waits;
@@ -130,7 +130,7 @@ impl Endpoint {
     #[inline]
     pub fn isend(
         &mut self,
-        to: Peer,
+        to: impl Addressee,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
@@ -142,7 +142,7 @@ impl Endpoint {
     #[inline]
     pub fn send(
         &mut self,
-        to: Peer,
+        to: impl Addressee,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
@@ -156,14 +156,14 @@ impl Endpoint {
     #[inline]
     fn start_send(
         &mut self,
-        to: Peer,
+        to: impl Addressee,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
         push: Push,
     ) -> Result<Option<ReqId>, NetError> {
         let Some((ix, qp)) = self.connected(to) else {
-            return self.send_first(to, envelope, buf, mode, push);
+            return self.send_first(to.peer(self.job.id), envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
         if buf.len() <= link.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
@@ -182,8 +182,8 @@ impl Endpoint {
 
     /// The connection to a peer, if it is up and nothing waits in front.
     #[inline]
-    fn connected(&self, to: Peer) -> Option<(PeerIx, Qp)> {
-        let ix = self.wireup.find(to)?;
+    fn connected(&self, to: impl Addressee) -> Option<(PeerIx, Qp)> {
+        let ix = to.find(&self.wireup)?;
         let link = self.links.get(ix.index())?;
         if link.queue.is_empty() { link.ready.map(|qp| (ix, qp)) } else { None }
     }
@@ -285,7 +285,7 @@ impl Endpoint {
 
     /// Posts a receive.
     #[inline]
-    pub fn irecv(&mut self, pattern: Pattern, buf: UserBufMut) -> ReqId {
+    pub fn irecv(&mut self, pattern: Pattern<impl Addressee>, buf: UserBufMut) -> ReqId {
         let pattern = match self.pattern(pattern) {
             Ok(pattern) => pattern,
             Err(error) => return self.requests.insert(State::Done(Err(Box::new(error)))),
@@ -308,12 +308,12 @@ impl Endpoint {
 
     /// The pattern with the sender as this endpoint numbers it.
     #[inline]
-    fn pattern(&mut self, pattern: Pattern) -> Result<matching::Pattern, NetError> {
+    fn pattern(&mut self, pattern: Pattern<impl Addressee>) -> Result<matching::Pattern, NetError> {
         let source = match pattern.source {
             None => None,
-            Some(peer) => Some(match self.wireup.find(peer) {
+            Some(peer) => Some(match peer.find(&self.wireup) {
                 Some(ix) => ix,
-                None => self.intern(peer)?,
+                None => self.intern(peer.peer(self.job.id))?,
             }),
         };
         Ok(matching::Pattern { context: pattern.context, source, tag: pattern.tag })
@@ -342,7 +342,7 @@ impl Endpoint {
     }
 
     #[inline]
-    pub(crate) fn finish_receive(&mut self, id: ReqId, end: End) {
+    pub(crate) fn finish_receive(&mut self, id: ReqId, end: Outcome) {
         self.requests.replace(id, State::Done(Ok(end)));
     }
 
@@ -375,7 +375,7 @@ impl Endpoint {
     pub fn take(&mut self, id: ReqId) -> Option<Result<Outcome, NetError>> {
         match self.requests.get(id) {
             Some(State::Done(_)) => match self.requests.remove(id) {
-                Some(State::Done(Ok(end))) => Some(Ok(self.outcome(end))),
+                Some(State::Done(Ok(end))) => Some(Ok(end)),
                 Some(State::Done(Err(error))) => Some(Err(*error)),
                 _ => None,
             },
@@ -384,16 +384,10 @@ impl Endpoint {
         }
     }
 
-    #[inline]
-    fn outcome(&self, end: End) -> Outcome {
-        let End { source, tag, bytes, truncated, cancelled } = end;
-        Outcome { source: self.who(source), tag, bytes, truncated, cancelled }
-    }
-
     /// Who a number is. One that is retired meanwhile cannot be told from this process any more, and nobody asks: its
     /// job has disconnected.
     #[inline]
-    pub(crate) fn who(&self, ix: PeerIx) -> Peer {
+    pub fn who(&self, ix: PeerIx) -> Peer {
         self.wireup.who(ix).unwrap_or_else(|| self.me())
     }
 
@@ -408,25 +402,25 @@ impl Endpoint {
         if self.matcher.cancel(*key).is_none() {
             return false;
         }
-        let end = End { source: Self::SELF, tag: 0, bytes: 0, truncated: false, cancelled: true };
+        let end = Outcome { source: Self::SELF, tag: 0, bytes: 0, truncated: false, cancelled: true };
         self.requests.replace(id, State::Done(Ok(end)));
         true
     }
 
     /// Is there a message that the pattern accepts? Makes no progress.
-    pub fn iprobe(&mut self, pattern: Pattern) -> Option<Probed> {
+    pub fn iprobe(&mut self, pattern: Pattern<impl Addressee>) -> Option<Probed> {
         let pattern = self.pattern(pattern).ok()?;
         let (envelope, message) = self.matcher.probe(pattern)?;
         let (source, tag, bytes) = (envelope.source, envelope.tag, message.bytes());
-        Some(Probed { source: self.who(source), tag, bytes })
+        Some(Probed { source, tag, bytes })
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.
-    pub fn improbe(&mut self, pattern: Pattern) -> Option<(Message, Probed)> {
+    pub fn improbe(&mut self, pattern: Pattern<impl Addressee>) -> Option<(Message, Probed)> {
         let pattern = self.pattern(pattern).ok()?;
         let (envelope, message) = self.matcher.take(pattern)?;
         let (tag, bytes) = (envelope.tag, message.bytes());
-        let probed = Probed { source: self.who(envelope.source), tag, bytes };
+        let probed = Probed { source: envelope.source, tag, bytes };
         let id = self.probed_next;
         self.probed_next += 1;
         self.probed.push((id, envelope, message));
@@ -449,13 +443,13 @@ impl Endpoint {
 
 /// How a receive ends whose message was `len` bytes long.
 #[inline]
-pub(crate) fn end_of(from: matching::Envelope, len: usize, bytes: usize) -> End {
-    End { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false }
+pub(crate) fn end_of(from: matching::Envelope, len: usize, bytes: usize) -> Outcome {
+    Outcome { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false }
 }
 
 /// How a send ends; source and tag mean nothing there.
-pub(crate) fn sent(to: PeerIx) -> End {
-    End { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false }
+pub(crate) fn sent(to: PeerIx) -> Outcome {
+    Outcome { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false }
 }
 
 #[inline]

@@ -123,7 +123,7 @@ impl Endpoint {
         }
     }
 
-    fn placed(&mut self, id: ReqId, end: crate::request::End, answer: Option<u32>) {
+    fn placed(&mut self, id: ReqId, end: crate::api::Outcome, answer: Option<u32>) {
         self.finish_receive(id, end);
         if let Some(request) = answer {
             self.answer(end.source, request);

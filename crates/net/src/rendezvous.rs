@@ -7,10 +7,10 @@
 //! ```
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
-use crate::api::{Cause, Envelope, NetError, ReqId};
+use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
 use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
-use crate::request::{End, Lent, Reading, State};
+use crate::request::{Lent, Reading, State};
 use crate::wire::{Header, Kind, Offer};
 use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
 use proto::ids::PeerIx;
@@ -89,14 +89,14 @@ impl Endpoint {
         }
     }
 
-    fn ask_fragments(&mut self, id: ReqId, buf: UserBufMut, offer: Offer, end: End) {
+    fn ask_fragments(&mut self, id: ReqId, buf: UserBufMut, offer: Offer, end: Outcome) {
         self.requests.replace(id, State::ReceiveStreaming { buf, missing: offer.bytes, end });
         let header = Header::Clear { request: offer.request, into: id.index };
         self.enqueue(end.source, Pending::owned(header, &[]), Push::Now);
     }
 
     /// The message cannot be had. The receive ends with an error, and so does the send.
-    fn give_up(&mut self, id: ReqId, offer: Offer, end: End, cause: Cause) {
+    fn give_up(&mut self, id: ReqId, offer: Offer, end: Outcome, cause: Cause) {
         let error = self.unreachable(end.source, Arc::new(cause));
         self.requests.replace(id, State::Done(Err(Box::new(error))));
         let header = Header::Refuse { request: offer.request };

@@ -1,20 +1,10 @@
 //! Messages in progress: a slab whose ids carry a generation.
-use crate::api::{NetError, ReqId};
+use crate::api::{NetError, Outcome, ReqId};
 use crate::wire::{Offer, REQUEST_MAX};
 use fabric::{MrKey, ProviderKind};
 use proto::ids::PeerIx;
 use proto::matching::PostedKey;
 use sys::{UserBuf, UserBufMut};
-
-/// How a message ended, with the sender as this endpoint numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    pub source: PeerIx,
-    pub tag: i32,
-    pub bytes: usize,
-    pub truncated: bool,
-    pub cancelled: bool,
-}
 
 /// What a send lends to its receiver.
 #[derive(Debug)]
@@ -30,7 +20,7 @@ pub(crate) enum Lent {
 pub(crate) struct Reading {
     pub buf: UserBufMut,
     pub offer: Offer,
-    pub end: End,
+    pub end: Outcome,
 }
 
 /// Where a message is.
@@ -54,7 +44,7 @@ pub(crate) enum State {
         key: PostedKey,
     },
     /// A receive whose bytes the device is placing; `answer` is the sender's request if it waits for the match.
-    ReceivePlaced { end: End, answer: Option<u32> },
+    ReceivePlaced { end: Outcome, answer: Option<u32> },
     /// A receive that reads the sender's memory.
     ReceiveReading(Box<Reading>),
     /// A receive whose bytes come in fragments.
@@ -62,10 +52,10 @@ pub(crate) enum State {
         buf: UserBufMut,
         /// Bytes still to come, beyond the end of the buffer too.
         missing: u64,
-        end: End,
+        end: Outcome,
     },
     /// Ended.
-    Done(Result<End, Box<NetError>>),
+    Done(Result<Outcome, Box<NetError>>),
 }
 
 impl State {

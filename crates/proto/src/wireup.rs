@@ -65,7 +65,7 @@ pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError}
 pub use peers::PEERS_MAX;
 pub use policy::Policy;
 
-use crate::ids::{Job, Peer, PeerIx};
+use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
 use handshake::{Age, Common, Input, Pair, State, Target, edge};
@@ -128,6 +128,12 @@ impl<W: Clone + Debug> Wireup<W> {
     #[inline]
     pub fn find(&self, peer: Peer) -> Option<PeerIx> {
         self.peers.find(peer)
+    }
+
+    /// The number of a rank of the own job, if it has one.
+    #[inline]
+    pub fn find_rank(&self, rank: Rank) -> Option<PeerIx> {
+        self.peers.find_own(rank)
     }
 
     /// The peer's number; it gets one if it has none.

@@ -148,15 +148,22 @@ pub fn source_addr_towards(to: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 /// Makes the TCP connection `fd` fail when its other end has answered nothing for about `silence`, whether bytes are on
-/// their way or not. Without it, a host that lost its power is never noticed.
+/// their way or not. Without it, a host that lost its power is never noticed. A receiver that has had no room for so
+/// long counts as silent too: for peers that read all the time.
 pub fn notice_silence(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
-    let seconds = |part: Duration| i32::try_from(part.as_secs().max(1)).unwrap_or(i32::MAX);
     let milliseconds = i32::try_from(silence.as_millis()).unwrap_or(i32::MAX);
+    keep_alive(fd, silence)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, milliseconds)
+}
+
+/// Makes the TCP connection `fd` fail when nothing is on its way and its other end has not said for about `silence`
+/// that it is there.
+pub fn keep_alive(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
+    let seconds = |part: Duration| i32::try_from(part.as_secs().max(1)).unwrap_or(i32::MAX);
     set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds(silence / 2))?;
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds(silence / 2 / PROBES))?;
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES as i32)?;
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, milliseconds)
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES as i32)
 }
 
 #[cfg(test)]

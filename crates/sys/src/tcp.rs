@@ -254,6 +254,26 @@ impl Stream {
         net::notice_silence(self.as_fd(), silence)
     }
 
+    /// Fails when nothing is on its way and the other host has been silent: see [`net::keep_alive`].
+    pub fn keep_alive(&self, silence: Duration) -> io::Result<()> {
+        net::keep_alive(self.as_fd(), silence)
+    }
+
+    /// How long the other host has acknowledged nothing, if something is on its way there. What waits here because the
+    /// receiver has no room is not on its way.
+    pub fn unanswered(&self) -> io::Result<Option<Duration>> {
+        // SAFETY: all-zero is a valid `tcp_info`, a plain C struct.
+        let mut info = unsafe { std::mem::zeroed::<libc::tcp_info>() };
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let at = (&raw mut info).cast();
+        // SAFETY: an open descriptor; `info` is writable for `length` bytes. An older kernel writes fewer.
+        check(unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
+        })?;
+        let silent = Duration::from_millis(info.tcpi_last_ack_recv.into());
+        Ok((info.tcpi_unacked > 0).then_some(silent))
+    }
+
     /// Fixes the sizes of the kernel's buffers, which otherwise follow the traffic.
     pub fn set_buffers(&self, send: Option<usize>, receive: Option<usize>) -> io::Result<()> {
         sockaddr::set_buffers(self.as_fd(), send, receive)

@@ -192,7 +192,7 @@ impl Sockets {
                 dial.phase = Phase::Proving;
                 // Without these it works as well, if slowly, or notices a cut late.
                 let _ = stream.set_nodelay();
-                let _ = stream.notice_silence(self.timeout);
+                let _ = stream.keep_alive(self.timeout);
                 let token = self.link_token(index);
                 if let Some(link) = self.links.at_mut(index) {
                     link.watch(&self.poll, token, Interest::Read);

@@ -245,7 +245,7 @@ impl Sockets {
         }
         // Without these it works as well, if slowly, or notices a cut late.
         let _ = guest.stream.set_nodelay();
-        let _ = guest.stream.notice_silence(self.timeout);
+        let _ = guest.stream.keep_alive(self.timeout);
         guest.who = Who::Peer(from, dial);
         let token = Token::Guest { index, generation }.pack();
         let fd = guest.stream.as_fd();

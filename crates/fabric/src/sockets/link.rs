@@ -25,6 +25,8 @@ pub(super) struct Link {
     pub out: Out,
     /// When something was written last.
     pub written_ns: u64,
+    /// Since when what was written is on its way, as far as is known.
+    pub silent_since_ns: Option<u64>,
     /// The beginning of a frame that has not arrived whole.
     pub partial: Vec<u8>,
     /// The rest of a long frame, and where it goes.
@@ -150,6 +152,7 @@ impl Link {
             dial: None,
             out: Out::default(),
             written_ns: 0,
+            silent_since_ns: None,
             partial: Vec::new(),
             body: None,
             asked: VecDeque::new(),

@@ -135,6 +135,7 @@ impl Sockets {
         if link.out.is_empty() {
             let sent = write_frame(link, head, payload);
             link.written_ns = self.clock.now_ns();
+            self.silence_due_ns.get_or_insert(link.written_ns + self.silence_turn_ns);
             if sent == HEAD_BYTES + payload.len() {
                 return Posted::Done;
             }
@@ -173,6 +174,7 @@ impl Sockets {
         let sent = if link.out.is_empty() { write_frame(link, head, payload) } else { 0 };
         if sent == bytes {
             link.written_ns = self.clock.now_ns();
+            self.silence_due_ns.get_or_insert(link.written_ns + self.silence_turn_ns);
             return Ok(Posted::Done);
         }
         link.out.push(&head[sent.min(HEAD_BYTES)..], &mut self.spare);
@@ -256,6 +258,7 @@ impl Sockets {
             Lender::Memory(number) => memory.release(number),
         });
         link.written_ns = self.clock.now_ns();
+        self.silence_due_ns.get_or_insert(link.written_ns + self.silence_turn_ns);
         match written {
             Ok(Written::All) => {
                 link.blocked = false;

@@ -398,6 +398,27 @@ fn an_idle_connection_costs_little_memory() {
 }
 
 #[test]
+fn a_peer_that_computes_is_not_lost() {
+    let (mut a, mut b, qa, qb) = connected();
+    let message = pattern(LONG, 0);
+    let work = later(a.send(qa, [1, 0], &message));
+    // Three times as long as a host may be silent, with more on its way than the peer's kernel takes.
+    let start = Instant::now();
+    wait("enough time", || {
+        assert_eq!(a.poll(), None);
+        (start.elapsed() > Duration::from_secs(3)).then_some(())
+    });
+    let (mut sent, mut got) = (None, None);
+    wait("the message", || {
+        sent = sent.take().or_else(|| a.poll());
+        got = got.take().or_else(|| b.poll_whole());
+        (sent.is_some() && got.is_some()).then_some(())
+    });
+    assert_eq!(sent, Some(Got::Done(work, Ok(0))));
+    assert!(got == Some(Got::Message(qb, [1, 0], message)));
+}
+
+#[test]
 fn a_sleeper_is_woken_by_a_message_and_by_room() {
     let (mut a, mut b, qa, qb) = connected();
     while b.poll().is_some() {}
@@ -472,4 +493,52 @@ fn with_few_descriptors() {
         a.send(qp, [spare as u64, 1], b"new");
         assert_eq!(b.message(), (other, [spare as u64, 1], b"new".to_vec()));
     }
+}
+
+/// The link is that of a network of the test's own.
+#[test]
+fn a_cut_link_is_noticed_and_a_short_cut_is_not() {
+    if !Command::new("unshare").args(["-rn", "true"]).output().is_ok_and(|ran| ran.status.success()) {
+        return; // not allowed here; `./test net` does the same between hosts
+    }
+    let test = std::env::current_exe().unwrap();
+    let command =
+        "ip link set lo up && exec \"$0\" --exact sockets::with_a_link_to_cut --ignored --nocapture";
+    let output = Command::new("unshare").args(["-rn", "sh", "-c", command]).arg(test).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "started by a_cut_link_is_noticed_and_a_short_cut_is_not"]
+fn with_a_link_to_cut() {
+    let link = |to: &str| {
+        assert!(Command::new("ip").args(["link", "set", "lo", to]).status().unwrap().success());
+    };
+    let (mut a, mut b, qa, qb) = connected();
+    link("down");
+    assert_eq!(a.send(qa, [1, 0], b"patience"), Posted::Done);
+    let start = Instant::now();
+    wait("a part of the time", || {
+        assert_eq!((a.poll(), b.poll()), (None, None));
+        (start.elapsed() > Duration::from_millis(300)).then_some(())
+    });
+    link("up");
+    let got = wait("the message", || {
+        assert_eq!(a.poll(), None);
+        b.poll()
+    });
+    assert_eq!(got, Got::Message(qb, [1, 0], b"patience".to_vec()));
+    b.send(qb, [1, 1], b"thanks"); // and an acknowledgement with it
+    assert_eq!(a.message().2, b"thanks");
+    link("down");
+    a.send(qa, [2, 0], b"in vain");
+    let start = Instant::now();
+    let (why, _) = until_broken(&mut a, qa, &[]);
+    assert!(matches!(why, BreakReason::Lost { .. }), "{why:?}");
+    let time = start.elapsed();
+    assert!(time > Duration::from_millis(500) && time < Duration::from_secs(2), "{time:?} {why:?}");
+    // The other side has nothing on its way, and is asked by the kernel.
+    let (why, _) = until_broken(&mut b, qb, &[]);
+    assert!(matches!(why, BreakReason::Lost { .. }), "{why:?}");
 }

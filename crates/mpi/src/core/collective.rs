@@ -178,7 +178,7 @@ impl Collective {
 
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
         let envelope = Envelope { context: self.context, tag: self.tag };
-        let to = self.roster.member(to);
+        let to = self.roster.members.at(to);
         match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
             Ok(None) => {}
             Ok(Some(id)) => self.outstanding.push(id),
@@ -187,7 +187,7 @@ impl Collective {
     }
 
     fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
-        let source = Some(self.roster.member(from));
+        let source = Some(self.roster.members.at(from));
         let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
         let into = self.target(into);
         self.outstanding.push(endpoint.irecv(pattern, into));

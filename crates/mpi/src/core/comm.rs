@@ -8,7 +8,7 @@ use super::info::Pairs;
 use super::members::Members;
 use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::Job;
+use net::Rank;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
@@ -31,16 +31,14 @@ pub(super) struct Roster {
     pub(super) members: Members,
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// The job that the members are ranks of.
-    job: Job,
     /// Two contexts: twice this number for messages, one more for collectives.
     number: u32,
 }
 
 impl Roster {
-    pub(super) fn new(members: Members, me: net::Peer, number: u32) -> Self {
-        let rank = me.rank().and_then(|me| members.rank_of(me)).expect("a member");
-        Roster { rank, size: members.len(), members, job: me.job(), number }
+    pub(super) fn new(members: Members, me: Rank, number: u32) -> Self {
+        let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
+        Roster { members, rank, size, number }
     }
 
     #[inline]
@@ -59,17 +57,11 @@ impl Roster {
 
     /// The process of a rank, checked.
     #[inline]
-    pub(super) fn process(&self, rank: i32) -> Result<net::Peer> {
+    pub(super) fn process(&self, rank: i32) -> Result<Rank> {
         if (rank as u32) < self.size {
-            return Ok(self.member(rank as u32));
+            return Ok(self.members.at(rank as u32));
         }
         fail_with(ErrorClass::Rank, || format!("rank {rank} in a communicator of {}", self.size))
-    }
-
-    /// The process of a rank that there is.
-    #[inline]
-    pub(super) fn member(&self, rank: u32) -> net::Peer {
-        net::Peer::Rank { job: self.job, rank: self.members.at(rank) }
     }
 
     /// The rank of a process that sent a message here.
@@ -94,7 +86,7 @@ pub(super) struct Comm {
 }
 
 impl Comm {
-    pub(super) fn new(members: Members, me: net::Peer, number: u32, name: &str) -> Self {
+    pub(super) fn new(members: Members, me: Rank, number: u32, name: &str) -> Self {
         Comm {
             roster: Rc::new(Roster::new(members, me, number)),
             sequence: 0,
@@ -194,7 +186,7 @@ impl Mpi {
             return Ok(None);
         }
         let context = self.comm(comm)?.roster.collective_context();
-        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.me(), 0));
+        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.rank(), 0));
         // Negative tags are apart from the sequence numbers of the parent's own collectives.
         let number = self.internal_maximum(roster, context, -1 - tag, self.next_context)?;
         self.next_context = number + 1;
@@ -308,7 +300,7 @@ impl Mpi {
     fn add_comm(&mut self, members: Members, number: u32, parent: CommId) -> Result<CommId> {
         let handler = self.comm(parent)?.errhandler;
         self.errhandler_retain(handler)?;
-        let mut comm = Comm::new(members, self.endpoint.me(), number, "");
+        let mut comm = Comm::new(members, self.endpoint.rank(), number, "");
         comm.errhandler = handler;
         Ok(CommId(self.comms.insert(comm)))
     }

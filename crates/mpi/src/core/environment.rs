@@ -47,7 +47,7 @@ impl Mpi {
     }
 
     fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
-        let (me, rank, size) = (endpoint.me(), endpoint.rank(), endpoint.size());
+        let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
             cores,
@@ -71,8 +71,8 @@ impl Mpi {
             buffered: Default::default(),
             origin: Instant::now(),
         };
-        mpi.comms.insert(Comm::new(Members::world(size), me, 0, "MPI_COMM_WORLD"));
-        mpi.comms.insert(Comm::new(Members::alone(rank), me, 1, "MPI_COMM_SELF"));
+        mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
+        mpi.comms.insert(Comm::new(Members::alone(rank), rank, 1, "MPI_COMM_SELF"));
         mpi.groups.insert(Members::EMPTY);
         mpi.infos.insert(info::environment());
         mpi.requests.insert(request::Request::sent());

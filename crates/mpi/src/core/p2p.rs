@@ -6,8 +6,11 @@ use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Envelope, Message, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Endpoint, Envelope, Message, Outcome, Rank, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
+
+/// What a receive accepts.
+pub(super) type Pattern = net::Pattern<Rank>;
 
 /// What a send carries.
 pub(super) enum Outgoing {
@@ -35,23 +38,31 @@ pub(super) struct Taken {
 }
 
 impl Mpi {
-    /// Sends and waits until the buffer may be reused (or as `mode` says).
-    pub fn send(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<Blocking> {
-        let Some((to, envelope)) = self.address(comm, dest)? else {
-            return Ok(Blocking::Done(Status::EMPTY));
-        };
+    /// Sends and waits until the buffer may be reused (or as `mode` says). What it gives is still to be waited for; not a
+    /// [`Blocking`], whose status (always the empty one) would be copied through memory with each message.
+    pub fn send(
+        &mut self,
+        comm: CommId,
+        data: SendData,
+        dest: Dest,
+        mode: Mode,
+    ) -> Result<Option<RequestId>> {
+        let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(None) };
         match self.outgoing(data)? {
             Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
-                Ok(Blocking::Done(Status::EMPTY))
+                Ok(None)
             }
             outgoing => match self.start_send(to, envelope, outgoing, mode)? {
                 None => {
                     // Who blocks may compute next: what was sent is on its way then.
                     self.endpoint.push_out();
-                    Ok(Blocking::Done(Status::EMPTY))
+                    Ok(None)
                 }
-                Some((id, packed)) => self.finish_send(comm, id, packed, Status::EMPTY),
+                Some((id, packed)) => match self.finish_send(comm, id, packed, Status::EMPTY)? {
+                    Blocking::Done(_) => Ok(None),
+                    Blocking::Pending(request) => Ok(Some(request)),
+                },
             },
         }
     }
@@ -79,7 +90,7 @@ impl Mpi {
                 let id = self.endpoint.irecv(pattern, bytes);
                 if self.running.is_empty() {
                     let outcome = self.endpoint.wait(id)?;
-                    return Ok(Blocking::Done(received(&self.comm(comm)?.roster, &outcome)));
+                    return Ok(Blocking::Done(received(&self.endpoint, &self.comm(comm)?.roster, &outcome)));
                 }
                 let receiving = self.receiving(comm, id, None)?;
                 self.block_on(Request::new(comm, State::Recv(receiving)))
@@ -147,7 +158,7 @@ impl Mpi {
     fn exchange(
         &mut self,
         comm: CommId,
-        send: Option<((net::Peer, Envelope), Outgoing)>,
+        send: Option<((Rank, Envelope), Outgoing)>,
         recv: RecvData,
         source: Source,
     ) -> Result<Blocking> {
@@ -173,7 +184,7 @@ impl Mpi {
             found = self.endpoint.iprobe(pattern);
         }
         let roster = &self.comm(comm)?.roster;
-        Ok(found.map(|probed| probed_status(roster, &probed)))
+        Ok(found.map(|probed| probed_status(&self.endpoint, roster, &probed)))
     }
 
     /// As `iprobe`, and takes the message.
@@ -188,7 +199,7 @@ impl Mpi {
         }
         let Some((message, probed)) = found else { return Ok(None) };
         let roster = self.comm(comm)?.roster.clone();
-        let status = probed_status(&roster, &probed);
+        let status = probed_status(&self.endpoint, &roster, &probed);
         let id = self.messages.insert(Taken { message: Some(message), comm, roster });
         // Number 0 stands for the message of the null process.
         Ok(Some((MessageId(id + 1), status)))
@@ -224,7 +235,7 @@ impl Mpi {
 
     /// Where a send goes; `None` for the null process.
     #[inline(always)]
-    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
+    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
         check_tag(dest.tag)?;
         destination(roster, dest)
@@ -250,7 +261,7 @@ impl Mpi {
     #[inline(always)]
     pub(super) fn start_send(
         &mut self,
-        to: net::Peer,
+        to: Rank,
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
@@ -326,7 +337,7 @@ pub(super) fn element_count(count: i64) -> Result<usize> {
 }
 
 #[inline(always)]
-pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
+pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
     match dest.peer {
         Peer::Rank(rank) => {
             Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))
@@ -388,12 +399,12 @@ fn net_mode(mode: Mode) -> SendMode {
 
 /// The status of a receive.
 #[inline]
-pub(super) fn received(roster: &Roster, outcome: &Outcome) -> Status {
+pub(super) fn received(endpoint: &Endpoint, roster: &Roster, outcome: &Outcome) -> Status {
     if outcome.cancelled {
         return Status { cancelled: true, ..Status::EMPTY };
     }
     Status {
-        source: roster.rank_of(outcome.source),
+        source: roster.rank_of(endpoint.who(outcome.source)),
         tag: Tag::Is(outcome.tag),
         error: if outcome.truncated { ErrorClass::Truncate } else { ErrorClass::Success },
         bytes: outcome.bytes,
@@ -401,9 +412,9 @@ pub(super) fn received(roster: &Roster, outcome: &Outcome) -> Status {
     }
 }
 
-fn probed_status(roster: &Roster, probed: &net::Probed) -> Status {
+fn probed_status(endpoint: &Endpoint, roster: &Roster, probed: &net::Probed) -> Status {
     Status {
-        source: roster.rank_of(probed.source),
+        source: roster.rank_of(endpoint.who(probed.source)),
         tag: Tag::Is(probed.tag),
         bytes: probed.bytes,
         ..Status::EMPTY
@@ -437,7 +448,7 @@ mod tests {
     fn half_a_pair() -> (Mpi, CommId) {
         let mut mpi = Mpi::start().expect("a process alone");
         let members = Members::listed(vec![0, 9]);
-        let me = mpi.endpoint.me();
+        let me = mpi.endpoint.rank();
         let comm = CommId(mpi.comms.insert(Comm::new(members, me, 8, "half a pair")));
         (mpi, comm)
     }
@@ -454,7 +465,7 @@ mod tests {
         mine.part(8).copy_from_slice(&[7; 8]);
         let (data, to) = (Data::new(mine.as_send(), 8, TypeId::BYTE), Dest::new(Peer::Rank(0), 5));
         let sent = mpi.send(comm, data, to, Mode::Standard).expect("a message to itself");
-        assert_eq!(sent, Blocking::Done(Status::EMPTY));
+        assert_eq!(sent, None);
         assert_eq!(bytes(room), [0; 8], "a receive that was given up has received");
         assert!(mpi.iprobe(comm, HERE).expect("a probe").is_some());
     }

@@ -153,6 +153,12 @@ impl Mpi {
         self.endpoint.rested();
     }
 
+    /// Has what was sent without waiting leave now.
+    #[inline]
+    pub fn push_out(&mut self) {
+        self.endpoint.push_out();
+    }
+
     /// Wakes threads that sleep if something that they may wait for has ended.
     #[inline]
     pub fn stir(&mut self) {
@@ -439,7 +445,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
                 }
             }
             let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
-            let status = received(&receiving.roster, &outcome?);
+            let status = received(endpoint, &receiving.roster, &outcome?);
             if let Some(unpack) = receiving.unpack.take() {
                 unpack.finish(status.bytes);
             }

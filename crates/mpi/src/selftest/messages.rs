@@ -28,7 +28,7 @@ fn ring(job: &mut Job) -> Result<()> {
         let (to, from) = (job.right(1), job.right(-1));
         let request = job.mpi.irecv(WORLD, theirs.received(), Source::new(from, Tag::Is(3)))?;
         let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(to, 3), Mode::Standard);
-        job.done(sent)?;
+        job.sent(sent)?;
         let status = job.wait(request)?;
         job.equal(&(status.source, status.tag, status.bytes), &(from, Tag::Is(3), len), "status")?;
         let left = (job.rank - 1).rem_euclid(job.size);
@@ -96,7 +96,7 @@ fn wildcards(job: &mut Job) -> Result<()> {
     if job.rank != 0 {
         let mut mine = Memory::new(&pattern(job.rank, 16));
         let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(Peer::Rank(0), job.rank), Mode::Standard);
-        job.done(sent)?;
+        job.sent(sent)?;
         return job.barrier();
     }
     let mut seen = vec![false; job.size as usize];
@@ -118,7 +118,7 @@ fn wildcards(job: &mut Job) -> Result<()> {
 fn null_process(job: &mut Job) -> Result<()> {
     let five = Data::new(SendBuf::NONE, 5, TypeId::INT);
     let sent = job.mpi.send(WORLD, five, Dest::new(Peer::Null, 0), Mode::Synchronous);
-    job.done(sent)?;
+    job.sent(sent)?;
     let (five, nobody) = (Data::new(RecvBuf::NONE, 5, TypeId::INT), Source::new(Peer::Null, Tag::Any));
     let got = job.mpi.recv(WORLD, five, nobody);
     let status = job.done(got)?;
@@ -136,7 +136,7 @@ fn truncation(job: &mut Job) -> Result<()> {
         let room = Data::new(theirs.recv(), short, BYTE);
         let recv = job.mpi.irecv(WORLD, room, Source::new(from, Tag::Is(1)))?;
         let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(to, 1), Mode::Standard);
-        job.done(sent)?;
+        job.sent(sent)?;
         let status = job.wait(recv)?;
         job.equal(&status.error, &ErrorClass::Truncate, "a message longer than the buffer")?;
         job.equal(

@@ -82,7 +82,7 @@ impl<W> Peers<W> {
     }
 
     #[inline]
-    fn find_own(&self, rank: Rank) -> Option<PeerIx> {
+    pub(super) fn find_own(&self, rank: Rank) -> Option<PeerIx> {
         match self.own.get(rank.index()) {
             Some(0) | None => (Some(rank) == self.me.rank()).then_some(PeerIx::ME),
             Some(&wire) => Some(PeerIx::from_wire(wire)),
