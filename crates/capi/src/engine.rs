@@ -4,8 +4,8 @@
 //! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls and while it sleeps.
 //! Callbacks of the program run while nobody is inside (they may call MPI).
 use crate::abi::Abi;
-use mpi::{Backoff, Rest, Result};
 use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited};
+use mpi::{Backoff, Rest, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};

@@ -18,7 +18,7 @@ use std::time::Duration;
 use sys::node::{NodeFacts, QpLimit};
 use sys::poll::{Interest, Poll};
 use sys::segment::{Armed, Sleeper};
-use sys::{Locator, UserBuf, UserBufMut};
+use sys::{Locator, UserBuf, UserBufMut, ring};
 
 /// Rounds without news from shared memory after which sockets are looked at every time: about a microsecond, which a
 /// peer on another core needs to answer.
@@ -346,6 +346,19 @@ impl Context {
         if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }
     }
 
+    /// May [`Context::poll`] have something that [`Context::poll_ring`] had not?
+    #[inline]
+    pub fn has_others(&self) -> bool {
+        self.sockets.is_some() || self.soft.has_others()
+    }
+
+    /// The commonest event, before all others are looked for by [`Context::poll`]: a message in a ring that is polled
+    /// directly. It comes in registers, where an [`Event`] would go through memory.
+    #[inline(always)]
+    pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
+        if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+    }
+
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is
     /// busy they are looked at rarely.
     fn poll_both(&mut self) -> Option<Event<'_>> {
@@ -525,6 +538,12 @@ impl Context {
         {
             let _ = waits.remove(fd.as_fd());
         }
+    }
+
+    /// Are there sockets?
+    #[inline]
+    pub fn has_sockets(&self) -> bool {
+        self.sockets.is_some()
     }
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.

@@ -294,7 +294,7 @@ impl Endpoint {
         let id = self.requests.insert(State::SendQueued);
         match self.matcher.post(pattern, id) {
             matching::Posted::Queued(key) => {
-                self.requests.replace(id, State::ReceivePosted { buf, key });
+                self.requests.set(id, State::ReceivePosted { buf, key });
                 if self.counters.failed > 0 {
                     self.fail_if_hopeless(id, pattern);
                 }
@@ -343,7 +343,7 @@ impl Endpoint {
 
     #[inline]
     pub(crate) fn finish_receive(&mut self, id: ReqId, end: Outcome) {
-        self.requests.replace(id, State::Done(Ok(end)));
+        self.requests.finish(id, end);
     }
 
     pub(crate) fn keep_unexpected(&mut self, envelope: matching::Envelope, message: Unexpected) {

@@ -280,7 +280,8 @@ impl Endpoint {
 
     /// A message that the connection can never take in one piece is offered instead.
     fn offer_front(&mut self, ix: PeerIx) {
-        let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front() else {
+        let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front()
+        else {
             unreachable!("fragments are as short as they have to be");
         };
         let Header::Message { envelope, request: named, kind } = header else {
@@ -319,7 +320,8 @@ impl Endpoint {
             }
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
         }
-        let hopeless: Vec<ReqId> = self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
+        let hopeless: Vec<ReqId> =
+            self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
     }
 

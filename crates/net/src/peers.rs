@@ -64,7 +64,9 @@ impl Endpoint {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
                 Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
-                Action::Send { ix, card, datagram, .. } => self.send_handshake(ix, &card, datagram.as_bytes()),
+                Action::Send { ix, card, datagram, .. } => {
+                    self.send_handshake(ix, &card, datagram.as_bytes())
+                }
                 Action::Connect { ix, params, card } => self.connect(ix, &params, &card),
                 Action::Ready { ix, name } => self.ready(ix, name),
                 Action::Drain { ix } => self.drain(ix),
@@ -76,6 +78,7 @@ impl Endpoint {
                 }
             }
         }
+        self.set_timers();
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -135,12 +138,7 @@ impl Endpoint {
         }
     }
 
-    fn make_qp(
-        &mut self,
-        _: PeerIx,
-        card: &wireup::Card,
-        role: Role,
-    ) -> Result<(Qp, Params), Refused> {
+    fn make_qp(&mut self, _: PeerIx, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
         let before = *self.context.card();
         let kind = self.context.reach(&card).map_err(|e| Refused::ForGood(e.into()))?;
@@ -264,8 +262,10 @@ impl Endpoint {
             let due_ns = self.now_ns() + NOTICE_NS;
             self.link(ix).ready = None;
             self.waits.doomed.push(Doomed { due_ns, ix, cause: Arc::new(cause) });
+            self.waits.timers = true;
         } else {
             self.lose(ix, cause);
+            self.carry_out();
         }
     }
 
@@ -324,4 +324,3 @@ enum Refused {
 fn means(caps: &fabric::Caps) -> transfer::Means {
     transfer::Means { reads_alone: caps.reads_alone, places: caps.places, message_max: caps.message_max }
 }
-

@@ -12,64 +12,85 @@ use sys::UserBufMut;
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
+/// What a peer sent that has no meaning.
+const NOBODYS: &str = "a message of unknown kind, or from nobody";
 /// Idle calls of it between two looks at what is due. Who waits looks by itself.
 const TICK_ROUNDS: u32 = 16;
 
 impl Endpoint {
     /// Handles what came in and sends what can be sent. Did anything move?
+    ///
+    /// Who waits comes here again and again, so that the commonest case, messages in shared memory or nothing at all, has
+    /// a short way of its own.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        for _ in 0..EVENTS_MAX {
-            if !self.handle_event() {
-                break;
-            }
-            moved = true;
+        let mut moved = self.take_from_rings();
+        if self.context.has_others() {
+            moved |= self.take_events();
         }
         if !self.waiting.is_empty() {
             moved |= self.pump_all();
         }
-        if !moved {
-            // A program that only polls has timers too: a handshake is sent again, a dial given up.
-            self.waits.idle = self.waits.idle.wrapping_add(1);
-            if self.waits.idle.is_multiple_of(TICK_ROUNDS) {
-                moved = self.tick();
-            }
-        }
-        moved
+        if moved { true } else { self.idle() }
     }
 
-    /// Handles one event, if there is one.
+    /// Nothing moved. A program that only polls has timers too: a handshake is sent again, a dial given up.
     #[inline]
-    fn handle_event(&mut self) -> bool {
-        // A lent view keeps the device borrowed: take what is needed, give it back, then act.
-        let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
-        let after = match context.poll() {
-            None => return false,
-            Some(Event::Receive { qp, view }) => {
-                let header = view.header();
-                match sender(header, qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
-                    Some((header, ix)) => take_in(ix, header, view, matcher, requests),
-                    None => After::Nonsense(qp, "a message of unknown kind, or from nobody"),
+    fn idle(&mut self) -> bool {
+        self.waits.idle = self.waits.idle.wrapping_add(1);
+        self.waits.timers && self.waits.idle.is_multiple_of(TICK_ROUNDS) && self.tick()
+    }
+
+    /// Handles messages in rings that are polled directly.
+    fn take_from_rings(&mut self) -> bool {
+        for count in 0..EVENTS_MAX {
+            // A lent view keeps the device borrowed: take what is needed, give it back, then act.
+            let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+            let after = match context.poll_ring() {
+                None => return count > 0,
+                Some((qp, view)) => {
+                    match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                        Some((header, ix)) => take_in(ix, header, View::Ring(view), matcher, requests),
+                        None => After::Nonsense(qp, NOBODYS),
+                    }
                 }
+            };
+            if !matches!(after, After::Nothing) {
+                self.act(after);
             }
-            Some(Event::Incoming { qp, header, len }) => {
-                match sender(header, qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
-                    Some((header, ix)) => After::Incoming { qp, ix, header, len },
-                    None => After::Nonsense(qp, "a long message of unknown kind, or from nobody"),
-                }
-            }
-            Some(Event::Done(work, result)) => After::Work(work, result),
-            Some(Event::Datagram(bytes)) => After::Handshake(bytes.into()),
-            Some(Event::Broken { qp, why }) => After::Broken(qp, why),
-        };
-        match after {
-            After::Nothing => {}
-            after => self.act(after),
         }
         true
     }
 
+    /// Handles whatever else came in.
+    #[inline(never)]
+    fn take_events(&mut self) -> bool {
+        for count in 0..EVENTS_MAX {
+            let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+            let is_live = |ix| wireup.who(ix).is_some();
+            let after = match context.poll() {
+                None => return count > 0,
+                Some(Event::Receive { qp, view }) => match sender(view.header(), qp, links, by_qp, is_live) {
+                    Some((header, ix)) => take_in_rarely(ix, header, view, matcher, requests),
+                    None => After::Nonsense(qp, NOBODYS),
+                },
+                Some(Event::Incoming { qp, header, len }) => {
+                    match sender(header, qp, links, by_qp, is_live) {
+                        Some((header, ix)) => After::Incoming { qp, ix, header, len },
+                        None => After::Nonsense(qp, NOBODYS),
+                    }
+                }
+                Some(Event::Done(work, result)) => After::Work(work, result),
+                Some(Event::Datagram(bytes)) => After::Handshake(bytes.into()),
+                Some(Event::Broken { qp, why }) => After::Broken(qp, why),
+            };
+            self.act(after);
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
     fn act(&mut self, after: After) {
         match after {
             After::Nothing => {}
@@ -106,7 +127,8 @@ impl Endpoint {
 
     /// A long message has begun to arrive: into the receive that waits for it, or into memory of its own.
     fn incoming(&mut self, qp: Qp, ix: PeerIx, header: Header, len: usize) {
-        let Header::Message { kind: kind @ (Kind::Eager | Kind::EagerSync), envelope, request } = header else {
+        let Header::Message { kind: kind @ (Kind::Eager | Kind::EagerSync), envelope, request } = header
+        else {
             return self.context.keep(qp);
         };
         let envelope = with_source(envelope, ix);
@@ -148,6 +170,10 @@ impl Endpoint {
                     Err(error) => self.fail_work(id, end.source, error),
                 }
             }
+            Some(State::ReceiveReading(reading)) if result == Err(WorkError::Broken) => {
+                let from = reading.end.source;
+                self.fail_work(id, from, WorkError::Broken);
+            }
             Some(State::ReceiveReading(_)) => {
                 if let Some(State::ReceiveReading(reading)) = self.requests.replace(id, State::SendQueued) {
                     self.read_done(id, *reading, result);
@@ -158,7 +184,11 @@ impl Endpoint {
         }
     }
 
+    /// Work that ended because its connection broke is told why when that is known: the reason comes behind it.
     fn fail_work(&mut self, id: ReqId, peer: PeerIx, error: WorkError) {
+        if error == WorkError::Broken && self.link(peer).failed.is_none() {
+            return;
+        }
         let error = self.unreachable(peer, std::sync::Arc::new(Cause::Work(error)));
         self.requests.replace(id, State::Done(Err(Box::new(error))));
     }
@@ -181,7 +211,7 @@ enum After {
 }
 
 /// What a header says, and who sent it. What has no number yet came on a connection that is one peer's own.
-#[inline]
+#[inline(always)]
 fn sender(
     words: [u64; 2],
     qp: Qp,
@@ -199,7 +229,7 @@ fn sender(
 }
 
 /// Takes a message out of its ring: into the receive that waits for it, or into memory of its own.
-#[inline]
+#[inline(always)]
 fn take_in(
     source: PeerIx,
     header: Header,
@@ -216,7 +246,7 @@ fn take_in(
                 return After::Unexpected(envelope, Unexpected::Whole { bytes, answer });
             };
             let bytes = view.copy_to(0, posted_buf(requests, receive));
-            requests.replace(receive, State::Done(Ok(end_of(envelope, view.len(), bytes))));
+            requests.finish(receive, end_of(envelope, view.len(), bytes));
             if kind == Kind::Eager { After::Nothing } else { After::Answer { source, request } }
         }
         Header::Message { envelope, request, .. } => {
@@ -235,14 +265,19 @@ fn take_in(
     }
 }
 
-/// A fragment that nobody waits for belongs to a receive that has failed meanwhile: it is dropped.
-fn take_fragment(
-    from: PeerIx,
-    request: u32,
-    offset: u64,
+/// The same where a call more does not matter.
+fn take_in_rarely(
+    source: PeerIx,
+    header: Header,
     view: View<'_>,
+    matcher: &mut Matcher<ReqId, Unexpected>,
     requests: &mut Requests,
 ) -> After {
+    take_in(source, header, view, matcher, requests)
+}
+
+/// A fragment that nobody waits for belongs to a receive that has failed meanwhile: it is dropped.
+fn take_fragment(from: PeerIx, request: u32, offset: u64, view: View<'_>, requests: &mut Requests) -> After {
     let id = requests.by_index(request);
     let Some(State::ReceiveStreaming { buf, missing, end }) = id.and_then(|id| requests.get_mut(id)) else {
         return After::Nothing;
@@ -260,7 +295,7 @@ fn take_fragment(
 }
 
 /// The buffer of a receive that the matcher gave out.
-#[inline]
+#[inline(always)]
 fn posted_buf(requests: &Requests, id: ReqId) -> UserBufMut {
     match requests.get(id) {
         Some(State::ReceivePosted { buf, .. }) => *buf,

@@ -159,9 +159,10 @@ fn choose<'i>(
     }
     // Addresses of documentation (RFC 5737, RFC 3849): nothing is sent, the route alone is asked for.
     let outside: [IpAddr; 2] = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];
-    let by_route = outside.into_iter().filter_map(sys::net::source_towards).find_map(|source| {
-        interfaces.iter().find(|interface| interface.addr == source && !interface.bridge)
-    });
+    let by_route = outside
+        .into_iter()
+        .filter_map(sys::net::source_towards)
+        .find_map(|source| interfaces.iter().find(|interface| interface.addr == source && !interface.bridge));
     let usable = |interface: &&Interface| interface.up && !interface.loopback && !interface.bridge;
     let mut any: Vec<&Interface> = interfaces.iter().filter(usable).collect();
     any.sort_by_key(|interface| (is_link_local(interface.addr), interface.addr.is_ipv6()));

@@ -28,13 +28,7 @@ impl Endpoint {
     }
 
     /// Offers a message that was to be sent eagerly. `waits` is who waits for it, if anybody does.
-    pub(crate) fn offer_again(
-        &mut self,
-        ix: PeerIx,
-        envelope: Envelope,
-        data: Lent,
-        waits: Option<ReqId>,
-    ) {
+    pub(crate) fn offer_again(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, waits: Option<ReqId>) {
         let id = waits.unwrap_or_else(|| {
             let id = self.requests.insert(State::SendQueued);
             self.requests.forget(id);
@@ -84,7 +78,9 @@ impl Endpoint {
                 self.works.insert(work, id);
             }
             // Forbidden, a fault in the middle, no room: the sender can still send it.
-            Err(error) if offer.bytes > 0 && fragments_help(&error) => self.ask_fragments(id, buf, offer, end),
+            Err(error) if offer.bytes > 0 && fragments_help(&error) => {
+                self.ask_fragments(id, buf, offer, end)
+            }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
         }
     }
@@ -110,10 +106,6 @@ impl Endpoint {
             Ok(_) => {
                 self.finish_receive(id, end);
                 self.answer(end.source, offer.request);
-            }
-            Err(WorkError::Broken) => {
-                let error = self.unreachable(end.source, Arc::new(Cause::Work(WorkError::Broken)));
-                self.requests.replace(id, State::Done(Err(Box::new(error))));
             }
             Err(_) => self.ask_fragments(id, buf, offer, end),
         }

@@ -139,6 +139,27 @@ impl Requests {
         old
     }
 
+    /// A message has ended. As [`Requests::replace`], but the old state is not copied out.
+    #[inline(always)]
+    pub fn finish(&mut self, id: ReqId, outcome: Outcome) {
+        self.set(id, State::Done(Ok(outcome)));
+        self.ended = self.ended.wrapping_add(1);
+        if self.slots[id.index as usize].forgotten {
+            self.forget(id);
+        }
+    }
+
+    /// Sets a state that is not the last one.
+    #[inline(always)]
+    pub fn set(&mut self, id: ReqId, state: State) {
+        match self.slots.get_mut(id.index as usize) {
+            Some(slot) if slot.generation == id.generation && slot.state.is_some() => {
+                slot.state = Some(state)
+            }
+            _ => {}
+        }
+    }
+
     #[inline]
     pub fn remove(&mut self, id: ReqId) -> Option<State> {
         let slot = self.slots.get_mut(id.index as usize)?;
@@ -169,10 +190,7 @@ impl Requests {
     /// Messages that have not ended, receives excluded.
     pub fn sends_open(&self) -> usize {
         let is_open = |s: &&Slot| {
-            matches!(
-                s.state,
-                Some(State::SendQueued | State::SendPosted { .. } | State::SendOffered { .. })
-            )
+            matches!(s.state, Some(State::SendQueued | State::SendPosted { .. } | State::SendOffered { .. }))
         };
         self.slots.iter().filter(is_open).count()
     }

@@ -174,6 +174,7 @@ impl Endpoint {
         };
         let mut endpoint = Endpoint::new(job, context, wireup);
         endpoint.link(Endpoint::SELF);
+        endpoint.set_timers();
         let rest_ns = clock.lap();
         let phases = [
             (Stat::InitLoad, age_ns),
@@ -314,8 +315,7 @@ fn facts_without_agent(facts: &JobFacts) -> NodeFacts {
 }
 
 fn warn_of_unknown_variables() {
-    let names: Vec<String> =
-        std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     for unknown in env::unknown(names.iter().map(String::as_str)) {
         eprintln!("banyan: warning: {unknown}");
     }

@@ -60,9 +60,9 @@ impl Endpoint {
         let counters = &mut self.counters;
         counters.remote = counters.remote.saturating_add_signed(remote_change);
         counters.remote_peak = counters.remote_peak.max(counters.remote);
-        counters.sockets_peak =
-            counters.sockets_peak.max(self.context.qps(ProviderKind::Sockets) as u64);
-        for stat in [Stat::Connections, Stat::ConnectionsRemote, Stat::ConnectionsSockets, Stat::MappedBytes] {
+        counters.sockets_peak = counters.sockets_peak.max(self.context.qps(ProviderKind::Sockets) as u64);
+        for stat in [Stat::Connections, Stat::ConnectionsRemote, Stat::ConnectionsSockets, Stat::MappedBytes]
+        {
             self.context.publish_stat(stat as usize, self.stat(stat));
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Waits {
     pub leaving: Vec<Qp>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
+    /// Is anything timed, or to be looked after?
+    pub timers: bool,
     /// Calls of progress that moved nothing.
     pub idle: u32,
     /// Threads that sleep.
@@ -71,6 +73,7 @@ impl Waits {
             draining: Vec::new(),
             leaving: Vec::new(),
             doomed: Vec::new(),
+            timers: false,
             idle: 0,
             asleep: 0,
             told: 0,
@@ -85,21 +88,22 @@ impl Endpoint {
         cpu::now_ns()
     }
 
-    /// Is there anything that a clock decides, or that has to be looked after?
-    #[inline]
-    pub(crate) fn has_timers(&self) -> bool {
+    /// Finds out whether there is anything that a clock decides, or that has to be looked after. Whoever may have
+    /// changed that calls it: everything does so through [`Endpoint::carry_out`].
+    pub(crate) fn set_timers(&mut self) {
         let waits = &self.waits;
-        self.wireup.poll_timeout().is_some()
+        let timers = self.wireup.poll_timeout().is_some()
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
             || !waits.leaving.is_empty()
             || !waits.doomed.is_empty()
-            || self.context.next_due_ns().is_some()
+            || self.context.has_sockets();
+        self.waits.timers = timers;
     }
 
     /// Does what is due. Did anything move?
     pub(crate) fn tick(&mut self) -> bool {
-        if !self.has_timers() {
+        if !self.waits.timers {
             return false;
         }
         let now_ns = self.now_ns();
@@ -114,6 +118,7 @@ impl Endpoint {
             self.carry_out();
             moved = true;
         }
+        self.set_timers();
         moved
     }
 

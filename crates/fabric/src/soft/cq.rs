@@ -10,9 +10,10 @@ use super::Soft;
 use super::qp::{Home, QpEntry, grown};
 use crate::event::{Event, View};
 use crate::provider::BreakReason;
+use crate::qp::Qp;
 use crate::state::QpState;
 use std::collections::VecDeque;
-use sys::ring::{Next, RingRx};
+use sys::ring::{self, Next, RingRx};
 use sys::segment::DATAGRAM_MAX;
 
 /// Rings that are polled directly.
@@ -37,6 +38,8 @@ pub(super) struct Cq {
     events: u32,
     /// Whose turn it is among the hot ones.
     turn: usize,
+    /// Whose ring was found to hold nonsense.
+    broken: Option<u32>,
     /// Whose message was lent last: its writer may wait for the room.
     lent: Option<u32>,
     datagram: Box<[u8; DATAGRAM_MAX]>,
@@ -50,6 +53,7 @@ impl Default for Cq {
             burst: 0,
             events: 0,
             turn: 0,
+            broken: None,
             lent: None,
             datagram: Box::new([0; DATAGRAM_MAX]),
         }
@@ -93,8 +97,47 @@ impl Soft {
         self.segment.has_news() || entries.into_iter().any(is_ready)
     }
 
+    /// A message in one of the hot rings, unless it is somebody else's turn.
+    #[inline(always)]
+    pub(crate) fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
+        if let Some(index) = self.cq.lent {
+            if self.cq.events.is_multiple_of(TURN) {
+                return None; // `poll` sees to that
+            }
+            self.cq.lent = None;
+            if let Some(entry) = self.qps[index as usize].entry.as_mut() {
+                entry.wake_writer();
+            }
+        }
+        let index = match self.find_hot(0) {
+            Found::Message(index) => index,
+            Found::Broken(index) => {
+                self.cq.broken = Some(index); // `poll` tells
+                return None;
+            }
+            _ => return None,
+        };
+        let qp = self.named(index);
+        self.cq.lent = Some(index);
+        self.cq.events = self.cq.events.wrapping_add(1);
+        let ring = &mut self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring;
+        Some((qp, ring.view()))
+    }
+
+    /// Is there something beside the hot rings to be looked at?
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.segment.has_news()
+            || !self.cq.draining.is_empty()
+            || self.cq.lent.is_some()
+            || self.cq.broken.is_some()
+    }
+
     #[inline]
     fn find(&mut self) -> Found {
+        if let Some(index) = self.cq.broken.take() {
+            return Found::Broken(index);
+        }
         if let Some(index) = self.cq.lent.take() {
             if let Some(entry) = self.qps[index as usize].entry.as_mut() {
                 entry.wake_writer();
@@ -113,7 +156,7 @@ impl Soft {
         self.find_cold()
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_hot(&mut self, from: usize) -> Found {
         let mut place = from;
         while place < self.cq.hot.len() {

@@ -221,7 +221,6 @@ impl Mpi {
     }
 }
 
-
 #[cold]
 fn no_user_error(number: u32) -> MpiError {
     MpiError::new(ErrorClass::Arg, format!("there is no added error class or code {number}"))
