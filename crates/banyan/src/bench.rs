@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod runner;
 mod sample;
+mod table;
 mod verdict;
 mod workshop;
 
