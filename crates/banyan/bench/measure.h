@@ -49,13 +49,13 @@ static int early_rank(void)
     return 0;
 }
 
-/* Rank i runs on the i-th core that this job may use, modulo their number. */
-static void bind_to_core(void)
+/* Runs on the i-th core that this job may use, modulo their number. */
+static void bind_to_core(int i)
 {
     cpu_set_t allowed, mine;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return;
-    int wanted = early_rank() % CPU_COUNT(&allowed);
+    int wanted = i % CPU_COUNT(&allowed);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0)
             continue;
@@ -66,12 +66,12 @@ static void bind_to_core(void)
     }
 }
 
-/* What every benchmark does first: no orphan outlives a launcher that was killed. */
-static void begin(void)
+/* What every benchmark does first: a core for each, and no orphan outlives a launcher that was killed. */
+static void begin(int core)
 {
     const char *limit = getenv("BENCH_LIMIT_S");
     alarm(limit ? (unsigned)atoi(limit) : 120);
-    bind_to_core();
+    bind_to_core(core);
 }
 
 static void result(const char *key, double value)
@@ -286,6 +286,7 @@ static double measure_with(void (*body)(long), void (*together)(void), void (*pl
 {
     double chunk[CHUNKS], spent;
     long plan[2] = {1, 0}; /* iterations; chunks, once calibrated */
+    turn = 0;              /* the two may have measured with others before */
     body(1);               /* connects, and warms caches */
     while (plan[1] == 0) {
         together();

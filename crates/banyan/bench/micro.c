@@ -69,7 +69,7 @@ static void run_memory(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    begin();
+    begin(early_rank());
     double start = now();
     MPI_Init(&argc, &argv);
     if (strcmp(what, "init") == 0) {
