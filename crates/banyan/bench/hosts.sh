@@ -65,6 +65,7 @@ SHELL
     done
     echo ready
     read -r _
+    exec 2>/dev/null # the shell would say of each host that it was killed
     kill -KILL $(jobs -p)
 }
 
