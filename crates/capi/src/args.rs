@@ -1,6 +1,11 @@
 //! Arguments as a C caller passes them. Each pointer type here exists only as a parameter of an exported
 //! function, whose caller promised what MPI demands of that parameter; so the checks that can be made (null)
 //! are made here, and the rest of the crate needs no `unsafe`.
+use crate::abi::{Abi, Count};
+use crate::callbacks::is_predefined;
+use crate::errors::{Outcome, fail};
+use crate::handles;
+use mpi::core::{Data, TypeId};
 use mpi::{ErrorClass, MpiError, RecvBuf, Result, SendBuf};
 use std::ffi::CStr;
 use std::ffi::{c_char, c_void};
@@ -185,6 +190,122 @@ impl BufMut {
     /// The pointer as a place for a word (`void *attribute_val`, `void *baseptr`).
     pub fn store(self, word: usize) -> Result<()> {
         Ptr(self.0.cast::<usize>()).set(word)
+    }
+}
+
+/// Memory of the program: [`Buf`] or [`BufMut`].
+pub trait Memory: Copy {
+    /// The same to the engine.
+    type Engine: Copy;
+    /// What `MPI_IN_PLACE` is to the engine.
+    const IN_PLACE: Self::Engine;
+
+    /// The address.
+    fn address(self) -> usize;
+    /// As the engine takes it.
+    fn engine(self) -> Self::Engine;
+}
+
+impl Memory for Buf {
+    type Engine = SendBuf;
+    const IN_PLACE: SendBuf = SendBuf::IN_PLACE;
+
+    #[inline(always)]
+    fn address(self) -> usize {
+        self.addr()
+    }
+
+    #[inline(always)]
+    fn engine(self) -> SendBuf {
+        self.source()
+    }
+}
+
+impl Memory for BufMut {
+    type Engine = RecvBuf;
+    const IN_PLACE: RecvBuf = RecvBuf::IN_PLACE;
+
+    #[inline(always)]
+    fn address(self) -> usize {
+        self.addr()
+    }
+
+    #[inline(always)]
+    fn engine(self) -> RecvBuf {
+        self.target()
+    }
+}
+
+/// A count or length.
+#[inline(always)]
+pub fn not_negative(count: i64) -> Outcome<i64> {
+    if count < 0 {
+        return fail(ErrorClass::Count, format!("count {count} is negative"));
+    }
+    Ok(count)
+}
+
+/// Counts or displacements, by rank.
+pub fn wide<C: Count>(list: In<C>, len: usize) -> Outcome<Vec<i64>> {
+    Ok(list.list(len)?.into_iter().map(C::wide).collect())
+}
+
+/// The three arguments by which C names data, checked: buffer, count and datatype of every function, in the small and
+/// the large form.
+#[inline(always)]
+pub fn data<A: Abi, M: Memory>(buf: M, count: impl Count, datatype: A::Handle) -> Outcome<Data<M::Engine>> {
+    at::<A, M>(buf, count.wide(), handles::datatype::<A>(datatype)?)
+}
+
+/// As [`data`], where the datatype is known already.
+#[inline(always)]
+pub fn at<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::Engine>> {
+    not_negative(count)?;
+    let addr = buf.address();
+    // Nothing is at a null address, unless the datatype holds absolute addresses (`MPI_BOTTOM`).
+    let suspicious = addr == 0 || is_in_place::<A>(buf);
+    if suspicious && count > 0 && is_predefined(ty) {
+        return fail(ErrorClass::Buffer, format!("{count} elements at address 0x{addr:x}"));
+    }
+    Ok(Data::new(buf.engine(), count, ty))
+}
+
+/// As [`at`], where the buffer may be `MPI_IN_PLACE`.
+#[inline(always)]
+pub fn at_or_in_place<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::Engine>> {
+    if is_in_place::<A>(buf) {
+        Ok(Data::new(M::IN_PLACE, not_negative(count)?, ty))
+    } else {
+        at::<A, M>(buf, count, ty)
+    }
+}
+
+/// Is the buffer `MPI_IN_PLACE`?
+#[inline(always)]
+pub fn is_in_place<A: Abi>(buf: impl Memory) -> bool {
+    buf.address() as i64 == A::C.in_place
+}
+
+/// The arguments of [`data`] before they are looked at: a process may have to ignore them.
+#[derive(Debug)]
+pub struct Passed<A: Abi, M> {
+    buf: M,
+    count: i64,
+    datatype: A::Handle,
+}
+
+impl<A: Abi, M: Memory> Passed<A, M> {
+    /// As the caller passed them.
+    pub fn new(buf: M, count: impl Count, datatype: A::Handle) -> Self {
+        Passed { buf, count: count.wide(), datatype }
+    }
+
+    /// The data, which may be `MPI_IN_PLACE`: then count and datatype are ignored.
+    pub fn data(self) -> Outcome<Data<M::Engine>> {
+        if is_in_place::<A>(self.buf) {
+            return Ok(Data::new(M::IN_PLACE, 0, TypeId::BYTE));
+        }
+        data::<A, M>(self.buf, self.count, self.datatype)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Datatypes: construction, inquiry, packing.
 use crate::abi::{Abi, Count};
-use crate::args::{Buf, BufMut, In, Ptr, Text, TextOut};
+use crate::args::{self, Buf, BufMut, In, Ptr, Text, TextOut, not_negative, wide};
 use crate::comm::{name_from, put_name};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
-use crate::p2p::not_negative;
 use crate::{attr, handles};
 use mpi::ErrorClass;
 use mpi::core::{Combiner, Contents, Object, Order, TypeId};
@@ -12,10 +11,6 @@ use std::ffi::c_int;
 
 fn put<A: Abi>(out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
     Ok(out.set(handles::of_type::<A>(ty))?)
-}
-
-fn wide<C: Count>(list: In<C>, len: usize) -> Outcome<Vec<i64>> {
-    Ok(list.list(len)?.into_iter().map(C::wide).collect())
 }
 
 fn length(count: impl Count) -> Outcome<usize> {
@@ -613,11 +608,9 @@ pub fn pack<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Pack", On::Comm(comm), |call| {
         handles::comm::<A>(comm)?;
-        let ty = handles::datatype::<A>(datatype)?;
-        let count = not_negative(incount.wide())?;
-        crate::p2p::check_address::<A>(inbuf.addr(), count, ty)?;
+        let data = args::data::<A, _>(inbuf, incount, datatype)?;
         let mut at = position.get()?.wide();
-        call.pack(inbuf.source(), count, ty, outbuf.target(), outsize.wide(), &mut at)?;
+        call.pack(data, outbuf.target(), outsize.wide(), &mut at)?;
         Ok(position.set(narrow(at)?)?)
     })
 }
@@ -634,11 +627,9 @@ pub fn unpack<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Unpack", On::Comm(comm), |call| {
         handles::comm::<A>(comm)?;
-        let ty = handles::datatype::<A>(datatype)?;
-        let count = not_negative(outcount.wide())?;
-        crate::p2p::check_address::<A>(outbuf.addr(), count, ty)?;
+        let data = args::data::<A, _>(outbuf, outcount, datatype)?;
         let mut at = position.get()?.wide();
-        call.unpack(inbuf.source(), insize.wide(), &mut at, outbuf.target(), count, ty)?;
+        call.unpack(inbuf.source(), insize.wide(), &mut at, data)?;
         Ok(position.set(narrow(at)?)?)
     })
 }

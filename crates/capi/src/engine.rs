@@ -1,17 +1,16 @@
 //! The process's one engine, and how a C call gets hold of it.
 //!
 //! Below `MPI_THREAD_MULTIPLE` entering costs one load: the program promised one call at a time. At
-//! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls.
+//! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls and while it sleeps.
 //! Callbacks of the program run while nobody is inside (they may call MPI).
 use crate::abi::Abi;
-use mpi::Result;
+use mpi::{Backoff, Rest, Result};
 use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Where the process stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +117,7 @@ impl<A: Abi> Call<A> {
 
     /// Runs `f` while nobody is inside, so that it (or another thread) may call MPI.
     pub fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        self.tell_sleepers();
         let threaded = self.guard.take().is_some();
         let result = f();
         self.guard = threaded.then(lock);
@@ -140,15 +140,30 @@ impl<A: Abi> Call<A> {
 
     /// Makes progress until `ready` gives something.
     pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
             if let Some(value) = ready(self)? {
                 return Ok(value);
             }
             if self.advance() {
-                patience = Patience::default();
+                backoff = Backoff::default();
             } else {
-                patience.wait(self);
+                self.pause_outside(&mut backoff);
+            }
+        }
+    }
+
+    /// Waits a moment, as the endpoint says. Where other threads may call, nobody waits inside: they need the lock.
+    fn pause_outside(&mut self, backoff: &mut Backoff) {
+        if !self.is_threaded() {
+            return self.pause(backoff);
+        }
+        match self.rest(backoff) {
+            Rest::Again if !SEVERAL_CALLERS.load(Relaxed) => {}
+            Rest::Again | Rest::Yield => self.outside(std::thread::yield_now),
+            Rest::Sleep(sleep, most) => {
+                self.outside(|| sleep.wait(most));
+                self.rested();
             }
         }
     }
@@ -163,6 +178,14 @@ impl<A: Abi> Call<A> {
         moved
     }
 
+    /// Other threads may sleep until what this call has brought to its end.
+    #[inline(always)]
+    fn tell_sleepers(&mut self) {
+        if self.guard.is_some() {
+            self.stir();
+        }
+    }
+
     #[cold]
     fn run_job(&mut self, job: UserReduce) {
         self.reduce(&job);
@@ -173,6 +196,18 @@ impl<A: Abi> Call<A> {
     pub fn reduce(&mut self, job: &UserReduce) {
         let extent = self.type_extent(job.ty).map_or(0, |(_, extent)| extent);
         self.outside(|| crate::callbacks::reduce::<A>(job, extent));
+    }
+}
+
+impl<A> Drop for Call<A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.guard.is_some()
+            // SAFETY: the guard is held, as in `deref`; nothing else is inside.
+            && let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() }
+        {
+            mpi.stir();
+        }
     }
 }
 
@@ -191,61 +226,5 @@ impl<A> DerefMut for Call<A> {
     fn deref_mut(&mut self) -> &mut Mpi {
         // SAFETY: as in `deref`.
         unsafe { (*ENGINE.mpi.get()).as_mut().expect("MPI_Finalize ran inside another MPI call") }
-    }
-}
-
-/// How to wait when nothing moves. With one calling thread the engine knows best: it can sleep until
-/// something arrives. With several the lock must be free meanwhile, so the caller yields, and after a while
-/// naps; the engine gets its short pauses (they look after its timers) but is not let to sleep with the lock
-/// held.
-#[derive(Default)]
-struct Patience {
-    engine: mpi::Backoff,
-    polls: u32,
-    looked: Option<Instant>,
-}
-
-/// Polls before a waiting thread naps between polls.
-const POLLS_BEFORE_NAP: u32 = 2000;
-const NAP: Duration = Duration::from_micros(50);
-/// Pauses after which the engine thinks the wait has just begun; fewer than it makes before it sleeps.
-const ENGINE_PAUSES: u32 = 128;
-/// How often a long wait lets the engine sleep once, in which it looks whether the job still exists.
-const LOOK_AROUND_EVERY: Duration = Duration::from_secs(10);
-/// More pauses than the engine makes before it sleeps.
-const PAUSES_MAX: u32 = 30_000;
-/// A pause of this length was a sleep.
-const A_SLEEP: Duration = Duration::from_millis(1);
-
-impl Patience {
-    fn wait<A: Abi>(&mut self, call: &mut Call<A>) {
-        if !call.is_threaded() || !SEVERAL_CALLERS.load(Relaxed) {
-            return call.pause(&mut self.engine);
-        }
-        self.polls += 1;
-        if self.polls.is_multiple_of(ENGINE_PAUSES) {
-            self.engine = mpi::Backoff::default();
-        }
-        call.pause(&mut self.engine);
-        let long = self.polls > POLLS_BEFORE_NAP;
-        call.outside(|| if long { std::thread::sleep(NAP) } else { std::thread::yield_now() });
-        if long {
-            self.look_around(call);
-        }
-    }
-
-    fn look_around<A: Abi>(&mut self, call: &mut Call<A>) {
-        if self.looked.get_or_insert_with(Instant::now).elapsed() < LOOK_AROUND_EVERY {
-            return;
-        }
-        let mut backoff = mpi::Backoff::default();
-        for _ in 0..PAUSES_MAX {
-            let before = Instant::now();
-            call.pause(&mut backoff);
-            if before.elapsed() > A_SLEEP {
-                break;
-            }
-        }
-        self.looked = Some(Instant::now());
     }
 }

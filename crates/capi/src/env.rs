@@ -4,7 +4,7 @@ use crate::args::{self, BufMut, Opaque, Ptr, TextOut};
 use crate::attr;
 use crate::engine::{self, Call, Phase, phase};
 use crate::errors::{On, Outcome, code, run};
-use crate::{handles, p2p};
+use crate::handles;
 use mpi::ErrorClass;
 use mpi::core::{CommId, Mpi, Object};
 use std::ffi::c_int;
@@ -206,7 +206,7 @@ pub fn pcontrol<A: Abi>(_level: c_int, _rest: Opaque) -> c_int {
 pub fn alloc_mem<A: Abi>(size: i64, info: A::Handle, baseptr: BufMut) -> c_int {
     run::<A>("MPI_Alloc_mem", On::WORLD, |_| {
         handles::info_or_null::<A>(info)?;
-        Ok(baseptr.store(args::allocate(p2p::not_negative(size)?)?)?)
+        Ok(baseptr.store(args::allocate(args::not_negative(size)?)?)?)
     })
 }
 

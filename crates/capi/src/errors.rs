@@ -5,11 +5,12 @@ use crate::engine::{Call, Phase, phase};
 use crate::{callbacks, handles};
 use mpi::core::{CommId, Errhandler, Mpi};
 use mpi::{ErrorClass, MpiError};
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
 /// Why a call failed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Failure {
     /// The engine (or the check of an argument) says so.
     Error(MpiError),
@@ -29,8 +30,8 @@ impl From<MpiError> for Failure {
 
 /// An error of `class`.
 #[cold]
-pub fn fail<T>(class: ErrorClass, text: impl Into<String>) -> Outcome<T> {
-    Err(Failure::Error(MpiError::new(class, text)))
+pub fn fail<T>(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Outcome<T> {
+    Err(Failure::Error(MpiError::new(class, words)))
 }
 
 /// Whose error handler hears of an error.
@@ -97,7 +98,7 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
         Failure::Error(error) => {
             let code = code::<A>(error.class);
             deliver(call, comm, code, || {
-                format!("{} ({}): {}", error.class.text(), name_of(error.class), error.text)
+                format!("{} ({}): {}", error.class.text(), name_of(error.class), error.cause())
             })
         }
         Failure::Callback(code) => deliver(call, comm, code, || format!("a callback gave code {code}")),

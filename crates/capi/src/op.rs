@@ -1,11 +1,11 @@
 //! Reduction operations.
 use crate::abi::{Abi, Count};
-use crate::args::{Buf, BufMut, Opaque, Ptr};
+use crate::args::{self, Buf, BufMut, Opaque, Ptr};
 use crate::callbacks::{LARGE, SMALL};
 use crate::errors::{On, fail, run};
-use crate::{handles, p2p};
+use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::{OpId, UserOp};
+use mpi::core::{OpId, Reduction, UserOp};
 use std::ffi::c_int;
 
 /// `MPI_Op_create`
@@ -48,11 +48,9 @@ pub fn reduce_local<A: Abi, C: Count>(
     op: A::Handle,
 ) -> c_int {
     run::<A>("MPI_Reduce_local", On::WORLD, |call| {
-        let (ty, op) = (handles::datatype::<A>(datatype)?, handles::op::<A>(op)?);
-        let count = p2p::not_negative(count.wide())?;
-        p2p::check_address::<A>(inbuf.addr(), count, ty)?;
-        p2p::check_address::<A>(inoutbuf.addr(), count, ty)?;
-        if let Some(job) = call.reduce_local(inbuf.source(), inoutbuf.target(), count, ty, op)? {
+        let recv = args::data::<A, _>(inoutbuf, count, datatype)?;
+        let send = args::at::<A, _>(inbuf, recv.count, recv.ty)?.buf;
+        if let Some(job) = call.reduce_local(Reduction { send, recv, op: handles::op::<A>(op)? })? {
             call.reduce(&job);
         }
         Ok(())

@@ -1,95 +1,33 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{Buf, BufMut, Ptr, Scratch};
+use crate::args::{self, Buf, BufMut, Ptr, Scratch, not_negative};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use crate::status;
-use mpi::core::{Blocking, CommId, Mode, Peer, RequestId, Status, Tag, TypeId};
-use mpi::{ErrorClass, RecvBuf, Result, SendBuf};
+use mpi::core::{
+    Blocking, CommId, Data, Dest, Mode, Peer, RecvData, RequestId, SendData, Source, Status, Tag, TypeId,
+};
+use mpi::{ErrorClass, Result};
 use std::ffi::c_int;
 
-/// The receiver of a message; the engine checks the rank.
+/// Where a message goes; the engine checks rank and tag.
 #[inline(always)]
-pub fn destination<A: Abi>(rank: c_int) -> Peer {
-    if i64::from(rank) == A::C.proc_null { Peer::Null } else { Peer::Rank(rank) }
+fn dest<A: Abi>(rank: c_int, tag: c_int) -> Dest {
+    let peer = if i64::from(rank) == A::C.proc_null { Peer::Null } else { Peer::Rank(rank) };
+    Dest { peer, tag }
 }
 
-/// The sender that a receive accepts.
+/// Which messages a receive or probe accepts.
 #[inline(always)]
-pub fn source<A: Abi>(rank: c_int) -> Peer {
-    if i64::from(rank) == A::C.any_source { Peer::Any } else { destination::<A>(rank) }
-}
-
-/// The tag that a receive accepts.
-#[inline(always)]
-pub fn tag<A: Abi>(tag: c_int) -> Tag {
-    if i64::from(tag) == A::C.any_tag { Tag::Any } else { Tag::Is(tag) }
-}
-
-/// A count or length.
-#[inline(always)]
-pub fn not_negative(count: i64) -> Outcome<i64> {
-    if count < 0 {
-        return fail(ErrorClass::Count, format!("count {count} is negative"));
-    }
-    Ok(count)
-}
-
-/// Data at a null address, unless there is none or the datatype holds absolute addresses (`MPI_BOTTOM`).
-#[inline(always)]
-pub fn check_address<A: Abi>(addr: usize, count: i64, ty: TypeId) -> Outcome<()> {
-    let suspicious = addr == 0 || addr as i64 == A::C.in_place;
-    if suspicious && count > 0 && crate::callbacks::is_predefined(ty) {
-        return fail(ErrorClass::Buffer, format!("{count} elements at address 0x{addr:x}"));
-    }
-    Ok(())
-}
-
-/// The parts of an outgoing message, checked.
-struct Outgoing {
-    comm: CommId,
-    buf: SendBuf,
-    count: i64,
-    ty: TypeId,
-    dest: Peer,
-}
-
-#[inline(always)]
-fn outgoing<A: Abi>(
-    buf: Buf,
-    count: i64,
-    datatype: A::Handle,
-    dest: c_int,
-    comm: A::Handle,
-) -> Outcome<Outgoing> {
-    let (comm, ty) = (handles::comm::<A>(comm)?, handles::datatype::<A>(datatype)?);
-    check_address::<A>(buf.addr(), not_negative(count)?, ty)?;
-    Ok(Outgoing { comm, buf: buf.source(), count, ty, dest: destination::<A>(dest) })
-}
-
-/// The parts of an incoming message, checked.
-struct Incoming {
-    comm: CommId,
-    buf: RecvBuf,
-    count: i64,
-    ty: TypeId,
-    source: Peer,
-    tag: Tag,
-}
-
-#[inline(always)]
-fn incoming<A: Abi>(
-    buf: BufMut,
-    count: i64,
-    datatype: A::Handle,
-    from: c_int,
-    rtag: c_int,
-    comm: A::Handle,
-) -> Outcome<Incoming> {
-    let (comm, ty) = (handles::comm::<A>(comm)?, handles::datatype::<A>(datatype)?);
-    check_address::<A>(buf.addr(), not_negative(count)?, ty)?;
-    Ok(Incoming { comm, buf: buf.target(), count, ty, source: source::<A>(from), tag: tag::<A>(rtag) })
+fn source<A: Abi>(rank: c_int, tag: c_int) -> Source {
+    let peer = match i64::from(rank) {
+        any if any == A::C.any_source => Peer::Any,
+        null if null == A::C.proc_null => Peer::Null,
+        _ => Peer::Rank(rank),
+    };
+    let tag = if i64::from(tag) == A::C.any_tag { Tag::Any } else { Tag::Is(tag) };
+    Source { peer, tag }
 }
 
 impl<A: Abi> Call<A> {
@@ -117,12 +55,13 @@ macro_rules! sends {
             buf: Buf, count: C, datatype: A::Handle, dest: c_int, tag: c_int, comm: A::Handle,
         ) -> c_int {
             run::<A>($name, On::Comm(comm), |call| {
-                let m = outgoing::<A>(buf, count.wide(), datatype, dest, comm)?;
+                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
-                    let request = call.isend(m.comm, m.buf, m.count, m.ty, m.dest, tag, Mode::$mode)?;
+                    let request = call.isend(comm, data, to, Mode::$mode)?;
                     return status::check(&call.complete(request)?);
                 }
-                let sent = call.send(m.comm, m.buf, m.count, m.ty, m.dest, tag, Mode::$mode)?;
+                let sent = call.send(comm, data, to, Mode::$mode)?;
                 status::check(&call.end(sent)?)
             })
         }
@@ -134,8 +73,8 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($iname, On::Comm(comm), |call| {
-                let m = outgoing::<A>(buf, count.wide(), datatype, dest, comm)?;
-                let id = call.isend(m.comm, m.buf, m.count, m.ty, m.dest, tag, Mode::$mode)?;
+                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 put_request::<A>(request, id, Flavor::Once)
             })
         }
@@ -146,8 +85,8 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($pname, On::Comm(comm), |call| {
-                let m = outgoing::<A>(buf, count.wide(), datatype, dest, comm)?;
-                let id = call.send_init(m.comm, m.buf, m.count, m.ty, m.dest, tag, Mode::$mode)?;
+                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let id = call.send_init(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 put_request::<A>(request, id, Flavor::Persistent)
             })
         }
@@ -173,51 +112,39 @@ pub fn recv<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Recv", On::Comm(comm), |call| {
-        let m = incoming::<A>(buf, count.wide(), datatype, source, tag, comm)?;
+        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let from = self::source::<A>(source, tag);
         let result = if call.is_threaded() {
-            let request = call.irecv(m.comm, m.buf, m.count, m.ty, m.source, m.tag)?;
+            let request = call.irecv(comm, data, from)?;
             call.complete(request)?
         } else {
-            let received = call.recv(m.comm, m.buf, m.count, m.ty, m.source, m.tag)?;
+            let received = call.recv(comm, data, from)?;
             call.end(received)?
         };
         status::complete::<A>(status, &result)
     })
 }
 
-/// `MPI_Irecv`
-#[inline(always)]
-pub fn irecv<A: Abi, C: Count>(
-    buf: BufMut,
-    count: C,
-    datatype: A::Handle,
-    source: c_int,
-    tag: c_int,
-    comm: A::Handle,
-    request: Ptr<A::Handle>,
-) -> c_int {
-    run::<A>("MPI_Irecv", On::Comm(comm), |call| {
-        let m = incoming::<A>(buf, count.wide(), datatype, source, tag, comm)?;
-        let id = call.irecv(m.comm, m.buf, m.count, m.ty, m.source, m.tag)?;
-        put_request::<A>(request, id, Flavor::Once)
-    })
+macro_rules! receives {
+    ($($receive:ident $name:literal $flavor:ident),* $(,)?) => {$(
+        #[doc = concat!("`", $name, "`")]
+        #[inline(always)]
+        pub fn $receive<A: Abi, C: Count>(
+            buf: BufMut, count: C, datatype: A::Handle, source: c_int, tag: c_int, comm: A::Handle,
+            request: Ptr<A::Handle>,
+        ) -> c_int {
+            run::<A>($name, On::Comm(comm), |call| {
+                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let id = call.$receive(comm, data, self::source::<A>(source, tag))?;
+                put_request::<A>(request, id, Flavor::$flavor)
+            })
+        }
+    )*};
 }
 
-/// `MPI_Recv_init`
-pub fn recv_init<A: Abi, C: Count>(
-    buf: BufMut,
-    count: C,
-    datatype: A::Handle,
-    source: c_int,
-    tag: c_int,
-    comm: A::Handle,
-    request: Ptr<A::Handle>,
-) -> c_int {
-    run::<A>("MPI_Recv_init", On::Comm(comm), |call| {
-        let m = incoming::<A>(buf, count.wide(), datatype, source, tag, comm)?;
-        let id = call.recv_init(m.comm, m.buf, m.count, m.ty, m.source, m.tag)?;
-        put_request::<A>(request, id, Flavor::Persistent)
-    })
+receives! {
+    irecv "MPI_Irecv" Once,
+    recv_init "MPI_Recv_init" Persistent,
 }
 
 /// `MPI_Sendrecv`
@@ -237,33 +164,37 @@ pub fn sendrecv<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Sendrecv", On::Comm(comm), |call| {
-        let s = outgoing::<A>(sendbuf, sendcount.wide(), sendtype, dest, comm)?;
-        let r = incoming::<A>(recvbuf, recvcount.wide(), recvtype, source, recvtag, comm)?;
+        let comm = handles::comm::<A>(comm)?;
+        let (send, to) = (args::data::<A, _>(sendbuf, sendcount, sendtype)?, self::dest::<A>(dest, sendtag));
+        let (recv, from) =
+            (args::data::<A, _>(recvbuf, recvcount, recvtype)?, self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
-            let receive = call.irecv(r.comm, r.buf, r.count, r.ty, r.source, r.tag)?;
-            let send = match call.isend(s.comm, s.buf, s.count, s.ty, s.dest, sendtag, Mode::Standard) {
-                Ok(send) => send,
-                Err(error) => return Err(call.give_up(receive, error).into()),
-            };
-            status::check(&call.complete(send)?)?;
-            call.complete(receive)?
+            exchange_unlocked(call, comm, (send, to), (recv, from))?
         } else {
-            let both = call.sendrecv(
-                s.comm, s.buf, s.count, s.ty, s.dest, sendtag, r.buf, r.count, r.ty, r.source, r.tag,
-            )?;
+            let both = call.sendrecv(comm, send, to, recv, from)?;
             call.end(both)?
         };
         status::complete::<A>(status, &result)
     })
 }
 
-impl<A: Abi> Call<A> {
-    /// Withdraws a receive whose partner could not be started.
-    #[cold]
-    fn give_up(&mut self, receive: RequestId, error: mpi::MpiError) -> mpi::MpiError {
-        let _ = self.cancel(receive);
-        let _ = self.request_free(receive);
-        error
+/// Receives and sends meanwhile, giving the lock up while it waits.
+fn exchange_unlocked<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    (send, dest): (SendData, Dest),
+    (recv, source): (RecvData, Source),
+) -> Outcome<Status> {
+    let receive = call.irecv(comm, recv, source)?;
+    let sent = call.isend(comm, send, dest, Mode::Standard).and_then(|send| call.complete(send)?.checked());
+    match sent {
+        Ok(_) => Ok(call.complete(receive)?),
+        Err(error) => {
+            // Nothing may write to the receive's buffer after this call: one that has matched ends first.
+            let _ = call.cancel(receive);
+            let _ = call.complete(receive);
+            Err(error.into())
+        }
     }
 }
 
@@ -281,12 +212,12 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Sendrecv_replace", On::Comm(comm), |call| {
-        let m = incoming::<A>(buf, count.wide(), datatype, source, recvtag, comm)?;
-        let dest = destination::<A>(dest);
+        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
-            replace_unlocked(call, &m, dest, sendtag)?
+            replace_unlocked(call, comm, data, to, from)?
         } else {
-            let both = call.sendrecv_replace(m.comm, m.buf, m.count, m.ty, dest, sendtag, m.source, m.tag)?;
+            let both = call.sendrecv_replace(comm, data, to, from)?;
             call.end(both)?
         };
         status::complete::<A>(status, &result)
@@ -294,23 +225,26 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
 }
 
 /// Sends a copy and receives over the original, giving the lock up while it waits.
-fn replace_unlocked<A: Abi>(call: &mut Call<A>, m: &Incoming, dest: Peer, sendtag: c_int) -> Outcome<Status> {
-    let bytes = call.pack_size(m.count, m.ty)?;
+fn replace_unlocked<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    data: RecvData,
+    dest: Dest,
+    source: Source,
+) -> Outcome<Status> {
+    let bytes = call.pack_size(data.count, data.ty)?;
     let (mut copy, mut end) = (Scratch::with(bytes), 0);
-    call.pack(m.buf.as_source(), m.count, m.ty, copy.target(), bytes as i64, &mut end)?;
-    let send = call.isend(m.comm, copy.source(), end, TypeId::PACKED, dest, sendtag, Mode::Standard)?;
-    let received =
-        call.irecv(m.comm, m.buf, m.count, m.ty, m.source, m.tag).and_then(|receive| call.complete(receive));
-    // The copy must live until it is sent, whatever became of the receive.
-    call.complete(send)?;
-    Ok(received?)
+    call.pack(data.as_source(), copy.target(), bytes as i64, &mut end)?;
+    let packed = Data::new(copy.source(), end, TypeId::PACKED);
+    // The copy lives until the exchange has ended, and with it the send.
+    exchange_unlocked(call, comm, (packed, dest), (data, source))
 }
 
 /// `MPI_Probe`
 pub fn probe<A: Abi>(from: c_int, ptag: c_int, comm: A::Handle, status: Ptr<A::Status>) -> c_int {
     run::<A>("MPI_Probe", On::Comm(comm), |call| {
-        let (id, from, ptag) = (handles::comm::<A>(comm)?, source::<A>(from), tag::<A>(ptag));
-        let seen = call.poll(|call| call.iprobe(id, from, ptag))?;
+        let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
+        let seen = call.poll(|call| call.iprobe(comm, from))?;
         status::store::<A>(status, &seen)
     })
 }
@@ -324,7 +258,7 @@ pub fn iprobe<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Iprobe", On::Comm(comm), |call| {
-        let seen = call.iprobe(handles::comm::<A>(comm)?, source::<A>(from), tag::<A>(ptag))?;
+        let seen = call.iprobe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(seen.is_some().into())?;
         seen.map_or(Ok(()), |seen| status::store::<A>(status, &seen))
     })
@@ -339,8 +273,8 @@ pub fn mprobe<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Mprobe", On::Comm(comm), |call| {
-        let (id, from, ptag) = (handles::comm::<A>(comm)?, source::<A>(from), tag::<A>(ptag));
-        let (taken, seen) = call.poll(|call| call.improbe(id, from, ptag))?;
+        let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
+        let (taken, seen) = call.poll(|call| call.improbe(comm, from))?;
         message.set(handles::of_message::<A>(taken))?;
         status::store::<A>(status, &seen)
     })
@@ -356,7 +290,7 @@ pub fn improbe<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Improbe", On::Comm(comm), |call| {
-        let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from), tag::<A>(ptag))?;
+        let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(found.is_some().into())?;
         let Some((taken, seen)) = found else {
             return Ok(message.set(A::handle(A::C.message_null))?);
@@ -366,22 +300,19 @@ pub fn improbe<A: Abi>(
     })
 }
 
-/// Starts to receive a matched message and uses its handle up.
+/// Starts to receive a matched message and uses its handle up. The data is looked at when it is known who hears of
+/// its errors.
 fn take_message<A: Abi>(
     call: &mut Call<A>,
     on: &mut On<A>,
-    buf: BufMut,
-    count: i64,
-    datatype: A::Handle,
     message: Ptr<A::Handle>,
+    data: impl FnOnce() -> Outcome<RecvData>,
 ) -> Outcome<RequestId> {
     let id = handles::message::<A>(message.get()?)?;
     if let Ok(comm) = call.message_comm(id) {
         *on = On::Id(comm);
     }
-    let ty = handles::datatype::<A>(datatype)?;
-    check_address::<A>(buf.addr(), not_negative(count)?, ty)?;
-    let request = call.imrecv(id, buf.target(), count, ty)?;
+    let request = call.imrecv(id, data()?)?;
     message.set(A::handle(A::C.message_null))?;
     Ok(request)
 }
@@ -395,7 +326,7 @@ pub fn mrecv<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     crate::errors::run_on::<A>("MPI_Mrecv", |call, on| {
-        let request = take_message(call, on, buf, count.wide(), datatype, message)?;
+        let request = take_message(call, on, message, || args::data::<A, _>(buf, count, datatype))?;
         let result = call.complete(request)?;
         status::complete::<A>(status, &result)
     })
@@ -410,7 +341,7 @@ pub fn imrecv<A: Abi, C: Count>(
     request: Ptr<A::Handle>,
 ) -> c_int {
     crate::errors::run_on::<A>("MPI_Imrecv", |call, on| {
-        let id = take_message(call, on, buf, count.wide(), datatype, message)?;
+        let id = take_message(call, on, message, || args::data::<A, _>(buf, count, datatype))?;
         put_request::<A>(request, id, Flavor::Once)
     })
 }

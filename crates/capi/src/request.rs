@@ -1,6 +1,6 @@
 //! Completion: waiting, testing, starting, cancelling and freeing requests.
 use crate::abi::Abi;
-use crate::args::{In, Opaque, Ptr};
+use crate::args::{self, In, Opaque, Ptr};
 use crate::engine::Call;
 use crate::errors::{Failure, On, Outcome, code, fail, run, run_on};
 use crate::handles::{self, Flavor};
@@ -126,7 +126,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
 
 /// The requests of an array; null ones are `None`.
 fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<Named>>> {
-    let count = p2p::not_negative(count.into())? as usize;
+    let count = args::not_negative(count.into())? as usize;
     (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
 }
 
@@ -158,7 +158,7 @@ fn in_status(failed: usize, first: Option<ErrorClass>) -> Outcome<()> {
 /// `MPI_Waitall`
 pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::Status>) -> c_int {
     run_on::<A>("MPI_Waitall", |call, on| {
-        let count = p2p::not_negative(count.into())? as usize;
+        let count = args::not_negative(count.into())? as usize;
         let (mut failed, mut first) = (0, None);
         for i in 0..count {
             let Some(named) = handles::request::<A>(requests.at(i)?)? else {
@@ -547,7 +547,7 @@ pub fn start<A: Abi>(request: Ptr<A::Handle>) -> c_int {
 /// `MPI_Startall`
 pub fn startall<A: Abi>(count: c_int, requests: Ptr<A::Handle>) -> c_int {
     run_on::<A>("MPI_Startall", |call, on| {
-        let count = p2p::not_negative(count.into())? as usize;
+        let count = args::not_negative(count.into())? as usize;
         (0..count).try_for_each(|i| start_one(call, on, requests.at(i)?))
     })
 }

@@ -1,9 +1,9 @@
 //! Statuses between the engine and the caller's memory.
 use crate::abi::{Abi, Count, Fields};
-use crate::args::{In, Ptr};
+use crate::args::{self, In, Ptr};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, code, run};
-use crate::{handles, p2p};
+use crate::handles;
 use mpi::core::{Peer, Status, Tag};
 use mpi::{ErrorClass, MpiError};
 use std::ffi::c_int;
@@ -67,23 +67,7 @@ pub fn store_at<A: Abi>(out: Ptr<A::Status>, index: usize, status: &Status, erro
 /// The error of a status as the error of the call.
 #[inline(always)]
 pub fn check(status: &Status) -> Outcome<()> {
-    if status.error == ErrorClass::Success {
-        return Ok(());
-    }
-    Err(in_words(status).into())
-}
-
-#[cold]
-fn in_words(status: &Status) -> MpiError {
-    let from = match status.source {
-        Peer::Rank(rank) => format!("from rank {rank}"),
-        _ => "of the operation".to_string(),
-    };
-    let text = match status.error {
-        ErrorClass::Truncate => format!("the message {from} did not fit; {} bytes were stored", status.bytes),
-        class => format!("{} ({from})", class.text()),
-    };
-    MpiError::new(status.error, text)
+    if status.error == ErrorClass::Success { Ok(()) } else { Err(MpiError::from(*status).into()) }
 }
 
 /// Stores the status of a single completion and raises its error.
@@ -152,7 +136,7 @@ fn set_elements<A: Abi>(
 ) -> Outcome<()> {
     let ty = handles::datatype::<A>(datatype)?;
     let size = call.type_size(ty)? as u64;
-    let count = p2p::not_negative(count)? as u64;
+    let count = args::not_negative(count)? as u64;
     change::<A>(status, |fields| fields.bytes = count * size)
 }
 

@@ -1,16 +1,33 @@
-//! One process's open device: its segment, its queue pairs, its registered memory.
-use crate::address::Address;
-use crate::cq::Cq;
-use crate::qp::{MrKey, QpEntry};
-use proto::ids::QpNum;
-use std::collections::HashMap;
+//! One process's open device: its providers, and which of them carries what.
+use crate::card::Card;
+use crate::event::Event;
+use crate::fault::{Fate, Faults};
+use crate::provider::{
+    AtomicOp, AtomicPosted, Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push,
+    RdmaError, ReachError, Role, Sent,
+};
+use crate::qp::{MrKey, ProviderKind, Qp, RemoteMemory};
+use crate::sockets::{self, Sockets};
+use crate::soft::{SharedRegion, Soft};
+use crate::state::QpState;
+use proto::wireup::Params;
 use std::io;
-use std::rc::Rc;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
-use sys::cpu::Barrier;
-use sys::node::{NodeFacts, NodeSegment, QpLimit};
-use sys::segment::{DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment};
-use sys::{Locator, SharedMap, UserBuf};
+use sys::node::{NodeFacts, QpLimit};
+use sys::poll::{Interest, Poll};
+use sys::segment::{Armed, Sleeper};
+use sys::{Locator, UserBuf, UserBufMut};
+
+/// Rounds without news from shared memory after which sockets are looked at every time: about a microsecond, which a
+/// peer on another core needs to answer.
+const QUIET_ROUNDS: u32 = 32;
+/// Rounds after which sockets are looked at even if shared memory is never quiet.
+const BUSY_ROUNDS: u32 = 1024;
+/// Under which number a descriptor of the caller's is waited for; the providers' own are below.
+const TOKEN_CALLER: u64 = u64::MAX;
+const TOKEN_DOORBELL: u64 = u64::MAX - 1;
 
 /// Whose device it is.
 #[derive(Clone, Debug)]
@@ -33,6 +50,16 @@ pub struct Config {
     pub node: Node,
     /// May memory of other processes be read and written directly?
     pub cma: bool,
+    /// How sockets are opened when they are needed.
+    pub sockets: Option<sockets::Config>,
+    /// Are they needed from the start? (There are other hosts.)
+    pub sockets_now: bool,
+    /// Is everything sent through sockets, also where memory could be shared?
+    pub force_net: bool,
+    /// What happens to datagrams on their way, for tests.
+    pub faults: Option<Faults>,
+    /// Largest receive ring of a connection in shared memory.
+    pub ring_bytes_max: usize,
 }
 
 /// Why a device cannot be opened.
@@ -55,182 +82,503 @@ pub enum OpenError {
     /// The device has no queue pair left for datagrams.
     #[error("the device has no queue pair left: {} of {} are in use", .0.used, .0.max)]
     Limit(QpLimit),
-}
-
-/// Registered memory in this process's own segment.
-#[derive(Debug)]
-pub struct SharedRegion {
-    /// Names it to peers.
-    pub key: MrKey,
-    /// The memory; its address is what peers name.
-    pub map: SharedMap,
-    offset: u64,
+    /// No sockets, and they are needed.
+    #[error(transparent)]
+    Sockets(#[from] sockets::OpenError),
 }
 
 /// An open device. See the crate's head.
 #[derive(Debug)]
 pub struct Context {
-    pub(crate) node: NodeSegment,
-    pub(crate) slot: u32,
-    pub(crate) segment: Segment,
-    pub(crate) address: Address,
-    pub(crate) barrier: Barrier,
-    pub(crate) qps: Vec<Option<QpEntry>>,
-    /// Queue pair of each receive ring.
-    pub(crate) rings: Vec<Option<u32>>,
-    /// Segments of peers that are mapped. Weak in spirit: an entry with one user is dropped on demand.
-    pub(crate) peers: HashMap<u32, Rc<PeerSegment>>,
-    pub(crate) cq: Cq,
-    pub(crate) cma: bool,
-    /// Are peers asked for rendezvous instead of eager messages?
-    pub(crate) frugal: bool,
+    soft: Soft,
+    sockets: Option<Sockets>,
+    how: Option<sockets::Config>,
+    force_net: bool,
+    card: Card,
+    faults: Option<Faults>,
+    /// Polls since shared memory had something, and since sockets were looked at.
+    quiet: u32,
+    unlooked: u32,
+    /// What a sleeping process waits for beside its doorbell; made when there is something.
+    waits: Option<Arc<Poll>>,
+    caller_fd: bool,
+}
+
+/// A thread that is about to sleep. It borrows nothing, so that it can sleep without a lock. Until it is dropped,
+/// senders ring.
+#[derive(Debug)]
+pub struct Sleep {
+    sleeper: Sleeper,
+    armed: Option<Armed>,
+    waits: Option<Arc<Poll>>,
+}
+
+impl Sleep {
+    /// Sleeps until something may have arrived, another thread wakes it, or `most` is over.
+    pub fn wait(self, most: Duration) {
+        match (&self.waits, &self.armed) {
+            // An error would be a sleep of no time; the caller looks again either way.
+            (Some(waits), _) => drop(waits.wait_for(Some(most), &mut Vec::new())),
+            (None, Some(armed)) => self.sleeper.wait(armed, most),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(armed) = self.armed.take() {
+            self.sleeper.disarm(armed);
+        }
+    }
 }
 
 impl Context {
     /// Opens the device.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        let (node, slot) = match &config.node {
-            Node::Agent { segment, slot } => (NodeSegment::open(segment).map_err(OpenError::Node)?, *slot),
-            Node::Own(facts) => (NodeSegment::create(facts).map_err(OpenError::Node)?, 0),
-        };
-        let slots = node.facts().slots;
-        if slot >= slots {
-            return Err(OpenError::Slot { slot, slots });
+        let soft = Soft::open(&config.node, config.cma, config.ring_bytes_max)?;
+        let facts = soft.facts();
+        let mut how = config.sockets.clone();
+        if let (Node::Agent { .. }, Some(how)) = (&config.node, &mut how) {
+            how.key = Some(key_bytes(&facts.key));
         }
-        node.claim_slot(slot, std::process::id());
-        let registered = Barrier::register();
-        // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
-        let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
-        let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
-        let ud = QpNum(node.take_qp(slot).map_err(OpenError::Limit)?);
-        let facts = node.facts();
-        let address = Address {
-            host: facts.host,
-            node: facts.node,
-            ud,
-            segment: segment.locator().map_err(OpenError::Segment)?,
+        let mappable = soft.is_mappable() && !config.force_net;
+        let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
+        let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None };
+        let mut context = Context {
+            soft,
+            sockets: None,
+            how,
+            force_net: config.force_net,
+            card,
+            faults: config.faults.clone(),
+            quiet: 0,
+            unlooked: 0,
+            waits: None,
+            caller_fd: false,
         };
-        if config.cma {
-            sys::cma::allow_siblings();
+        if config.sockets_now || !mappable {
+            context.open_sockets()?;
         }
-        Ok(Context {
-            node,
-            slot,
-            segment,
-            address,
-            barrier: registered,
-            qps: Vec::new(),
-            rings: Vec::new(),
-            peers: HashMap::new(),
-            cq: Cq::default(),
-            cma: config.cma,
-            frugal: false,
-        })
+        Ok(context)
     }
 
-    /// This process's card.
-    pub fn address(&self) -> &Address {
-        &self.address
+    /// This process's card. It changes when sockets are opened.
+    pub fn card(&self) -> &Card {
+        &self.card
     }
 
     /// What the agent fixed for the node.
     pub fn facts(&self) -> &NodeFacts {
-        self.node.facts()
+        self.soft.facts()
     }
 
-    /// May memory of other processes be reached directly, as far as is known?
-    pub fn has_cma(&self) -> bool {
-        self.cma
+    /// Which provider reaches the owner of a card; both sides come to the same answer. Opens sockets if it takes
+    /// them.
+    pub fn reach(&mut self, peer: &Card) -> Result<ProviderKind, ReachError> {
+        let same_host = peer.host == self.card.host;
+        if same_host && !self.force_net && peer.soft.is_some() && self.card.soft.is_some() {
+            return Ok(ProviderKind::Soft);
+        }
+        if peer.sockets.is_none() {
+            return Err(if same_host { ReachError::NotShared } else { ReachError::NoAddress { who: "it" } });
+        }
+        self.open_sockets().map_err(|error| match error {
+            sockets::OpenError::NotConfigured => ReachError::NoAddress { who: "this process" },
+            error => ReachError::Open(error.to_string()),
+        })?;
+        Ok(ProviderKind::Sockets)
     }
 
-    /// Sends a datagram. `Ok(false)`: the peer's mailbox was full; it is lost, as datagrams may be.
-    pub fn send_datagram(&mut self, to: &Address, bytes: &[u8]) -> io::Result<bool> {
-        assert!(bytes.len() <= DATAGRAM_MAX, "a datagram of {} bytes", bytes.len());
-        Ok(self.peer(to)?.send_datagram(bytes))
+    fn open_sockets(&mut self) -> Result<(), sockets::OpenError> {
+        if self.sockets.is_some() {
+            return Ok(());
+        }
+        let how = self.how.clone().ok_or(sockets::OpenError::NotConfigured)?;
+        let waits = self.waits().map_err(sockets::OpenError::Poll)?;
+        let sockets = Sockets::open(&how, waits)?;
+        self.card.sockets = Some(sockets.section());
+        self.sockets = Some(sockets);
+        Ok(())
     }
 
-    /// Registers a buffer that peers may read. `None`: the table is full at the moment.
-    pub fn register(&mut self, buf: UserBuf) -> Option<MrKey> {
-        let region = Region { addr: buf.addr(), bytes: buf.len() as u64, segment_offset: None };
-        self.segment.register(region).map(MrKey)
+    /// The set of descriptors that a sleeping process watches. With one, its doorbell is one of them.
+    fn waits(&mut self) -> io::Result<Arc<Poll>> {
+        if let Some(waits) = &self.waits {
+            return Ok(waits.clone());
+        }
+        let waits = Arc::new(Poll::new()?);
+        waits.add(self.soft.pollable_doorbell()?, TOKEN_DOORBELL, Interest::Read)?;
+        self.waits = Some(waits.clone());
+        Ok(waits)
     }
 
-    /// Memory in this process's segment, registered: peers reach it by a plain copy, whatever the kernel allows.
-    /// `Ok(None)`: the table of registrations is full at the moment.
-    pub fn allocate(&mut self, bytes: usize) -> io::Result<Option<SharedRegion>> {
-        let (offset, map) = self.segment.carve(bytes.next_multiple_of(4096))?;
-        let region = Region { addr: map.addr(), bytes: map.bytes() as u64, segment_offset: Some(offset) };
-        let Some(key) = self.segment.register(region) else {
-            self.segment.give_back(offset, map.bytes());
-            return Ok(None);
+    /// What the provider of a queue pair can do.
+    pub fn caps(&self, provider: ProviderKind) -> Caps {
+        match (provider, &self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets.caps(),
+            _ => self.soft.caps(),
+        }
+    }
+
+    fn provider(&mut self, kind: ProviderKind) -> &mut dyn Provider {
+        match (kind, &mut self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            _ => &mut self.soft,
+        }
+    }
+
+    fn provider_ref(&self, kind: ProviderKind) -> &dyn Provider {
+        match (kind, &self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            _ => &self.soft,
+        }
+    }
+
+    /// A new queue pair, in RESET.
+    pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
+        self.provider(kind).create()
+    }
+
+    /// RESET to INIT. See [`Provider::init`].
+    pub fn to_init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
+        self.provider(qp.provider()).init(qp, peer, role)
+    }
+
+    /// INIT to RTR. See [`Provider::rtr`].
+    pub fn to_rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+        self.provider(qp.provider()).rtr(qp, peer, params)
+    }
+
+    /// RTR to RTS: may send.
+    pub fn to_rts(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        self.provider(qp.provider()).rts(qp)
+    }
+
+    /// RTS to SQD: takes nothing new.
+    pub fn to_sqd(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        self.provider(qp.provider()).sqd(qp)
+    }
+
+    /// Has everything that was posted been taken over by the peer's memory or the network?
+    pub fn is_drained(&self, qp: Qp) -> bool {
+        self.provider_ref(qp.provider()).is_drained(qp)
+    }
+
+    /// The state of a queue pair.
+    pub fn qp_state(&self, qp: Qp) -> QpState {
+        self.provider_ref(qp.provider()).state(qp)
+    }
+
+    /// Ends a queue pair and gives its memory back.
+    pub fn destroy_qp(&mut self, qp: Qp) {
+        self.provider(qp.provider()).destroy(qp);
+    }
+
+    /// Live queue pairs of a provider.
+    pub fn qps(&self, kind: ProviderKind) -> usize {
+        match (kind, &self.sockets) {
+            (ProviderKind::Sockets, None) => 0,
+            _ => self.provider_ref(kind).count(),
+        }
+    }
+
+    /// Sends a message: header and payload.
+    #[inline]
+    pub fn post_send(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: UserBuf,
+        push: Push,
+    ) -> Result<Posted, PostError> {
+        match qp.provider() {
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload).map(|()| Posted::Done),
+            ProviderKind::Sockets => match &mut self.sockets {
+                Some(sockets) => sockets.post_send(qp, header, payload, push),
+                None => Err(PostError::Stale),
+            },
+        }
+    }
+
+    /// As [`Context::post_send`], from ordinary memory, which is always copied.
+    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+        match qp.provider() {
+            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload),
+            ProviderKind::Sockets => match &mut self.sockets {
+                Some(sockets) => sockets.post_send_bytes(qp, header, payload),
+                None => Err(PostError::Stale),
+            },
+        }
+    }
+
+    /// As [`Context::post_send`], but the payload is copied, however long it is.
+    pub fn post_send_copied(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+        match qp.provider() {
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload),
+            ProviderKind::Sockets => {
+                let mut copy = vec![0; payload.len()];
+                payload.copy_to(&mut copy);
+                self.post_send_bytes(qp, header, &copy)
+            }
+        }
+    }
+
+    /// The longest message that a queue pair can be sure to take at the moment.
+    pub fn fragment_max(&self, qp: Qp) -> usize {
+        match qp.provider() {
+            ProviderKind::Soft => self.soft.fragment_max(qp),
+            ProviderKind::Sockets => self.caps(ProviderKind::Sockets).message_max,
+        }
+    }
+
+    /// Has what was posted with [`Push::Soon`] leave now.
+    #[inline]
+    pub fn flush(&mut self) {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.flush();
+        }
+    }
+
+    /// The next event, if there is one. Call again until there is none.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Event<'_>> {
+        if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }
+    }
+
+    /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is
+    /// busy they are looked at rarely.
+    fn poll_both(&mut self) -> Option<Event<'_>> {
+        let sockets = self.sockets.as_mut()?;
+        self.unlooked += 1;
+        self.quiet += 1;
+        let rarely = self.unlooked < BUSY_ROUNDS && self.quiet < QUIET_ROUNDS && self.soft.count() > 0;
+        if rarely || self.unlooked & 1 == 1 {
+            if let Some(event) = self.soft.poll() {
+                self.quiet = 0;
+                return Some(event);
+            }
+            if rarely {
+                return None;
+            }
+        }
+        let event = sockets.poll();
+        if event.is_none() {
+            self.unlooked = 0;
+        }
+        event
+    }
+
+    /// Gives the message that [`Event::Incoming`] announced its destination; what does not fit is dropped.
+    pub fn place(&mut self, qp: Qp, to: UserBufMut) -> Posted {
+        self.sockets.as_mut().expect("announced by sockets").place(qp, to)
+    }
+
+    /// Has the message that [`Event::Incoming`] announced collected: it comes as [`Event::Receive`] when it is whole.
+    pub fn keep(&mut self, qp: Qp) {
+        self.sockets.as_mut().expect("announced by sockets").keep(qp);
+    }
+
+    /// Sends a control message: on the queue pair's own connection where there is one, else as a datagram.
+    pub fn send_control(&mut self, qp: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
+        let kind = match qp {
+            Some(qp) => qp.provider(),
+            None => self.reach(to)?,
         };
-        Ok(Some(SharedRegion { key: MrKey(key), map, offset }))
+        if self.faults.is_some() && !self.caps(kind).control_on_stream {
+            return self.send_faultily(kind, qp, to, bytes);
+        }
+        self.provider(kind).send_control(qp, to, bytes)
+    }
+
+    fn send_faultily(
+        &mut self,
+        kind: ProviderKind,
+        qp: Option<Qp>,
+        to: &Card,
+        bytes: &[u8],
+    ) -> Result<Sent, ControlError> {
+        let mut faults = self.faults.take();
+        let fate = faults.as_mut().map_or(Fate::once(to, bytes), |faults| faults.meet(to, bytes));
+        self.faults = faults;
+        let mut sent = Ok(Sent::Dropped);
+        for (to, bytes) in &fate.out {
+            sent = self.provider(kind).send_control(qp, to, bytes);
+        }
+        sent
+    }
+
+    /// Registers a buffer that peers of a provider may read. `None`: the table is full at the moment.
+    pub fn register(&mut self, kind: ProviderKind, buf: UserBuf) -> Option<MrKey> {
+        self.provider(kind).register(buf)
+    }
+
+    /// Ends a registration.
+    pub fn deregister(&mut self, kind: ProviderKind, key: MrKey) {
+        self.provider(kind).deregister(key);
+    }
+
+    /// Reads the peer's memory into `to`.
+    pub fn rdma_read(&mut self, qp: Qp, to: UserBufMut, from: RemoteMemory) -> Result<Posted, RdmaError> {
+        match (qp.provider(), &mut self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_read(qp, to, from),
+            _ => self.soft.rdma_read(qp, to, from).map(|()| Posted::Done),
+        }
+    }
+
+    /// Writes `from` into the peer's memory.
+    pub fn rdma_write(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<Posted, RdmaError> {
+        match (qp.provider(), &mut self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_write(qp, from, to),
+            _ => self.soft.rdma_write(qp, from, to).map(|()| Posted::Done),
+        }
+    }
+
+    /// Changes a double word of the peer's memory.
+    pub fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<AtomicPosted, RdmaError> {
+        match (qp.provider(), &mut self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_atomic(qp, op, at),
+            _ => self.soft.rdma_atomic(qp, op, at).map(AtomicPosted::Done),
+        }
+    }
+
+    /// Memory in this process's segment, registered: peers of this host reach it by a plain copy, whatever the kernel
+    /// allows. `Ok(None)`: the table of registrations is full at the moment.
+    pub fn allocate(&mut self, bytes: usize) -> io::Result<Option<SharedRegion>> {
+        self.soft.allocate(bytes)
     }
 
     /// Ends the registration of memory in the segment and gives it back.
     pub fn free(&mut self, region: SharedRegion) {
-        self.segment.deregister(region.key.0);
-        let bytes = region.map.bytes();
-        drop(region.map);
-        self.segment.give_back(region.offset, bytes);
+        self.soft.free(region);
     }
 
-    /// Ends a registration.
-    pub fn deregister(&mut self, key: MrKey) {
-        self.segment.deregister(key.0);
+    /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
+    pub fn expect_stream(&mut self, qp: Qp, bytes: usize) {
+        if qp.provider() == ProviderKind::Soft {
+            self.soft.expect_stream(qp, bytes);
+        }
     }
 
-    /// Sleeps until something may have arrived, or `timeout`.
-    pub fn sleep(&self, timeout: Duration) {
-        self.segment.sleep(timeout, || !self.any_ready());
+    /// Does the peer ask for rendezvous instead of eager messages?
+    #[inline]
+    pub fn is_peer_frugal(&self, qp: Qp) -> bool {
+        match (qp.provider(), &self.sockets) {
+            (ProviderKind::Sockets, Some(sockets)) => sockets.is_peer_frugal(qp),
+            _ => self.soft.is_peer_frugal(qp),
+        }
     }
 
-    /// Datagrams lost because this process's mailbox was full.
-    pub fn datagrams_dropped(&mut self) -> u32 {
-        self.segment.dropped()
+    /// Asks all peers for rendezvous instead of eager messages, or takes that back.
+    pub fn set_frugal(&mut self, frugal: bool) {
+        self.soft.set_frugal(frugal);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.set_frugal(frugal);
+        }
+    }
+
+    /// Before a sleep: asks to be rung, and looks once more. `None`: something is there already. A descriptor of the
+    /// caller's is watched as well.
+    pub fn prepare_sleep(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<Option<Sleep>> {
+        self.flush();
+        if let Some(fd) = fd
+            && !self.caller_fd
+        {
+            self.waits()?.add(fd, TOKEN_CALLER, Interest::Read)?;
+            self.caller_fd = true;
+        }
+        // Whatever wakes it is looked at first.
+        self.quiet = QUIET_ROUNDS;
+        let armed = self.soft.arm(self.waits.is_some())?;
+        let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits: self.waits.clone() };
+        let ready = self.soft.any_ready() || self.sockets.as_ref().is_some_and(Sockets::any_ready);
+        Ok(if ready { None } else { Some(sleep) })
+    }
+
+    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more.
+    pub fn set_waiting(&mut self, qp: Qp, waiting: bool) {
+        if qp.provider() == ProviderKind::Soft {
+            self.soft.set_waiting(qp, waiting);
+        }
+    }
+
+    /// Wakes threads of this process that sleep.
+    pub fn sleeper(&self) -> Sleeper {
+        self.soft.sleeper()
+    }
+
+    /// The key that sockets prove themselves with, where no agent gave one.
+    pub fn set_key(&mut self, key: [u8; 32]) {
+        if let Some(how) = &mut self.how {
+            how.key = Some(key);
+        }
+        if let Some(sockets) = &mut self.sockets {
+            sockets.set_key(key);
+        }
+    }
+
+    /// The caller's descriptor is not watched any more.
+    pub fn forget_fd(&mut self, fd: BorrowedFd<'_>) {
+        if std::mem::take(&mut self.caller_fd)
+            && let Some(waits) = &self.waits
+        {
+            let _ = waits.remove(fd.as_fd());
+        }
+    }
+
+    /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.sockets.as_ref().and_then(Sockets::next_due_ns)
+    }
+
+    /// Looks after timers: dials that take too long, strangers that do not speak.
+    pub fn tick(&mut self, now_ns: u64) {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.tick(now_ns);
+        }
+    }
+
+    /// Datagrams lost because there was no room for them here.
+    pub fn datagrams_dropped(&mut self) -> u64 {
+        self.soft.datagrams_dropped() + self.sockets.as_mut().map_or(0, Provider::datagrams_dropped)
+    }
+
+    /// Datagrams and connections of strangers that were refused.
+    pub fn strangers(&self) -> u64 {
+        self.sockets.as_ref().map_or(0, Sockets::strangers)
     }
 
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
     pub fn mapped_bytes(&self) -> u64 {
-        let rings: usize = self.qps.iter().flatten().map(QpEntry::remote_bytes).sum();
-        self.segment.bytes() + (self.peers.len() * HEAD_BYTES + rings) as u64
+        self.soft.memory_bytes()
+    }
+
+    /// Bytes of buffers that sockets have in this process.
+    pub fn socket_bytes(&self) -> u64 {
+        self.sockets.as_ref().map_or(0, Provider::memory_bytes)
     }
 
     /// Bytes of the own segment with pages behind them.
     pub fn touched_bytes(&self) -> u64 {
-        self.segment.touched_bytes()
+        self.soft.touched_bytes()
     }
 
     /// Sets a counter in this process's slot of the node's segment.
     pub fn publish_stat(&self, index: usize, value: u64) {
-        self.node.stat(self.slot, index).store(value, std::sync::atomic::Ordering::Relaxed);
+        self.soft.publish_stat(index, value);
     }
 
     /// A counter in this process's slot.
     pub fn published_stat(&self, index: usize) -> u64 {
-        self.node.stat(self.slot, index).load(std::sync::atomic::Ordering::Relaxed)
-    }
-
-    /// The segment of a process, mapped on first use.
-    pub(crate) fn peer(&mut self, at: &Address) -> io::Result<Rc<PeerSegment>> {
-        if let Some(peer) = self.peers.get(&at.segment.pid) {
-            return Ok(peer.clone());
-        }
-        if at.host != self.address.host {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the peer is on another host"));
-        }
-        let peer = Rc::new(PeerSegment::open(&at.segment, self.barrier)?);
-        self.peers.insert(at.segment.pid, peer.clone());
-        Ok(peer)
+        self.soft.published_stat(index)
     }
 }
 
-impl Drop for Context {
-    fn drop(&mut self) {
-        for qp in self.qps.drain(..).flatten() {
-            drop(qp);
-            self.node.give_qp(self.slot);
-        }
-        self.node.give_qp(self.slot); // the one for datagrams
+/// The key that the agent gave, as bytes.
+fn key_bytes(words: &[u64; 4]) -> [u8; 32] {
+    let mut key = [0; 32];
+    for (part, word) in key.chunks_exact_mut(8).zip(words) {
+        part.copy_from_slice(&word.to_le_bytes());
     }
+    key
 }

@@ -1,24 +1,37 @@
 //! What Banyan connects with: queue pairs, completions, datagrams and registered memory, shaped like verbs.
 //!
-//! A [`Context`] is one process's open device. Its queue pairs follow one table of states ([`state`]);
-//! messages are posted to a queue pair and come out of the peer's [`Context::poll`] as a view that is lent,
-//! not as a buffer that was posted. Datagrams need no connection and may be lost. RDMA reads and writes
-//! move bytes between registered memories without the peer's help.
+//! A [`Context`] is one process's open device over several *providers*; which one carries a connection is
+//! decided per peer, by the peer's [`Card`]. Queue pairs follow one table of states ([`state`]); messages are posted
+//! to a queue pair and come out of the peer's [`Context::poll`] as a view that is lent, not as a buffer that was
+//! posted. Work either is done when it has been posted or ends in an event ([`Posted`]). Datagrams need no
+//! connection and may be lost. RDMA reads, writes and atomics move bytes between registered memories.
 //!
-//! The *soft* provider, for processes of one host, is the only one so far: a queue pair is a ring in each
-//! side's segment, made when the pair leaves RESET. The fabric decides no protocol: who connects to whom
-//! and when is `proto::wireup`, driven by `net`.
+//! - [`soft`]: processes of one host. A queue pair is a ring in each side's segment.
+//! - [`sockets`]: everybody else. A queue pair is a TCP stream, a datagram is one of UDP.
+//!
+//! The fabric decides no protocol: who connects to whom and when is `proto::wireup`, driven by `net`.
 #![forbid(unsafe_code)]
 
-mod address;
+mod card;
 mod context;
-mod cq;
+mod event;
+pub mod fault;
+mod provider;
 mod qp;
+pub mod sockets;
+pub mod soft;
 pub mod state;
 
-pub use address::{Address, AddressError, CARD_BYTES, PARAMS_BYTES, QpParams};
-pub use context::{Config, Context, Node, OpenError, SharedRegion};
-pub use cq::Event;
-pub use qp::{ConnectError, CreateError, MrKey, PostError, Qp, RdmaError, RemoteMemory};
-pub use sys::ring::View;
-pub use sys::segment::DATAGRAM_MAX;
+pub use card::{Card, CardError, SocketsSection};
+pub use context::{Config, Context, Node, OpenError, Sleep};
+pub use event::{BytesView, Event, View};
+pub use proto::wireup::Params;
+pub use provider::{
+    AtomicOp, AtomicPosted, BreakReason, Caps, ConnectError, ControlError, CreateError, PostError, Posted,
+    Provider, Push, RdmaError, ReachError, Role, Sent, WorkError,
+};
+pub use qp::{MrKey, ProviderKind, Qp, RemoteMemory, WorkId};
+pub use soft::SharedRegion;
+
+/// The longest datagram that every provider takes.
+pub const DATAGRAM_MAX: usize = 240;

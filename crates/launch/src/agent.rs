@@ -36,6 +36,7 @@ use below::{Below, Outpost, send_below};
 use ending::Ending;
 use here::Here;
 use output::{OutputQueue, Source};
+use proto::env::NetAddress;
 use proto::ids::NodeId;
 use proto::lane::{JobId, Neighbour};
 use proto::tree::{Ended, Frame, PmiState};
@@ -58,6 +59,8 @@ struct Agent {
     tree: Rc<Tree>,
     node: NodeId,
     cores: Vec<usize>,
+    /// The address under which other hosts reach this one, where there are others.
+    address: Option<NetAddress>,
     poll: Poll,
     signals: SignalQueue,
     uplink: Option<Link>,
@@ -105,7 +108,7 @@ impl Agent {
             Spread::ManyHosts => group.ranks_on(node).len() as u32,
         };
         let crowd = self.jobs.iter().map(|here| ranks_of(&here.group)).sum::<u32>() + ranks_of(&group);
-        let site = Site { tree: &self.tree, node, cores: &self.cores, crowd };
+        let site = Site { tree: &self.tree, node, cores: &self.cores, crowd, address: self.address.as_ref() };
         let here = Here::new(group, site, self.seats, stdin, self.limit)?;
         here.ranks.register(Token::Failures(here.group.id.0).pack(), &self.poll)?;
         self.seats += here.ranks.count();
@@ -141,7 +144,8 @@ impl Agent {
             return Ok(());
         }
         let Some(here) = self.jobs.iter_mut().find(|here| !here.ranks.all_started()) else { return Ok(()) };
-        let site = Site { tree: &self.tree, node: self.node, cores: &self.cores, crowd: 0 };
+        let (tree, node, cores) = (&self.tree, self.node, &self.cores);
+        let site = Site { tree, node, cores, crowd: 0, address: self.address.as_ref() };
         for _ in 0..STARTS_PER_TURN {
             if let Err(error) = here.ranks.start_next(site, &self.poll) {
                 let failed = here.ranks.start_failed(&error);

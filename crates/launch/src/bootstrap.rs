@@ -40,12 +40,12 @@ pub(crate) struct Starting {
 /// The commands that start the agents of `children`. None where users do that.
 pub(crate) fn commands(tree: &Tree, children: &[NodeId]) -> Vec<Starting> {
     let agent = format!("exec {} {AGENT_OPTION}", quoted(&tree.agent));
-    let host = |node: &NodeId| tree.hosts[node.index()].clone();
+    let host = |node: &NodeId| &tree.hosts[node.index()];
     match &tree.bootstrap {
         Bootstrap::Fork | Bootstrap::Manual(_) => Vec::new(),
         Bootstrap::Shell(shell) => {
             let start = |node: &NodeId| {
-                let words = shell.iter().cloned().chain([host(node), agent.clone()]).collect();
+                let words = shell.iter().cloned().chain([host(node).login(), agent.clone()]).collect();
                 Starting { nodes: vec![*node], words }
             };
             children.iter().map(start).collect()
@@ -53,7 +53,7 @@ pub(crate) fn commands(tree: &Tree, children: &[NodeId]) -> Vec<Starting> {
         Bootstrap::Slurm if children.is_empty() => Vec::new(),
         Bootstrap::Slurm => {
             let count = children.len().to_string();
-            let list = children.iter().map(host).collect::<Vec<_>>().join(",");
+            let list = children.iter().map(|node| host(node).name.as_str()).collect::<Vec<_>>().join(",");
             // The numbers are given, or those of the surrounding step would count.
             let fixed = ["--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit"];
             let mut words: Vec<String> = ["srun", "-N", &count, "-n", &count].map(String::from).into();
@@ -166,11 +166,11 @@ impl Order {
 mod tests {
     use super::*;
     use crate::job::plan;
-    use crate::spec::JobSpec;
+    use crate::spec::{HostName, JobSpec};
 
     fn tree(bootstrap: Bootstrap) -> Tree {
         let (tree, _) = plan(&JobSpec { nodes: 4, ..JobSpec::new("sh", Vec::new(), 4) }).unwrap();
-        let hosts = ["", "n1", "n2", "n3"].map(String::from).into();
+        let hosts = ["", "n1", "n2", "n3"].map(HostName::from).into();
         Tree { bootstrap, hosts, agent: "/opt/my banyan".into(), ..tree }
     }
 
@@ -186,6 +186,10 @@ mod tests {
         let shell = Bootstrap::Shell(vec!["rsh".into(), "-q".into()]);
         let expected = ["n1", "n3"].map(|host| format!("rsh -q {host} exec '/opt/my banyan' --agent"));
         assert_eq!(words(shell), expected);
+        let mut other = tree(Bootstrap::Shell(vec!["rsh".into()]));
+        other.hosts[3].user = Some("me".into());
+        let [start] = commands(&other, &[NodeId(3)]).try_into().unwrap();
+        assert_eq!(start.words[..2], ["rsh", "me@n3"]);
         let [srun] = words(Bootstrap::Slurm).try_into().unwrap();
         assert!(
             srun.starts_with("srun -N 2 -n 2 ") && srun.ends_with("-w n1,n3 /opt/my banyan --agent"),

@@ -1,13 +1,13 @@
 //! Trees and jobs as bytes, for agents that do not have them by fork.
 use crate::bootstrap::Bootstrap;
 use crate::job::{Counters, Group, Spread, StdinBy, Tree};
-use crate::placement::{MapBy, Placement};
 use crate::program::{Found, Search};
-use crate::spec::{Bind, RANKS_MAX, StdinTo};
+use crate::spec::{Bind, HostName, RANKS_MAX, StdinTo};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
+use proto::placement::{Placement, Row};
 use proto::tree::{Frame, Pair, Shape};
 use proto::wire::{Reader, Writer};
 use std::ffi::CString;
@@ -83,7 +83,9 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
     let texts = |w: &mut Writer<'_>, text: &String| {
         w.bytes(text.as_bytes());
     };
-    w.list(&tree.hosts, texts);
+    w.list(&tree.hosts, |w, host| {
+        w.bytes(host.name.as_bytes()).bytes(host.user.as_deref().unwrap_or_default().as_bytes());
+    });
     match &tree.bootstrap {
         Bootstrap::Fork => w.u8(0),
         Bootstrap::Shell(words) => w.u8(1).list(words, texts),
@@ -122,7 +124,11 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let counters = [Counters::Unwanted, Counters::Wanted].get(usize::from(r.u8()?)).copied()?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
-    let hosts = r.list(Reader::text)?;
+    let host_name = |r: &mut Reader<'_>| {
+        let (name, user) = (r.text()?, r.text()?);
+        Some(HostName { name, user: (!user.is_empty()).then_some(user) })
+    };
+    let hosts = r.list(host_name)?;
     let bootstrap = match r.u8()? {
         0 => Bootstrap::Fork,
         1 => Bootstrap::Shell(r.list(Reader::text)?),
@@ -158,9 +164,9 @@ pub(crate) fn write_group(group: &Group) -> Vec<u8> {
     let mut w = Writer(&mut bytes);
     w.u32(group.id.0).bytes(group.name.as_bytes());
     w.bytes(group.spawner.as_deref().unwrap_or_default().as_bytes());
-    let (map, counts) = group.placement.parts();
-    w.u8(map as u8).list(&counts, |w, count| {
-        w.u32(*count);
+    let rows: Vec<Row> = group.placement.rows().collect();
+    w.u32(group.ranks()).list(&rows, |w, row| {
+        w.u32(row.first_node).u32(row.nodes).u32(row.per_node);
     });
     w.list(&group.nodes, |w, node| {
         w.u32(node.0);
@@ -189,8 +195,9 @@ pub(crate) fn read_group(bytes: &[u8], tree: &Tree) -> Result<Group, Malformed> 
 
 fn group(r: &mut Reader<'_>) -> Option<Group> {
     let (id, name, spawner) = (JobId(r.u32()?), r.text()?, r.text()?);
-    let map = [MapBy::Slot, MapBy::Node].get(usize::from(r.u8()?)).copied()?;
-    let placement = Placement::from_parts(map, &r.list(Reader::u32)?)?;
+    let ranks = r.u32().filter(|ranks| *ranks <= RANKS_MAX)?;
+    let row = |r: &mut Reader<'_>| Some(Row { first_node: r.u32()?, nodes: r.u32()?, per_node: r.u32()? });
+    let placement = Placement::from_rows(ranks, &r.list(row)?).ok()?;
     Some(Group {
         id,
         name,
@@ -222,6 +229,7 @@ fn is_sound(group: &Group, tree: &Tree) -> bool {
     of_programs == u64::from(group.ranks())
         && nodes.len() == group.placement.nodes() as usize
         && nodes.iter().all(|node| node.0 < tree.shape.nodes())
+        && (0..group.placement.nodes()).all(|node| group.placement.count(NodeId(node)) > 0)
 }
 
 fn write_program(w: &mut Writer<'_>, found: &Found) {
@@ -283,6 +291,9 @@ mod tests {
     fn descriptions_are_read_as_they_were_written() {
         let (tree, group) = example();
         assert_eq!(read_tree(&write_tree(&tree)).unwrap(), tree);
+        let hosts = vec!["a".into(), HostName { name: "b".into(), user: Some("me".into()) }, "c".into()];
+        let spread = Tree { hosts, bootstrap: Bootstrap::Slurm, ..tree.clone() };
+        assert_eq!(read_tree(&write_tree(&spread)).unwrap(), spread);
         assert_eq!(read_group(&write_group(&group), &tree).unwrap(), group);
     }
 

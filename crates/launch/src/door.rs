@@ -13,7 +13,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use address::addresses_towards;
+pub(crate) use address::{addresses_towards, scoped};
 pub(crate) use refusals::{Kind, Refusals};
 
 use proto::ids::NodeId;

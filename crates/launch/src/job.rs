@@ -1,13 +1,13 @@
 //! What launcher, warden and agents know of the tree and of the jobs in it. On one host it reaches them by fork, on
 //! others over authenticated links: nothing secret is ever in an argument list or in the environment of ranks.
 use crate::bootstrap::Bootstrap;
-use crate::placement::Placement;
 use crate::program::{Found, Where, find_programs};
-use crate::spec::{Bind, JobSpec, QP_MAX_DEFAULT, StdinTo};
+use crate::spec::{Bind, HostName, JobSpec, QP_MAX_DEFAULT, StdinTo};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::{NodeId, Rank};
 use proto::lane::JobId;
+use proto::placement::Placement;
 use proto::tree::{LINKS_MAX, Member, Pair, Shape};
 use std::env;
 use std::io;
@@ -23,8 +23,8 @@ pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) spread: Spread,
-    /// The names of hosts, by node of the tree; none where nodes are emulated.
-    pub(crate) hosts: Vec<String>,
+    /// The hosts, by node of the tree; none where nodes are emulated.
+    pub(crate) hosts: Vec<HostName>,
     pub(crate) bootstrap: Bootstrap,
     /// Where this program is on other hosts.
     pub(crate) agent: String,
@@ -102,7 +102,7 @@ impl Tree {
             let text = format!("processor {core} is none of those that may be used here: {cores:?}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let qp_max = env::var("BANYAN_QP_MAX").ok().and_then(|text| text.parse().ok());
+        let qp_max = qp_max(env::var(proto::env::QP_MAX).ok())?;
         Ok(Tree {
             name: format!("banyan-{:016x}", random_words::<1>()?[0]),
             shape: shape(spec, nodes, cores.len() as u32)?,
@@ -115,7 +115,7 @@ impl Tree {
             board: spec.board,
             universe: spec.universe,
             bind: spec.bind.clone(),
-            qp_max: qp_max.unwrap_or(QP_MAX_DEFAULT),
+            qp_max,
             value_max: spec.pmi_value_max,
             counters: if spec.board_counters { Counters::Wanted } else { Counters::Unwanted },
             host: random_words()?,
@@ -125,7 +125,7 @@ impl Tree {
 
     /// The name of a node's host, where nodes are hosts.
     pub(crate) fn host_of(&self, node: NodeId) -> Option<&str> {
-        self.hosts.get(node.index()).map(String::as_str)
+        self.hosts.get(node.index()).map(|host| host.name.as_str())
     }
 
     /// What ranks are bound to in turn on a host that has these processors. Nothing if they are not bound.
@@ -242,8 +242,8 @@ impl Group {
 pub(crate) struct Sites {
     nodes: u32,
     of_placement: Vec<NodeId>,
-    /// The names of hosts, by node; none where nodes are emulated.
-    hosts: Vec<String>,
+    /// The hosts, by node; none where nodes are emulated.
+    hosts: Vec<HostName>,
 }
 
 impl Sites {
@@ -254,17 +254,17 @@ impl Sites {
         if spec.bootstrap == Bootstrap::Fork {
             return Sites { nodes: used, of_placement: (0..used).map(NodeId).collect(), hosts: Vec::new() };
         }
-        let names = &spec.hosts[..used as usize];
+        let all = &spec.hosts[..used as usize];
         let may_be_here = matches!(spec.bootstrap, Bootstrap::Shell(_));
-        let here = names.iter().position(|name| may_be_here && is_this_host(name));
-        let mut hosts = vec![here.map_or_else(|| "localhost".into(), |at| names[at].clone())];
+        let here = all.iter().position(|host| may_be_here && is_here(host));
+        let mut hosts = vec![here.map_or_else(|| "localhost".into(), |at| all[at].clone())];
         let mut of_placement = Vec::new();
-        for (at, name) in names.iter().enumerate() {
+        for (at, host) in all.iter().enumerate() {
             if here == Some(at) {
                 of_placement.push(NodeId(0));
             } else {
                 of_placement.push(NodeId(hosts.len() as u32));
-                hosts.push(name.clone());
+                hosts.push(host.clone());
             }
         }
         Sites { nodes: hosts.len() as u32, of_placement, hosts }
@@ -286,9 +286,22 @@ fn shape(spec: &JobSpec, nodes: u32, cores: u32) -> io::Result<Shape> {
     Ok(spec.degree.map_or(fitting, |degree| Shape::new(nodes, degree)))
 }
 
+/// The limit of a node's device, as the environment says.
+fn qp_max(value: Option<String>) -> io::Result<u32> {
+    let Some(text) = value.filter(|text| !text.is_empty()) else { return Ok(QP_MAX_DEFAULT) };
+    let number = proto::env::number(proto::env::QP_MAX, &text, 1..=proto::env::QP_MAX_MOST);
+    let number = number.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    Ok(u32::try_from(number).expect("within its range"))
+}
+
 fn agent_path(spec: &JobSpec) -> io::Result<String> {
     let own = || env::current_exe().map(|path| path.to_string_lossy().into_owned());
     spec.agent.clone().map_or_else(own, Ok)
+}
+
+/// Does this process run on that host, as the user who is wanted there?
+pub(crate) fn is_here(host: &HostName) -> bool {
+    host.user.is_none() && is_this_host(&host.name)
 }
 
 /// Is this a name or an address of the host that this process runs on?
@@ -345,12 +358,27 @@ mod tests {
             ..JobSpec::new("sh", Vec::new(), hosts.len() as u32)
         };
         let sites = Sites::new(&spec(&["n1", "localhost", "n2"]));
-        assert_eq!(sites.hosts, ["localhost", "n1", "n2"]);
+        assert_eq!(sites.hosts, ["localhost", "n1", "n2"].map(HostName::from));
         assert_eq!(sites.of_placement, [1, 0, 2].map(NodeId));
         let sites = Sites::new(&spec(&["n1", "n2"]));
         assert_eq!((sites.hosts.len(), sites.of_placement), (3, vec![NodeId(1), NodeId(2)]));
+        // Somebody else on this host is reached like any other host.
+        let mut other = spec(&["localhost"]);
+        other.hosts[0].user = Some("somebody".into());
+        assert_eq!(Sites::new(&other).of_placement, [NodeId(1)]);
         let sites = Sites::new(&JobSpec { bootstrap: Bootstrap::Slurm, ..spec(&["localhost"]) });
         assert_eq!(sites.of_placement, [NodeId(1)]);
+    }
+
+    #[test]
+    fn a_limit_of_queue_pairs_that_is_no_number_is_refused() {
+        let limit = |text: &str| qp_max(Some(text.into()));
+        assert_eq!((qp_max(None).unwrap(), limit("").unwrap()), (QP_MAX_DEFAULT, QP_MAX_DEFAULT));
+        assert_eq!(limit("64").unwrap(), 64);
+        assert_eq!(
+            limit("64k").unwrap_err().to_string(),
+            "BANYAN_QP_MAX: '64k' is not a number from 1 to 16777216"
+        );
     }
 
     #[test]

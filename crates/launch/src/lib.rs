@@ -12,7 +12,7 @@
 //! until nothing descends from it. The warden survives when launcher and agents are killed together.
 //!
 //! All are single-threaded poll loops. What can be decided without a system call is decided in `proto::tree`,
-//! `proto::pmi` and the pure modules here (placement, outcome, options).
+//! `proto::placement`, `proto::pmi` and the pure modules here (outcome, heartbeat, options).
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -28,11 +28,11 @@ mod link;
 mod options;
 mod pattern;
 mod picture;
-mod placement;
 mod program;
 mod remote;
 mod singleton;
 mod spec;
+mod standing;
 mod stats;
 mod stdin;
 mod stray;
@@ -42,10 +42,10 @@ mod warden;
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use pattern::{Origin, Pattern, PatternError};
-pub use placement::{MapBy, Placement};
+pub use proto::placement::Placement;
 pub use spec::{
-    Bind, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, Output, QP_MAX_DEFAULT, RANKS_MAX, Section, StdinTo,
-    Talk,
+    Bind, HostName, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, MapBy, NetOptions, Output, QP_MAX_DEFAULT,
+    RANKS_MAX, Section, StdinTo, Talk,
 };
 pub use stats::{json as stats_json, table as stats_table};
 
@@ -108,20 +108,33 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
     }
     match options::parse(args) {
         Ok(Command::Help) => {
-            print!("{}", options::HELP);
+            print!("{}", options::help());
             0
         }
         Ok(Command::Version) => {
             println!("banyan {}", env!("CARGO_PKG_VERSION"));
             0
         }
-        Ok(Command::Run(spec, wish)) => run_and_print(&spec, wish.as_ref()),
-        Ok(Command::DryRun(spec)) => dry_run(&spec),
-        Err(error) => {
-            eprintln!("banyan: {error}\nbanyan: 'banyan run --help' shows what is understood");
-            EXIT_USAGE
-        }
+        Ok(Command::Run(spec, wish)) => with_environment(&spec, || run_and_print(&spec, wish.as_ref())),
+        Ok(Command::DryRun(spec)) => with_environment(&spec, || dry_run(&spec)),
+        Err(error) => misused(&error),
     }
+}
+
+/// Goes on if no variable has a value that it cannot have. Names that nobody reads are only told of.
+fn with_environment(spec: &JobSpec, go_on: impl FnOnce() -> i32) -> i32 {
+    match options::check_environment(std::env::vars_os(), spec) {
+        Ok(unknown) => {
+            unknown.iter().for_each(|unknown| eprintln!("banyan: warning: {unknown}"));
+            go_on()
+        }
+        Err(error) => misused(&error.into()),
+    }
+}
+
+fn misused(error: &options::UsageError) -> i32 {
+    eprintln!("banyan: {error}\nbanyan: 'banyan run --help' shows what is understood");
+    EXIT_USAGE
 }
 
 /// Is this the first word of a command line with which Banyan starts itself?

@@ -2,6 +2,7 @@
 //!
 //! Links between processes of one host are socket pairs that nobody else can reach and go in the clear. A link to
 //! another host is sealed ([`proto::seal`]): each of its frames is checked before it is parsed.
+use crate::heartbeat::Pulse;
 use proto::seal::{LinkError, Seal};
 use proto::tree::{Frame, Frames};
 use std::io;
@@ -38,7 +39,7 @@ pub(crate) struct Link {
     unsent: Vec<u8>,
     interest: Interest,
     loss: Option<io::Error>,
-    heard: Instant,
+    pulse: Pulse,
 }
 
 impl Link {
@@ -62,7 +63,7 @@ impl Link {
             unsent: Vec::new(),
             interest: Interest::Read,
             loss: None,
-            heard: Instant::now(),
+            pulse: Pulse::new(Instant::now()),
         })
     }
 
@@ -86,14 +87,19 @@ impl Link {
         }
     }
 
-    /// When the other end was heard last.
-    pub(crate) fn heard(&self) -> Instant {
-        self.heard
+    /// What is known of the other end's life.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
-    /// Counts as heard.
+    /// A beat of this end has passed.
+    pub(crate) fn age(&mut self) {
+        self.pulse.age();
+    }
+
+    /// The other end's silence so far does not count.
     pub(crate) fn forgive(&mut self, now: Instant) {
-        self.heard = now;
+        self.pulse.forgive(now);
     }
 
     /// Sends what fits and waits for room for the rest. A link that is gone swallows everything: its loss
@@ -123,7 +129,7 @@ impl Link {
         let read = socket::read(self.fd.as_fd(), &mut bytes);
         match self.or_lost(read)? {
             Transfer::Bytes(n) => {
-                self.heard = Instant::now();
+                self.pulse.hear(Instant::now());
                 match &mut self.wire {
                     Wire::Plain(frames) => frames.push(&bytes[..n]),
                     Wire::Sealed(seal) => seal.push(&bytes[..n]),

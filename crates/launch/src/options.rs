@@ -1,19 +1,22 @@
 //! The command line of `banyan run` and `mpiexec`. Long options may have one dash or two, as users of other
 //! launchers have them in their fingers.
 mod allocation;
+mod environment;
 mod help;
 mod hosts;
 mod parser;
 mod words;
 mod written;
 
-pub(crate) use help::HELP;
+pub(crate) use environment::check_environment;
+pub(crate) use help::help;
 
 use crate::pattern::PatternError;
 use crate::spec::{JobSpec, RANKS_MAX};
 use allocation::AllocationError;
 pub(crate) use hosts::HostsError;
 use parser::{Next, Parser};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -47,9 +50,13 @@ pub(crate) enum UsageError {
     #[error("option '{0}' needs a value")]
     NoValue(String),
     #[error("option '{option}': '{value}' is not {wanted}")]
-    BadValue { option: String, value: String, wanted: &'static str },
+    BadValue { option: String, value: String, wanted: Cow<'static, str> },
     #[error("{variable}: '{value}' is not {wanted}")]
     Variable { variable: &'static str, value: String, wanted: &'static str },
+    #[error(transparent)]
+    Environment(#[from] proto::env::BadValue),
+    #[error("'{0}': srun does not enter hosts as another user; '--bootstrap ssh' does")]
+    UserInSlurm(String),
     #[error("no program given")]
     NoProgram,
     #[error("{0} processes are more than {RANKS_MAX}")]
@@ -100,8 +107,8 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
 mod tests {
     use super::*;
     use crate::bootstrap::Bootstrap;
-    use crate::placement::MapBy;
-    use crate::spec::{Bind, Inherit, Label, StdinTo, Talk};
+    use crate::spec::{Bind, Inherit, Label, MapBy, StdinTo, Talk};
+    use proto::env::ReadBy;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -313,11 +320,63 @@ mod tests {
 
     #[test]
     fn every_option_has_a_line_in_the_help() {
+        let help = help();
         for name in parser::OPTIONS_OF_JOB.iter().chain(&parser::OPTIONS_OF_PROGRAM) {
             let is_word = |word: &str| word.trim_start_matches('-').split('[').next() == Some(name);
-            let found = HELP.split([' ', ',', '\n']).any(|word| word.starts_with('-') && is_word(word));
+            let found = help.split([' ', ',', '\n']).any(|word| word.starts_with('-') && is_word(word));
             assert!(found, "{name}");
         }
+    }
+
+    #[test]
+    fn every_variable_that_users_set_has_a_line_in_the_help() {
+        let help = help();
+        for variable in proto::env::VARIABLES {
+            let settable = matches!(variable.read_by, ReadBy::Library | ReadBy::Launcher);
+            let listed = help.lines().any(|line| line.split_whitespace().next() == Some(variable.name));
+            assert_eq!(listed, settable, "{}", variable.name);
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 119));
+    }
+
+    #[test]
+    fn traffic_between_hosts_can_be_directed() {
+        let (spec, _) = run("--net ib0 --port-range 40000-40999 --net-timeout 2.5 --force-net a");
+        let variables: Vec<(OsString, OsString)> = spec.net.variables();
+        let expected = [
+            ("BANYAN_NET", "ib0"),
+            ("BANYAN_PORT_RANGE", "40000-40999"),
+            ("BANYAN_NET_TIMEOUT", "2.5"),
+            ("BANYAN_FORCE_NET", "on"),
+        ];
+        assert_eq!(variables, expected.map(|(name, value)| (name.into(), value.into())));
+        assert!(run("a").0.net.variables().is_empty());
+        let (spec, _) = run("--net 10.1.0.0/16 --net-timeout 90 a");
+        assert_eq!(spec.net.variables()[0].1, "10.1.0.0/16");
+        assert_eq!(spec.net.variables()[1].1, "90");
+        assert_eq!(
+            error("--net 10.1.0.0/40 a"),
+            "option '--net': '10.1.0.0/40' is not an interface or a network such as eth0 or 10.1.0.0/16"
+        );
+        assert_eq!(
+            error("--port-range 5 a"),
+            "option '--port-range': '5' is not a range of ports such as 40000-40999"
+        );
+        assert_eq!(error("--net-timeout x a"), "option '--net-timeout': 'x' is not a number of seconds");
+        assert_eq!(error("--force-net=on a"), "option '--force-net=on' takes no value");
+    }
+
+    #[test]
+    fn hosts_may_be_entered_as_another_user() {
+        let (spec, _) = run("-n 4 --hosts me@localhost:3,n2 a");
+        assert!(matches!(spec.bootstrap, Bootstrap::Shell(_)), "another user is not emulated");
+        assert_eq!(
+            (spec.hosts[0].login(), spec.hosts[0].name.as_str()),
+            ("me@localhost".into(), "localhost")
+        );
+        assert_eq!((spec.slots, spec.hosts[1].login()), (vec![3, 1], "n2".into()));
+        let slurm = error("--bootstrap slurm --hosts n1,me@n2 a");
+        assert_eq!(slurm, "'me@n2': srun does not enter hosts as another user; '--bootstrap ssh' does");
     }
 
     #[test]

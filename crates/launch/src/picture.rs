@@ -92,7 +92,7 @@ fn counted(count: u32, what: &str) -> String {
 mod tests {
     use super::*;
     use crate::job::plan;
-    use crate::placement::MapBy;
+    use crate::spec::MapBy;
     use crate::spec::{Bind, JobSpec};
 
     fn drawn(spec: &JobSpec) -> String {

@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 10] = [
+const SCRUBBED: [&str; 11] = [
     "PMI_",
     "PMIX_",
     "PRTE_",
     "OMPI_",
     "MPI_LOCAL",
-    "BANYAN_NODE",
-    "BANYAN_MAPPING",
-    "BANYAN_BOARD",
+    proto::env::NODE,
+    proto::env::MAPPING,
+    proto::env::BOARD,
+    proto::env::NET_ADDRESS,
     "HYDI_",
     "MPIRUN_",
 ];
@@ -96,7 +97,8 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
         Err(_) if at == Where::Elsewhere => (PathBuf::from(&section.program), Search::OnHost),
         Err(error) => return Err(error),
     };
-    let own: Vec<_> = spec.env.iter().chain(&section.env).cloned().collect();
+    let mut own = spec.net.variables();
+    own.extend(spec.env.iter().chain(&section.env).cloned());
     let inherit = section.inherit.as_ref().unwrap_or(&spec.inherit);
     let mut args = vec![section.program.as_bytes().to_vec()];
     args.extend(section.args.iter().map(|arg| arg.as_bytes().to_vec()));
@@ -222,6 +224,8 @@ mod tests {
             ("PMIX_RANK", "1"),
             ("BANYAN_NODE", "1:2:3"),
             ("BANYAN_BOARD", "1:2:3"),
+            ("BANYAN_NET_ADDRESS", "10.0.0.1"),
+            ("BANYAN_NET", "eth0"),
             ("A", "1"),
         ];
         let own = [pair(("A", "0")), pair(("A", "2"))];
@@ -229,8 +233,9 @@ mod tests {
             let env = environment(inherited.map(pair).into_iter(), &inherit, &own);
             env.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
         };
+        let net = "BANYAN_NET=eth0";
         let (path, fortran, own) = ("PATH=/bin", "GFORTRAN_UNBUFFERED_PRECONNECTED=y", "A=2");
-        assert_eq!(text(Inherit::All), [path, fortran, own]);
+        assert_eq!(text(Inherit::All), [path, net, fortran, own]);
         assert_eq!(text(Inherit::Nothing), [fortran, own]);
         assert_eq!(text(Inherit::Listed(vec!["PATH".into(), "PMI_FD".into()])), [path, fortran, own]);
     }

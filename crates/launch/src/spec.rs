@@ -1,8 +1,9 @@
 //! What a job is: programs, how many ranks of each, and where they live.
 use crate::bootstrap::Bootstrap;
 use crate::pattern::Pattern;
-use crate::placement::{MapBy, Placement};
 use proto::board::BoardKind;
+use proto::env::{self, NetChoice, PortRange};
+use proto::placement::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +73,16 @@ pub enum Talk {
     Verbose,
 }
 
+/// In which order ranks are dealt to nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapBy {
+    /// Consecutive ranks share a node.
+    #[default]
+    Slot,
+    /// Consecutive ranks are on different nodes, which take turns.
+    Node,
+}
+
 /// Which processors a rank may run on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
@@ -88,6 +99,55 @@ pub enum Bind {
     Package,
     /// All those near a memory each, in turn.
     Memory,
+}
+
+/// A host, and as whom it is entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName {
+    /// The host's name or address.
+    pub name: String,
+    /// The user, if it is another one than here.
+    pub user: Option<String>,
+}
+
+impl HostName {
+    /// What remote shells take: `user@host`, or the host alone.
+    pub fn login(&self) -> String {
+        self.user.as_ref().map_or_else(|| self.name.clone(), |user| format!("{user}@{}", self.name))
+    }
+}
+
+impl From<&str> for HostName {
+    fn from(name: &str) -> Self {
+        HostName { name: name.into(), user: None }
+    }
+}
+
+/// What ranks are told about traffic between hosts. What is not given here may come from their environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetOptions {
+    /// The interface or network to use.
+    pub choice: Option<NetChoice>,
+    /// The ports to listen at.
+    pub ports: Option<PortRange>,
+    /// How long a host may take to answer; no time is for ever.
+    pub timeout: Option<Duration>,
+    /// Do ranks of one host talk over sockets too?
+    pub force: bool,
+}
+
+impl NetOptions {
+    /// The variables that say so to ranks.
+    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let seconds = self.timeout.map(|timeout| timeout.as_secs_f64().to_string());
+        let values = [
+            (env::NET, self.choice.as_ref().map(NetChoice::to_string)),
+            (env::PORT_RANGE, self.ports.as_ref().map(PortRange::to_string)),
+            (env::NET_TIMEOUT, seconds),
+            (env::FORCE_NET, self.force.then(|| "on".into())),
+        ];
+        values.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))).collect()
+    }
 }
 
 /// What happens to the output of ranks.
@@ -133,8 +193,8 @@ pub struct JobSpec {
     pub folder: Option<PathBuf>,
     /// Folders (separated by colons) where programs are searched first.
     pub search: Option<OsString>,
-    /// Names of hosts, where nodes are hosts; there are as many [`JobSpec::slots`].
-    pub hosts: Vec<String>,
+    /// The hosts, where nodes are hosts; there are as many [`JobSpec::slots`].
+    pub hosts: Vec<HostName>,
     /// How agents are started.
     pub bootstrap: Bootstrap,
     /// Where this program is on other hosts, if not where it is here.
@@ -155,6 +215,8 @@ pub struct JobSpec {
     pub pmi_value_max: u32,
     /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
     pub pmgr: bool,
+    /// What ranks are told about traffic between hosts.
+    pub net: NetOptions,
     /// The universe size that ranks are told.
     pub universe: Option<u32>,
     /// Who reads standard input.
@@ -199,6 +261,7 @@ impl JobSpec {
             board_counters: false,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             pmgr: false,
+            net: NetOptions::default(),
             universe: None,
             stdin: StdinTo::Rank(0),
             label: Label::None,

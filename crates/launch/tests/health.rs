@@ -3,6 +3,7 @@ mod common;
 
 use common::{assert_nothing_left, launcher, run, start, texts, wait_until};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use sys::process::{Pid, Target, kill};
 use sys::signal::{SIGCONT, SIGSTOP, SIGTERM};
@@ -140,4 +141,75 @@ fn stopped_ranks_and_a_stopped_launcher_are_no_failure() {
     let (code, errors) = job.end();
     assert_nothing_left(&mark);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
+}
+
+/// Processes that do nothing but run, on one core. They end with the test, however it ends.
+struct Spinners(Vec<Child>);
+
+impl Spinners {
+    fn on(core: usize, count: usize) -> Self {
+        let spin = ["-c", &core.to_string(), "sh", "-c", "while :; do :; done"];
+        Spinners((0..count).map(|_| Command::new("taskset").args(spin).spawn().unwrap()).collect())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Runs a tool that changes how a process is scheduled.
+fn schedule(words: &[&str], pid: i32) {
+    let status = Command::new(words[0]).args(&words[1..]).arg(pid.to_string()).stdout(Stdio::null()).status();
+    assert!(status.unwrap().success(), "{words:?}");
+}
+
+#[test]
+fn an_agent_that_waits_for_its_turn_is_not_dead() {
+    let cores = sys::limit::allowed_cores().unwrap();
+    let [crowded, free, ..] = cores[..] else { return }; // the launcher needs a core that is not crowded
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let script = "until test -e go; do sleep 0.05; done";
+    let job = start(&["-n", "2", "--nodes", "2", "--heartbeat", "1", "-wdir", place, "sh", "-c", script]);
+    job.wait_for("sh", 2);
+    schedule(&["taskset", "-cp", &free.to_string()], job.child.id() as i32);
+    for pid in &called(&job.mark, "banyan-agent") {
+        schedule(&["taskset", "-cp", &crowded.to_string()], *pid);
+        schedule(&["chrt", "--idle", "-p", "0"], *pid); // only when nobody else wants the core, or hardly ever
+    }
+    let spinners = Spinners::on(crowded, 8);
+    std::thread::sleep(Duration::from_secs(4)); // four times the limit: what is tested is time that passes
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    drop(spinners);
+    let mark = job.mark.clone();
+    let (code, errors) = job.end();
+    assert_nothing_left(&mark);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ranks_whose_names_are_no_text_are_served_and_ended() {
+    // What the kernel keeps of a long name may end in the middle of a letter.
+    let script = "printf 'caf\\303' > /proc/$$/comm; setsid sh -c 'printf \"\\377)\" > /proc/$$/comm; : > $0; read x' \
+                  ready.$PMI_RANK < $0 & wait";
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let job =
+        start(&["-n", "4", "--nodes", "2", "--heartbeat", "1", "-wdir", place, "sh", "-c", script, "fifo"]);
+    let _writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    wait_until("all ranks", || (0..4).all(|rank| folder.path().join(format!("ready.{rank}")).exists()));
+    assert_eq!(called(&job.mark, "caf\u{fffd}").len(), 4);
+    assert_eq!(called(&job.mark, "\u{fffd})").len(), 4);
+    send(job.child.id() as i32, SIGTERM);
+    let mark = job.mark.clone();
+    let (code, errors) = job.end();
+    assert_nothing_left(&mark);
+    assert_eq!(code, Some(143), "{errors}");
 }

@@ -2,8 +2,8 @@
 mod common;
 
 use common::{
-    Job, assert_nothing_left, count_lines, kill, launcher, launcher_under, processes, run, start, texts,
-    wait_until,
+    Job, assert_nothing_left, count_lines, kill, launcher, launcher_under, processes, run, start, state,
+    texts, wait_until,
 };
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -252,9 +252,7 @@ fn a_slow_reader_does_not_make_agents_grow() {
     let mut job = start(&["-n", "4", "--nodes", "2", "yes"]);
     job.wait_for("yes", 4);
     // All pipes are full once every `yes` sleeps in a write.
-    let asleep = |pid: i32| {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") S "))
-    };
+    let asleep = |pid: i32| state(pid) == Some('S');
     wait_until("all writers to wait", || {
         let writers = processes(&job.mark).into_iter().filter(|process| process.name == "yes");
         writers.filter(|process| asleep(process.pid)).count() == 4
@@ -280,8 +278,7 @@ fn a_stopped_rank_is_no_failure() {
     let mut job = start(&["-n", "2", "sh", "-c", "kill -STOP $$; echo again"]);
     wait_until("both ranks to stop", || {
         let all = processes(&job.mark);
-        let stopped =
-            |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") T "));
+        let stopped = |pid: i32| state(pid) == Some('T');
         all.iter().filter(|process| process.name == "sh" && stopped(process.pid)).count() == 2
     });
     assert!(job.child.try_wait().unwrap().is_none());
@@ -402,15 +399,13 @@ fn ctrl_z_stops_the_job_and_it_goes_on_afterwards() {
     ]);
     job.wait_for("sh", 2);
     let launcher = job.child.id() as i32;
-    let state = |pid: i32, wanted: &str| {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(wanted))
-    };
+    let is = |pid: i32, letter: char| state(pid) == Some(letter);
     let ranks =
         || processes(&job.mark).into_iter().filter(|process| process.name == "sh").map(|process| process.pid);
     kill(&[launcher], "-TSTP");
-    wait_until("all to stop", || state(launcher, ") T ") && ranks().all(|pid| state(pid, ") T ")));
+    wait_until("all to stop", || is(launcher, 'T') && ranks().all(|pid| is(pid, 'T')));
     kill(&[launcher], "-CONT");
-    wait_until("all to go on", || !state(launcher, ") T ") && ranks().all(|pid| state(pid, ") R ")));
+    wait_until("all to go on", || !is(launcher, 'T') && ranks().all(|pid| is(pid, 'R')));
     kill(&[launcher], "-INT");
     assert_eq!(job.end().0, Some(130));
 }

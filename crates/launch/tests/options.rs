@@ -246,6 +246,59 @@ fn hosts_may_come_from_a_file_that_the_environment_names() {
 }
 
 #[test]
+fn a_variable_with_a_bad_value_is_an_error_that_names_it() {
+    let (code, out, err) = with_variable("BANYAN_QP_MAX", "many", &["echo", "started"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("banyan: BANYAN_QP_MAX: 'many' is not a number from 1 to "), "{err}");
+    let (code, _, err) = shell(&["-genv", "BANYAN_CMA", "perhaps"], "true");
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("banyan: BANYAN_CMA: 'perhaps' is not 'on' or 'off'\n"), "{err}");
+    assert_eq!(with_variable("BANYAN_QP_MAX", "64", &["true"]).0, Some(0));
+}
+
+#[test]
+fn a_variable_that_nobody_reads_is_told_of_once() {
+    let (code, out, err) =
+        with_variable("BANYAN_NO_SUCH_NAME", "1", &["-n", "4", "--nodes", "2", "echo", "x"]);
+    assert_eq!((code, out.as_str()), (Some(0), "x\nx\nx\nx\n"));
+    assert_eq!(err, "banyan: warning: nothing reads BANYAN_NO_SUCH_NAME\n");
+}
+
+#[test]
+fn ranks_are_told_about_traffic_between_hosts() {
+    let script = "echo $BANYAN_NET $BANYAN_PORT_RANGE $BANYAN_NET_TIMEOUT $BANYAN_FORCE_NET";
+    let options = ["--net", "10.0.0.0/8", "--port-range", "4000:4001", "--net-timeout", "5", "--force-net"];
+    let (code, out, err) = shell(&[&["-genvlist", "PATH", "-n", "2"], &options[..]].concat(), script);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(out, "10.0.0.0/8 4000-4001 5 on\n".repeat(2));
+    // Nodes on one host need no address.
+    let (_, out, _) = shell(&["-n", "2", "--nodes", "2"], "echo ${BANYAN_NET_ADDRESS-none}");
+    assert_eq!(out, "none\nnone\n");
+}
+
+/// A remote shell that writes down whom it should enter as, and stays here.
+fn near_shell(folder: &std::path::Path) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let file = folder.join("near-shell");
+    let text = format!("#!/bin/sh\necho \"$1\" >> {}/entered\nshift\nexec sh -c \"$*\"\n", folder.display());
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file.to_str().unwrap().into()
+}
+
+#[test]
+fn a_user_is_for_the_remote_shell_and_an_address_for_the_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell_file = near_shell(folder.path());
+    let options =
+        ["--hosts", "localhost,me@127.0.0.1", "--launcher-exec", &shell_file, "--prepend-pattern", "%h "];
+    let (code, out, err) = shell(&options, "echo $PMI_RANK $BANYAN_NET_ADDRESS");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(sorted(&out), ["127.0.0.1 1 127.0.0.1", "localhost 0 127.0.0.1"]);
+    assert_eq!(fs::read_to_string(folder.path().join("entered")).unwrap(), "me@127.0.0.1\n");
+}
+
+#[test]
 fn malformed_options_have_exit_code_2() {
     for options in [
         vec!["-ppn", "x", "true"],
@@ -256,6 +309,10 @@ fn malformed_options_have_exit_code_2() {
         vec!["--configfile", "/no/such/file"],
         vec!["--hostfile", "/no/such/file", "true"],
         vec!["--hosts", "n[", "true"],
+        vec!["--hosts", "-u@n1", "true"],
+        vec!["--net", "10.0.0.0/99", "true"],
+        vec!["--port-range", "1", "true"],
+        vec!["--net-timeout", "never", "true"],
         vec!["--outfile-pattern", "%", "true"],
         vec!["--errfile-pattern", "%q", "true"],
         vec!["--prepend-pattern", "", "true"],

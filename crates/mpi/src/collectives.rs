@@ -1,8 +1,8 @@
 //! Collective operations of the safe API. Every process of the communicator calls the same ones in the same order.
-use crate::buffer::{RecvBuf, SendBuf, combine, source_of, target_of};
+use crate::buffer::combine;
 use crate::communicator::{Communicator, peer};
-use crate::core::{Coll, UserOp, UserReduce};
-use crate::datum::{Datum, Op};
+use crate::core::{Coll, Data, OpId, RecvData, Reduction, SendData, UserOp, UserReduce};
+use crate::datum::{Datum, Op, received, sent};
 use crate::error::{ErrorClass, Result, fail};
 use crate::universe::no_job;
 
@@ -28,17 +28,17 @@ impl Communicator {
 
     /// Gives everyone the root's elements.
     pub fn bcast<T: Datum>(&self, data: &mut [T], root: usize) -> Result<()> {
-        let (buf, count) = (target_of(data), data.len() as i64);
-        self.collective(Coll::Bcast { buf, count, ty: T::TYPE, root: peer(root) })
+        self.collective(Coll::Bcast { data: received(data), root: peer(root) })
     }
 
     /// Combines everyone's elements at the root, which gets the result.
     pub fn reduce<T: Datum>(&self, data: &[T], op: Op, root: usize) -> Result<Option<Vec<T>>> {
         let mut result = self.at_root(root, data.len());
-        let (send, recv) =
-            (source_of(data), result.as_mut().map_or(RecvBuf::NONE, |result| target_of(result)));
-        let count = data.len() as i64;
-        self.collective(Coll::Reduce { send, recv, count, ty: T::TYPE, op: op.id(), root: peer(root) })?;
+        let send = sent(data);
+        let room = result.as_mut().map_or(RecvData::NONE, |result| received(result));
+        let recv = Data::new(room.buf, send.count, send.ty);
+        let of = Reduction { send: send.buf, recv, op: op.id() };
+        self.collective(Coll::Reduce { of, root: peer(root) })?;
         Ok(result)
     }
 
@@ -51,9 +51,8 @@ impl Communicator {
     /// # Ok::<(), mpi::MpiError>(())
     /// ```
     pub fn allreduce<T: Datum>(&self, data: &[T], result: &mut [T], op: Op) -> Result<()> {
-        self.engine().note(same_length(data, result))?;
-        let (send, recv) = (source_of(data), target_of(result));
-        self.collective(Coll::Allreduce { send, recv, count: data.len() as i64, ty: T::TYPE, op: op.id() })
+        let of = self.engine().note(reduction(data, result, op.id()))?;
+        self.collective(Coll::Allreduce(of))
     }
 
     /// As [`Communicator::allreduce`], by a function of two elements, which must be associative.
@@ -72,11 +71,11 @@ impl Communicator {
         order: Order,
         f: impl Fn(T, T) -> T,
     ) -> Result<()> {
-        self.engine().note(same_length(data, result))?;
-        let (send, recv, count) = (source_of(data), target_of(result), data.len() as i64);
+        // The operation is made when nothing else can fail, so that it is always freed.
+        let mut of = self.engine().note(reduction(data, result, OpId::NO_OP))?;
         let commutative = order == Order::Any;
-        let op = self.engine().mpi.borrow_mut().op_create(UserOp { function: 0, extra: 0, commutative });
-        let call = Coll::Allreduce { send, recv, count, ty: T::TYPE, op };
+        of.op = self.engine().mpi.borrow_mut().op_create(UserOp { function: 0, extra: 0, commutative });
+        let (op, call) = (of.op, Coll::Allreduce(of));
         // Only this call combines by a function, so every job is for `f`.
         let run = |job: &UserReduce| {
             let bytes = job.count as usize * size_of::<T>();
@@ -90,18 +89,16 @@ impl Communicator {
 
     /// Combines the elements of ranks up to and including this one.
     pub fn scan<T: Datum>(&self, data: &[T], result: &mut [T], op: Op) -> Result<()> {
-        self.engine().note(same_length(data, result))?;
-        let (send, recv) = (source_of(data), target_of(result));
-        self.collective(Coll::Scan { send, recv, count: data.len() as i64, ty: T::TYPE, op: op.id() })
+        let of = self.engine().note(reduction(data, result, op.id()))?;
+        self.collective(Coll::Scan(of))
     }
 
     /// Collects everyone's elements (equally many) at the root, by rank.
     pub fn gather<T: Datum>(&self, data: &[T], root: usize) -> Result<Option<Vec<T>>> {
         let mut all = self.at_root(root, data.len() * self.size());
-        let (send, recv) = (source_of(data), all.as_mut().map_or(RecvBuf::NONE, |all| target_of(all)));
-        let (scount, rcount) = (data.len() as i64, data.len() as i64);
-        let root = peer(root);
-        self.collective(Coll::Gather { send, scount, sty: T::TYPE, recv, rcount, rty: T::TYPE, root })?;
+        let room = all.as_mut().map_or(RecvData::NONE, |all| received(all));
+        let recv = Data::new(room.buf, data.len() as i64, T::TYPE);
+        self.collective(Coll::Gather { send: sent(data), recv, root: peer(root) })?;
         Ok(all)
     }
 
@@ -111,18 +108,16 @@ impl Communicator {
             let text = format!("the root needs {} elements", part.len() * self.size());
             return self.engine().note(fail(ErrorClass::Count, text));
         }
-        let (send, scount) = (all.map_or(SendBuf::NONE, source_of), part.len() as i64);
-        let (recv, rcount) = (target_of(part), part.len() as i64);
-        let root = peer(root);
-        self.collective(Coll::Scatter { send, scount, sty: T::TYPE, recv, rcount, rty: T::TYPE, root })
+        let recv = received(part);
+        let send = Data::new(all.map_or(SendData::NONE, sent).buf, recv.count, recv.ty);
+        self.collective(Coll::Scatter { send, recv, root: peer(root) })
     }
 
     /// Collects everyone's elements (equally many) everywhere, by rank.
     pub fn allgather<T: Datum>(&self, data: &[T]) -> Result<Vec<T>> {
         let mut all = vec![T::default(); data.len() * self.size()];
-        let (send, recv, count) = (source_of(data), target_of(&mut all), data.len() as i64);
-        let (scount, rcount) = (count, count);
-        self.collective(Coll::Allgather { send, scount, sty: T::TYPE, recv, rcount, rty: T::TYPE })?;
+        let (send, room) = (sent(data), received(&mut all));
+        self.collective(Coll::Allgather { send, recv: Data { count: send.count, ..room } })?;
         Ok(all)
     }
 
@@ -133,9 +128,9 @@ impl Communicator {
             return self.engine().note(fail(ErrorClass::Count, text));
         }
         let mut all = vec![T::default(); data.len()];
-        let (send, recv, count) = (source_of(data), target_of(&mut all), (data.len() / self.size()) as i64);
-        let (scount, rcount) = (count, count);
-        self.collective(Coll::Alltoall { send, scount, sty: T::TYPE, recv, rcount, rty: T::TYPE })?;
+        let count = (data.len() / self.size()) as i64;
+        let (send, recv) = (Data { count, ..sent(data) }, Data { count, ..received(&mut all) });
+        self.collective(Coll::Alltoall { send, recv })?;
         Ok(all)
     }
 
@@ -144,9 +139,10 @@ impl Communicator {
     }
 }
 
-pub(crate) fn same_length<T>(data: &[T], result: &[T]) -> Result<()> {
+/// A reduction of one slice into another of the same length.
+pub(crate) fn reduction<T: Datum>(data: &[T], result: &mut [T], op: OpId) -> Result<Reduction> {
     if data.len() == result.len() {
-        return Ok(());
+        return Ok(Reduction { send: sent(data).buf, recv: received(result), op });
     }
     fail(ErrorClass::Count, format!("{} elements in, {} out", data.len(), result.len()))
 }

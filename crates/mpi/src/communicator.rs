@@ -1,9 +1,10 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
-use crate::buffer::{source_of, target_of};
-use crate::core::{CommId, Mode, Peer, Status as CoreStatus, Tag as CoreTag};
-use crate::datum::Datum;
+use crate::core::{
+    CommId, Dest, Mode, Mpi, Peer, Source as CoreSource, Status as CoreStatus, Tag as CoreTag,
+};
+use crate::datum::{Datum, received, sent};
 use crate::error::{ErrorClass, Result, fail};
-use crate::universe::{Engine, checked, no_job};
+use crate::universe::{Engine, no_job};
 use std::rc::Rc;
 
 /// Accepts any sender or any tag.
@@ -45,6 +46,11 @@ impl From<Any> for Tag {
 /// A rank as the engine takes it; one that is too large stays invalid.
 pub(crate) fn peer(rank: usize) -> Peer {
     Peer::Rank(i32::try_from(rank).unwrap_or(i32::MAX))
+}
+
+/// What a receive accepts, as the engine takes it.
+pub(crate) fn source(from: impl Into<Source>, tag: impl Into<Tag>) -> CoreSource {
+    CoreSource::new(from.into().0, tag.into().0)
 }
 
 /// What arrived.
@@ -138,8 +144,8 @@ impl Communicator {
     }
 
     fn send_as<T: Datum>(&self, data: &[T], to: usize, tag: i32, mode: Mode) -> Result<()> {
-        let (buf, count) = (source_of(data), data.len() as i64);
-        self.engine().block(|mpi| mpi.send(self.id(), buf, count, T::TYPE, peer(to), tag, mode), no_job)?;
+        let dest = Dest::new(peer(to), tag);
+        self.engine().block(|mpi| mpi.send(self.id(), sent(data), dest, mode), no_job)?;
         Ok(())
     }
 
@@ -152,10 +158,10 @@ impl Communicator {
     /// # Ok::<(), mpi::MpiError>(())
     /// ```
     pub fn recv<T: Datum>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<(Vec<T>, Status)> {
-        let (from, tag) = (from.into(), tag.into());
+        let source = source(from, tag);
         let mut backoff = net::Backoff::default();
         loop {
-            let taken = self.engine().call(|mpi| mpi.improbe(self.id(), from.0, tag.0))?;
+            let taken = self.engine().call(|mpi| mpi.improbe(self.id(), source))?;
             let Some((message, status)) = taken else {
                 self.engine().mpi.borrow_mut().pause(&mut backoff);
                 continue;
@@ -165,9 +171,9 @@ impl Communicator {
                 return self.engine().note(fail(ErrorClass::Type, text));
             }
             let mut data = vec![T::default(); status.bytes / size_of::<T>()];
-            let (buf, count) = (target_of(&mut data), data.len() as i64);
-            let request = self.engine().call(|mpi| mpi.imrecv(message, buf, count, T::TYPE))?;
-            let status = checked(self.engine().wait(request, no_job)?)?;
+            let room = received(&mut data);
+            let request = self.engine().call(|mpi| mpi.imrecv(message, room))?;
+            let status = self.engine().wait(request, no_job)?.checked()?;
             return Ok((data, Status::new(&status)));
         }
     }
@@ -179,10 +185,8 @@ impl Communicator {
         from: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status> {
-        let (from, tag) = (from.into(), tag.into());
-        let (buf, count) = (target_of(data), data.len() as i64);
-        let status =
-            self.engine().block(|mpi| mpi.recv(self.id(), buf, count, T::TYPE, from.0, tag.0), no_job)?;
+        let source = source(from, tag);
+        let status = self.engine().block(|mpi| mpi.recv(self.id(), received(data), source), no_job)?;
         Ok(Status::new(&status))
     }
 
@@ -195,27 +199,18 @@ impl Communicator {
         from: impl Into<Source>,
         tag: i32,
     ) -> Result<Status> {
-        let from = from.into();
-        let (send, scount) = (source_of(data), data.len() as i64);
-        let (recv, rcount) = (target_of(into), into.len() as i64);
-        let id = self.id();
-        let tags = CoreTag::Is(tag);
-        let status = self.engine().block(
-            |mpi| {
-                let (to, from) = (peer(to), from.0);
-                mpi.sendrecv(id, send, scount, T::TYPE, to, tag, recv, rcount, U::TYPE, from, tags)
-            },
-            no_job,
-        )?;
+        let (id, dest, source) = (self.id(), Dest::new(peer(to), tag), source(from, tag));
+        let call = |mpi: &mut Mpi| mpi.sendrecv(id, sent(data), dest, received(into), source);
+        let status = self.engine().block(call, no_job)?;
         Ok(Status::new(&status))
     }
 
     /// Waits for a message and says what it is, without receiving it.
     pub fn probe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
-        let (from, tag) = (from.into(), tag.into());
+        let source = source(from, tag);
         let mut backoff = net::Backoff::default();
         loop {
-            if let Some(status) = self.engine().call(|mpi| mpi.iprobe(self.id(), from.0, tag.0))? {
+            if let Some(status) = self.engine().call(|mpi| mpi.iprobe(self.id(), source))? {
                 return Ok(Status::new(&status));
             }
             self.engine().mpi.borrow_mut().pause(&mut backoff);
@@ -224,8 +219,8 @@ impl Communicator {
 
     /// Is there a message?
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
-        let (from, tag) = (from.into(), tag.into());
-        let found = self.engine().call(|mpi| mpi.iprobe(self.id(), from.0, tag.0))?;
+        let source = source(from, tag);
+        let found = self.engine().call(|mpi| mpi.iprobe(self.id(), source))?;
         Ok(found.map(|status| Status::new(&status)))
     }
 

@@ -1,6 +1,6 @@
 //! What a Rust program may send: numbers.
-use crate::buffer::Plain;
-use crate::core::TypeId;
+use crate::buffer::{Plain, source_of, target_of};
+use crate::core::{Data, RecvData, SendData, TypeId};
 
 /// An element of a message. Sealed: any bytes that arrive must be a value of the type.
 pub trait Datum: Plain + Default + 'static {
@@ -16,6 +16,18 @@ datum! {
     i8: INT8_T, i16: INT16_T, i32: INT32_T, i64: INT64_T, isize: INT64_T,
     u8: UINT8_T, u16: UINT16_T, u32: UINT32_T, u64: UINT64_T, usize: UINT64_T,
     f32: FLOAT, f64: DOUBLE,
+}
+
+/// The elements of a slice as data to send. The caller keeps the borrow until the operation has completed.
+#[inline]
+pub(crate) fn sent<T: Datum>(slice: &[T]) -> SendData {
+    Data::new(source_of(slice), slice.len() as i64, T::TYPE)
+}
+
+/// The elements of a slice as room for what arrives, as [`sent`].
+#[inline]
+pub(crate) fn received<T: Datum>(slice: &mut [T]) -> RecvData {
+    Data::new(target_of(slice), slice.len() as i64, T::TYPE)
 }
 
 /// A predefined reduction.

@@ -1,4 +1,9 @@
-//! What can go wrong, by MPI error class (MPI-5 9.4), with a text that holds the facts.
+//! What can go wrong, by MPI error class (MPI-5 9.4), with the facts: errors of the layers below are kept whole, and
+//! become words where a person reads them.
+use crate::core::{Peer, Status};
+use net::{NetError, StartError};
+use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 
 macro_rules! classes {
@@ -93,42 +98,170 @@ classes! {
 }
 
 /// An error: its class and what happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Small, because every operation's result has room for one: what happened is behind a pointer.
+#[derive(Debug)]
 pub struct MpiError {
     /// The class that a C caller gets.
     pub class: ErrorClass,
-    /// The facts, for people.
-    pub text: String,
+    cause: Box<Cause>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Cause {
+    /// A mistake in a call, or the state of an object, in words.
+    Words(Cow<'static, str>),
+    /// An operation ended badly: its status says how.
+    Ended(Status),
+    /// A message did not get through.
+    Net(NetError),
+    /// This process could not join its job.
+    Start(StartError),
 }
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, MpiError>;
 
 impl MpiError {
-    /// An error of `class`.
+    /// An error of `class`, in words.
     #[cold]
-    pub fn new(class: ErrorClass, text: impl Into<String>) -> Self {
-        MpiError { class, text: text.into() }
+    pub fn new(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Self {
+        MpiError::of(class, Cause::Words(words.into()))
+    }
+
+    /// What happened, without the class.
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    #[cold]
+    fn of(class: ErrorClass, cause: Cause) -> Self {
+        MpiError { class, cause: Box::new(cause) }
     }
 }
 
-/// `Err` with a class and a text.
+/// `Err` with a class and words.
 #[cold]
-pub(crate) fn fail<T>(class: ErrorClass, text: impl Into<String>) -> Result<T> {
-    Err(MpiError::new(class, text))
+pub(crate) fn fail<T>(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Result<T> {
+    Err(MpiError::new(class, words))
+}
+
+/// As [`fail`] for checks on the hot path: the words are put together out of line.
+#[cold]
+#[inline(never)]
+pub(crate) fn fail_with<T>(class: ErrorClass, words: impl FnOnce() -> String) -> Result<T> {
+    Err(MpiError::new(class, words()))
 }
 
 impl fmt::Display for MpiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class.text(), self.text)
+        match self.class {
+            // Its text says only that there is none.
+            ErrorClass::Other => write!(f, "{}", self.cause),
+            class => write!(f, "{}: {}", class.text(), self.cause),
+        }
     }
 }
 
-impl std::error::Error for MpiError {}
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Words(words) => f.write_str(words),
+            Cause::Ended(status) => describe(status, f),
+            Cause::Net(error) => error.fmt(f),
+            Cause::Start(error) => error.fmt(f),
+        }
+    }
+}
 
-impl From<net::NetError> for MpiError {
+fn describe(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let from = match status.source {
+        Peer::Rank(rank) => format!("from rank {rank}"),
+        _ => "of the operation".into(),
+    };
+    match status.error {
+        ErrorClass::Truncate => {
+            write!(f, "the message {from} did not fit; {} bytes were stored", status.bytes)
+        }
+        class => write!(f, "{} ({from})", class.text()),
+    }
+}
+
+impl Error for MpiError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &*self.cause {
+            Cause::Words(_) | Cause::Ended(_) => None,
+            Cause::Net(error) => Some(error),
+            Cause::Start(error) => Some(error),
+        }
+    }
+}
+
+impl From<NetError> for MpiError {
     #[cold]
-    fn from(error: net::NetError) -> Self {
-        MpiError::new(ErrorClass::Other, error.to_string())
+    fn from(error: NetError) -> Self {
+        let class = match &error {
+            NetError::NoSuchPeer { .. } => ErrorClass::Rank,
+            NetError::StaleRequest => ErrorClass::Request,
+            // MPI has no class for what a network does.
+            _ => ErrorClass::Other,
+        };
+        MpiError::of(class, Cause::Net(error))
+    }
+}
+
+impl From<StartError> for MpiError {
+    #[cold]
+    fn from(error: StartError) -> Self {
+        MpiError::of(ErrorClass::Other, Cause::Start(error))
+    }
+}
+
+/// The error that a status holds.
+impl From<Status> for MpiError {
+    #[cold]
+    fn from(status: Status) -> Self {
+        MpiError::of(status.error, Cause::Ended(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_network_go_up_whole() {
+        let peer = net::Peer::Rank { job: net::Job(1), rank: net::Rank(7) };
+        let error = MpiError::from(NetError::NoSuchPeer { peer, size: 4 });
+        assert_eq!(error.class, ErrorClass::Rank);
+        assert_eq!(error.to_string(), "invalid rank: there is no rank 7 in a job of 4");
+        let source = error.source().and_then(|source| source.downcast_ref::<NetError>());
+        assert!(matches!(source, Some(NetError::NoSuchPeer { size: 4, .. })), "{source:?}");
+        assert_eq!(MpiError::from(NetError::StaleRequest).class, ErrorClass::Request);
+    }
+
+    #[test]
+    fn errors_of_the_start_go_up_whole() {
+        let below = proto::env::switch("BANYAN_CMA", "maybe").unwrap_err();
+        let error = MpiError::from(StartError::from(below));
+        assert_eq!(error.class, ErrorClass::Other);
+        assert_eq!(error.to_string(), "BANYAN_CMA: 'maybe' is not 'on' or 'off'");
+        let source = error.source().and_then(|source| source.downcast_ref::<StartError>());
+        assert!(matches!(source, Some(StartError::Environment(_))), "{source:?}");
+    }
+
+    #[test]
+    fn a_bad_status_says_how_far_the_message_came() {
+        let status = Status { source: Peer::Rank(3), error: ErrorClass::Truncate, bytes: 8, ..Status::EMPTY };
+        let error = status.checked().unwrap_err();
+        assert_eq!((error.class, error.source().is_none()), (ErrorClass::Truncate, true));
+        assert_eq!(error.cause().to_string(), "the message from rank 3 did not fit; 8 bytes were stored");
+        assert!(Status::EMPTY.checked().is_ok());
+    }
+
+    #[test]
+    fn an_error_takes_two_words() {
+        assert!(size_of::<MpiError>() <= 16);
     }
 }

@@ -1,12 +1,11 @@
 //! Operations that go on while the program computes, soundly: a scope borrows their buffers and does not end
 //! before they have.
-use crate::buffer::{source_of, target_of};
-use crate::collectives::same_length;
-use crate::communicator::{Communicator, Source, Status, Tag, peer};
-use crate::core::{Coll, Mode, RequestId};
-use crate::datum::{Datum, Op};
+use crate::collectives::reduction;
+use crate::communicator::{Communicator, Source, Status, Tag, peer, source};
+use crate::core::{Coll, Dest, Mode, RequestId, Status as CoreStatus};
+use crate::datum::{Datum, Op, received, sent};
 use crate::error::Result;
-use crate::universe::{checked, no_job};
+use crate::universe::no_job;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
@@ -87,9 +86,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         tag: i32,
         mode: Mode,
     ) -> Result<Pending<'s, 'env>> {
-        let (buf, count, comm) = (source_of(data), data.len() as i64, self.comm.id());
-        let request =
-            self.comm.engine().call(|mpi| mpi.isend(comm, buf, count, T::TYPE, peer(to), tag, mode))?;
+        let (comm, dest) = (self.comm.id(), Dest::new(peer(to), tag));
+        let request = self.comm.engine().call(|mpi| mpi.isend(comm, sent(data), dest, mode))?;
         Ok(self.add(request))
     }
 
@@ -100,9 +98,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         from: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Pending<'s, 'env>> {
-        let (buf, count, comm) = (target_of(data), data.len() as i64, self.comm.id());
-        let (from, tag) = (from.into(), tag.into());
-        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, buf, count, T::TYPE, from.0, tag.0))?;
+        let (comm, source) = (self.comm.id(), source(from, tag));
+        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, received(data), source))?;
         Ok(self.add(request))
     }
 
@@ -113,8 +110,7 @@ impl<'s, 'env> Scope<'s, 'env> {
 
     /// Starts a broadcast.
     pub fn ibcast<T: Datum>(&'s self, data: &'env mut [T], root: usize) -> Result<Pending<'s, 'env>> {
-        let (buf, count) = (target_of(data), data.len() as i64);
-        self.collective(Coll::Bcast { buf, count, ty: T::TYPE, root: peer(root) })
+        self.collective(Coll::Bcast { data: received(data), root: peer(root) })
     }
 
     /// Starts an allreduce.
@@ -124,9 +120,8 @@ impl<'s, 'env> Scope<'s, 'env> {
         result: &'env mut [T],
         op: Op,
     ) -> Result<Pending<'s, 'env>> {
-        self.comm.engine().note(same_length(data, result))?;
-        let (send, recv, count) = (source_of(data), target_of(result), data.len() as i64);
-        self.collective(Coll::Allreduce { send, recv, count, ty: T::TYPE, op: op.id() })
+        let of = self.comm.engine().note(reduction(data, result, op.id()))?;
+        self.collective(Coll::Allreduce(of))
     }
 
     fn collective(&'s self, call: Coll<'_>) -> Result<Pending<'s, 'env>> {
@@ -154,7 +149,7 @@ impl<'s, 'env> Scope<'s, 'env> {
         let open = std::mem::take(&mut *self.open.borrow_mut());
         let mut first = Ok(());
         for request in open.into_iter().flatten() {
-            let done = self.comm.engine().wait(request, no_job).and_then(checked);
+            let done = self.comm.engine().wait(request, no_job).and_then(CoreStatus::checked);
             first = first.and(done.map(|_| ()));
         }
         self.comm.engine().note(first)
@@ -165,8 +160,8 @@ impl Pending<'_, '_> {
     /// Waits for it.
     pub fn wait(self) -> Result<Status> {
         let request = self.scope.open.borrow_mut()[self.index].take();
-        let Some(request) = request else { return Ok(Status::new(&crate::core::Status::EMPTY)) };
-        let status = self.scope.comm.engine().wait(request, no_job).and_then(checked)?;
+        let Some(request) = request else { return Ok(Status::new(&CoreStatus::EMPTY)) };
+        let status = self.scope.comm.engine().wait(request, no_job).and_then(CoreStatus::checked)?;
         Ok(Status::new(&status))
     }
 
@@ -182,7 +177,7 @@ impl Pending<'_, '_> {
             self.scope.open.borrow_mut()[self.index] = None;
         }
         match done? {
-            Some(status) => Ok(Some(Status::new(&checked(status)?))),
+            Some(status) => Ok(Some(Status::new(&status.checked()?))),
             None => Ok(None),
         }
     }

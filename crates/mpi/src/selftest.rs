@@ -133,6 +133,16 @@ impl Memory {
     fn recv(&mut self) -> RecvBuf {
         self.scratch.as_recv()
     }
+
+    /// All of it, as bytes to send.
+    fn sent(&mut self) -> SendData {
+        Data::new(self.send(), self.len as i64, TypeId::BYTE)
+    }
+
+    /// All of it, as room for bytes.
+    fn received(&mut self) -> RecvData {
+        Data::new(self.recv(), self.len as i64, TypeId::BYTE)
+    }
 }
 
 /// Bytes that tell their rank and place; odd, so that products keep information.

@@ -1,7 +1,7 @@
 //! A process's part in a job, from start to end.
 use crate::communicator::Communicator;
 use crate::core::{Blocking, CommId, Mpi, RequestId, Status as CoreStatus, UserReduce, Waited};
-use crate::error::{ErrorClass, MpiError, Result, fail};
+use crate::error::{ErrorClass, Result, fail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ impl Engine {
             Blocking::Done(status) => status,
             Blocking::Pending(request) => self.wait(request, job)?,
         };
-        self.note(checked(status))
+        self.note(status.checked())
     }
 
     /// Waits for a request.
@@ -118,14 +118,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// A status that is an error, as one.
-pub(crate) fn checked(status: CoreStatus) -> Result<CoreStatus> {
-    if status.error == ErrorClass::Success {
-        return Ok(status);
-    }
-    Err(MpiError::new(status.error, format!("after {} bytes", status.bytes)))
 }
 
 /// For calls that combine nothing, or by predefined operations.

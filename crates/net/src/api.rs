@@ -1,7 +1,10 @@
 //! The types of the endpoint's interface.
-use proto::ids::{NodeId, Rank};
-
-pub use proto::matching::Pattern;
+use crate::pmi::PmiError;
+use fabric::{
+    BreakReason, CardError, ConnectError, ControlError, CreateError, RdmaError, ReachError, WorkError,
+};
+use proto::ids::{NodeId, Peer};
+use std::sync::Arc;
 
 /// What a message carries for matching, beside its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +13,17 @@ pub struct Envelope {
     pub context: u32,
     /// The program's tag (any value; wildcards exist only in a [`Pattern`]).
     pub tag: i32,
+}
+
+/// What a receive accepts; `None` accepts everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Messages of this context only.
+    pub context: u32,
+    /// From whom.
+    pub source: Option<Peer>,
+    /// With which tag.
+    pub tag: Option<i32>,
 }
 
 /// When a send counts as complete.
@@ -33,10 +47,10 @@ pub struct ReqId {
 pub struct Message(pub(crate) u64);
 
 /// How a receive (or a send, where only `cancelled` and `error` matter) ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The sender.
-    pub source: Rank,
+    pub source: Peer,
     /// The sender's tag.
     pub tag: i32,
     /// Bytes written to the buffer.
@@ -51,7 +65,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// The sender.
-    pub source: Rank,
+    pub source: Peer,
     /// Its tag.
     pub tag: i32,
     /// Length of the message.
@@ -59,37 +73,86 @@ pub struct Probed {
 }
 
 /// Why a message did not get through.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum NetError {
-    /// No such rank.
-    #[error("rank {rank} of a job of {size}")]
-    NoSuchRank {
-        /// The rank.
-        rank: Rank,
+    /// No such peer.
+    #[error("there is no {peer} in a job of {size}")]
+    NoSuchPeer {
+        /// Who.
+        peer: Peer,
         /// Ranks there are.
         size: u32,
     },
     /// No connection to a peer.
-    #[error("no connection to rank {rank} on node {node}: {why}")]
+    #[error("no connection to {peer} on {}: {cause}", place(*node, host))]
     Unreachable {
         /// The peer.
-        rank: Rank,
+        peer: Peer,
         /// Its node.
         node: NodeId,
+        /// Its host, if it is another one and known.
+        host: Option<Arc<str>>,
         /// What is known.
-        why: String,
+        cause: Arc<Cause>,
     },
-    /// The peer broke the connection's protocol.
-    #[error("rank {rank} on node {node} sent what no peer sends: {what}")]
-    Broken {
-        /// The peer.
-        rank: Rank,
-        /// Its node.
-        node: NodeId,
-        /// What it was.
-        what: &'static str,
+    /// The receiver could not take the message: its memory is gone, or this side's.
+    #[error("{peer} could not read the message from this process's memory")]
+    Refused {
+        /// The receiver.
+        peer: Peer,
     },
+    /// The process manager.
+    #[error("process manager: {0}")]
+    Pmi(Arc<PmiError>),
     /// The id is not, or no longer, that of a message in progress.
     #[error("no such message in progress")]
     StaleRequest,
+}
+
+fn place(node: NodeId, host: &Option<Arc<str>>) -> String {
+    match host {
+        Some(host) => format!("node {node} (host {host})"),
+        None => format!("node {node}"),
+    }
+}
+
+/// Why there is no connection to a peer, or none any more.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Cause {
+    /// The connection broke.
+    #[error(transparent)]
+    Break(#[from] BreakReason),
+    /// No provider reaches it.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    /// Its card cannot be read.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// It has no card.
+    #[error("it published no card; is it a program of another MPI library?")]
+    NoCard,
+    /// The process manager did not give its card.
+    #[error("{0}")]
+    Pmi(Arc<PmiError>),
+    /// This process has no process manager.
+    #[error("a process of its own has no peers")]
+    Alone,
+    /// There is no queue pair at the moment.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The queue pair could not be connected.
+    #[error("{0}")]
+    Connect(Arc<ConnectError>),
+    /// The handshake could not be sent.
+    #[error("{0}")]
+    Control(Arc<ControlError>),
+    /// Its memory could not be read.
+    #[error("{0}")]
+    Read(Arc<RdmaError>),
+    /// Work on the connection failed.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    /// It said what no peer says.
+    #[error("it sent what no peer sends: {0}")]
+    Nonsense(&'static str),
 }

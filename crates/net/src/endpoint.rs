@@ -1,23 +1,22 @@
 //! The endpoint: sends, receives and probes of one process.
+use crate::active::Handlers;
 use crate::api::{Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, SendMode};
-use crate::connection::{Connection, Pending};
-use crate::request::{Requests, State};
-use crate::start::Job;
+use crate::link::{Data, Link, Pending};
+use crate::request::{End, Lent, Requests, State};
+use crate::start::Membership;
+use crate::stats::Counters;
+use crate::waiting::Waits;
 use crate::wire::{Header, Kind, Offer};
-use fabric::{Context, Qp};
-use proto::ids::{NodeId, Rank};
-use proto::matching::{self, Matcher, Posted};
+use fabric::{Context, Posted, Push, Qp, WorkId};
+use proto::ids::{NodeId, Peer, PeerIx, Rank};
+use proto::matching::{self, Matcher};
+use proto::wireup::Wireup;
+use std::collections::HashMap;
+use std::sync::Arc;
 use sys::{UserBuf, UserBufMut};
 
-/// Longest message that is sent without asking the receiver, where the receiver can read this process's memory
-/// (one copy instead of two), and where it cannot.
-const EAGER_MAX_READ: usize = 4 << 10;
-const EAGER_MAX_COPY: usize = 8 << 10;
-/// Bytes of eager messages kept per peer while its connection is being made.
-const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of unexpected messages past which peers are asked for rendezvous.
 const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
-const NO_CONNECTION: u32 = u32::MAX;
 
 /// A message that came before its receive.
 #[derive(Debug)]
@@ -37,58 +36,50 @@ impl Unexpected {
     }
 }
 
-/// Counters that are not kept elsewhere.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    pub connected: u64,
-    pub connected_peak: u64,
-    pub connected_remote: u64,
-    pub connected_remote_peak: u64,
-    pub eager: u64,
-    pub rendezvous: u64,
-    pub bytes: u64,
-}
-
 /// One process's endpoint. See the crate's head.
 #[derive(Debug)]
 pub struct Endpoint {
-    pub(crate) job: Job,
+    pub(crate) job: Membership,
     pub(crate) context: Context,
+    /// The peers, and how far the connection to each is.
+    pub(crate) wireup: Wireup<Arc<crate::Cause>>,
+    /// What waits to be sent, under the same index.
+    pub(crate) links: Vec<Link>,
+    /// Peer of each queue pair, by provider: for what arrives before its sender has a number, and for what breaks.
+    pub(crate) by_qp: [Vec<PeerIx>; 2],
     pub(crate) matcher: Matcher<ReqId, Unexpected>,
     pub(crate) requests: Requests,
-    /// Connection of each rank; empty until the first one.
-    by_rank: Vec<u32>,
-    pub(crate) connections: Vec<Connection>,
-    /// Connection of each queue pair.
-    pub(crate) by_qp: Vec<u32>,
+    /// What the device works on.
+    pub(crate) works: HashMap<WorkId, ReqId>,
+    /// Links with something in their queue.
+    pub(crate) waiting: Vec<PeerIx>,
+    pub(crate) handlers: Handlers,
     pub(crate) counters: Counters,
-    /// Connections with something in their queue.
-    pub(crate) waiting: Vec<u32>,
+    pub(crate) waits: Waits,
     unexpected_bytes: usize,
     frugal: bool,
-    /// Longest message that is sent without asking.
-    eager_max: usize,
     /// Messages that matched probes took out.
     probed: Vec<(u64, matching::Envelope, Unexpected)>,
     probed_next: u64,
 }
 
 impl Endpoint {
-    pub(crate) fn new(job: Job, context: Context) -> Self {
-        let eager_max = if context.has_cma() { EAGER_MAX_READ } else { EAGER_MAX_COPY };
+    pub(crate) fn new(job: Membership, context: Context, wireup: Wireup<Arc<crate::Cause>>) -> Self {
         Endpoint {
+            waits: Waits::new(job.warn_s, job.oversubscribed),
             job,
             context,
+            wireup,
+            links: Vec::new(),
+            by_qp: [Vec::new(), Vec::new()],
             matcher: Matcher::new(),
             requests: Requests::default(),
-            by_rank: Vec::new(),
-            connections: Vec::new(),
-            by_qp: Vec::new(),
-            counters: Counters::default(),
+            works: HashMap::new(),
             waiting: Vec::new(),
+            handlers: Handlers::default(),
+            counters: Counters::default(),
             unexpected_bytes: 0,
             frugal: false,
-            eager_max,
             probed: Vec::new(),
             probed_next: 0,
         }
@@ -106,7 +97,19 @@ impl Endpoint {
         self.job.size
     }
 
-    /// The node of a rank.
+    /// This process.
+    #[inline]
+    pub fn me(&self) -> Peer {
+        self.peer(self.job.rank)
+    }
+
+    /// A rank of this process's own job.
+    #[inline]
+    pub fn peer(&self, rank: Rank) -> Peer {
+        Peer::Rank { job: self.job.id, rank }
+    }
+
+    /// The node of a rank of this process's own job.
     pub fn node_of(&self, rank: Rank) -> NodeId {
         self.job.facts.node_of(rank)
     }
@@ -116,132 +119,154 @@ impl Endpoint {
         self.job.oversubscribed
     }
 
-    /// Sends a message. `None`: complete already, the buffer is free.
+    /// Has what was sent without waiting leave now.
+    #[inline]
+    pub fn push_out(&mut self) {
+        self.context.flush();
+    }
+
+    /// Sends a message. `None`: complete already, the buffer is free. It leaves at the next call of
+    /// [`Endpoint::progress`] at the latest.
     #[inline]
     pub fn isend(
         &mut self,
-        to: Rank,
+        to: Peer,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
     ) -> Result<Option<ReqId>, NetError> {
-        if let Some(connection) = self.connected(to) {
-            let (index, qp) = connection;
-            if buf.len() <= self.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
-                let header = Header::Message { kind: Kind::Eager, envelope, request: 0 };
-                if self.context.post_send(qp, header.encode(), buf).is_ok() {
-                    self.counters.eager += 1;
-                    self.counters.bytes += buf.len() as u64;
-                    return Ok(None);
-                }
-            }
-            return self.send_slowly(index, envelope, buf, mode);
-        }
-        self.send_first(to, envelope, buf, mode)
+        self.start_send(to, envelope, buf, mode, Push::Soon)
     }
 
-    /// Sends a message and waits until the buffer is free.
+    /// Sends a message and waits until the buffer is free. What has been sent is with the receiver or in the network.
     #[inline]
     pub fn send(
         &mut self,
-        to: Rank,
+        to: Peer,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
     ) -> Result<(), NetError> {
-        match self.isend(to, envelope, buf, mode)? {
+        match self.start_send(to, envelope, buf, mode, Push::Now)? {
             None => Ok(()),
             Some(id) => self.wait(id).map(|_| ()),
         }
     }
 
-    /// The connection to a rank, if it is up and nothing waits in front.
     #[inline]
-    fn connected(&self, to: Rank) -> Option<(u32, Qp)> {
-        let index = *self.by_rank.get(to.index())?;
-        let connection = self.connections.get(index as usize)?;
-        if connection.queue.is_empty() { connection.ready.map(|qp| (index, qp)) } else { None }
+    fn start_send(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        buf: UserBuf,
+        mode: SendMode,
+        push: Push,
+    ) -> Result<Option<ReqId>, NetError> {
+        let Some((ix, qp)) = self.connected(to) else {
+            return self.send_first(to, envelope, buf, mode, push);
+        };
+        let link = &self.links[ix.index()];
+        if buf.len() <= link.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
+            let header = Header::Message { kind: Kind::Eager, envelope, request: 0 }.encode(link.name);
+            if let Ok(posted) = self.context.post_send(qp, header, buf, push) {
+                self.counters.eager += 1;
+                self.counters.bytes += buf.len() as u64;
+                return Ok(match posted {
+                    Posted::Done => None,
+                    Posted::Later(work) => Some(self.posted(ix, work)),
+                });
+            }
+        }
+        Ok(self.send_slowly(ix, envelope, buf, mode, push))
+    }
+
+    /// The connection to a peer, if it is up and nothing waits in front.
+    #[inline]
+    fn connected(&self, to: Peer) -> Option<(PeerIx, Qp)> {
+        let ix = self.wireup.find(to)?;
+        let link = self.links.get(ix.index())?;
+        if link.queue.is_empty() { link.ready.map(|qp| (ix, qp)) } else { None }
+    }
+
+    /// A send that the device goes on with.
+    fn posted(&mut self, to: PeerIx, work: WorkId) -> ReqId {
+        let id = self.requests.insert(State::SendPosted { to });
+        self.works.insert(work, id);
+        id
     }
 
     /// No ready connection yet, or the peer is this process.
     #[cold]
     fn send_first(
         &mut self,
-        to: Rank,
+        to: Peer,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
+        push: Push,
     ) -> Result<Option<ReqId>, NetError> {
-        if to.0 >= self.size() {
-            return Err(NetError::NoSuchRank { rank: to, size: self.size() });
-        }
-        if to == self.rank() {
+        let ix = self.intern(to)?;
+        if ix == Self::SELF {
             return Ok(self.send_to_self(envelope, buf, mode));
         }
-        let index = self.connection_of(to);
-        if let Some(error) = &self.connections[index as usize].failed {
+        if let Some(error) = &self.link(ix).failed {
             return Err(error.clone());
         }
-        if self.connections[index as usize].ready.is_none() {
-            self.need(to);
+        if self.links[ix.index()].ready.is_none() {
+            self.need(ix);
         }
-        self.send_slowly(index, envelope, buf, mode)
+        Ok(self.send_slowly(ix, envelope, buf, mode, push))
     }
 
-    /// Sends through the connection's queue: eagerly if it may, else as an offer.
+    /// Sends through the link's queue: eagerly if it may, else as an offer.
     fn send_slowly(
         &mut self,
-        index: u32,
+        ix: PeerIx,
         envelope: Envelope,
         buf: UserBuf,
         mode: SendMode,
-    ) -> Result<Option<ReqId>, NetError> {
+        push: Push,
+    ) -> Option<ReqId> {
         self.counters.bytes += buf.len() as u64;
-        let frugal = self.connections[index as usize].ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
-        if buf.len() > self.eager_max || (frugal && !buf.is_empty()) {
-            return Ok(Some(self.offer(index, envelope, buf)));
+        let link = &self.links[ix.index()];
+        let frugal = link.ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
+        if buf.len() > link.eager_max || (frugal && !buf.is_empty()) {
+            return Some(self.offer(ix, envelope, Lent::User(buf)));
         }
         self.counters.eager += 1;
         if mode == SendMode::Synchronous {
-            let state = State::SendOffered { buf, key: None, to: self.connections[index as usize].rank };
+            let state = State::SendOffered { data: Lent::User(buf), key: None, to: ix };
             let id = self.requests.insert(state);
             let header = Header::Message { kind: Kind::EagerSync, envelope, request: id.index };
-            self.enqueue(index, Pending::message(header, buf, None));
-            return Ok(Some(id));
+            self.enqueue(ix, Pending::message(header, Data::User(buf), None), push);
+            return Some(id);
         }
         let header = Header::Message { kind: Kind::Eager, envelope, request: 0 };
-        let connection = &mut self.connections[index as usize];
-        // A sender must not wait for a peer that is not in the library yet: small messages are kept.
-        if connection.ready.is_none() && connection.kept_bytes + buf.len() <= KEPT_BYTES_MAX {
-            connection.kept_bytes += buf.len();
-            self.enqueue(index, Pending::kept(header, buf));
-            return Ok(None);
+        if self.links[ix.index()].queue.is_empty()
+            && let Some(posted) = self.try_post(ix, header, buf, push)
+        {
+            return match posted {
+                Posted::Done => None,
+                Posted::Later(work) => Some(self.posted(ix, work)),
+            };
+        }
+        if self.links[ix.index()].may_keep(buf.len(), push) {
+            self.links[ix.index()].kept_bytes += buf.len();
+            self.enqueue(ix, Pending::message(header, Data::copy(buf), None), push);
+            return None;
         }
         let id = self.requests.insert(State::SendQueued);
-        self.enqueue(index, Pending::message(header, buf, Some(id)));
-        Ok(Some(id))
-    }
-
-    fn offer(&mut self, index: u32, envelope: Envelope, buf: UserBuf) -> ReqId {
-        self.counters.rendezvous += 1;
-        let key = self.context.register(buf);
-        let to = self.connections[index as usize].rank;
-        let id = self.requests.insert(State::SendOffered { buf, key, to });
-        let (addr, bytes, key) = (buf.addr(), buf.len() as u64, key.map(|key| key.0));
-        let offer = Offer { addr, bytes, key, request: id.index };
-        let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
-        self.enqueue(index, Pending::owned(header, &offer.encode()));
-        id
+        self.enqueue(ix, Pending::message(header, Data::User(buf), Some(id)), push);
+        Some(id)
     }
 
     fn send_to_self(&mut self, envelope: Envelope, buf: UserBuf, mode: SendMode) -> Option<ReqId> {
-        let me = self.rank();
-        let from_me = with_source(envelope, me);
+        let from_me = with_source(envelope, Self::SELF);
         if let Some(receive) = self.matcher.arrive(from_me) {
             let Some(State::ReceivePosted { buf: to, .. }) = self.requests.get(receive) else { return None };
             let bytes = buf.len().min(to.len());
             to.copy_from(&buf.part(0, bytes));
-            self.finish_receive(receive, from_me, buf.len(), bytes);
+            self.finish_receive(receive, end_of(from_me, buf.len(), bytes));
             return None;
         }
         let mut bytes = vec![0; buf.len()].into_boxed_slice();
@@ -249,7 +274,8 @@ impl Endpoint {
         let (answer, id) = match mode {
             SendMode::Standard => (None, None),
             SendMode::Synchronous => {
-                let id = self.requests.insert(State::SendOffered { buf, key: None, to: me });
+                let state = State::SendOffered { data: Lent::User(buf), key: None, to: Self::SELF };
+                let id = self.requests.insert(state);
                 (Some(id.index), Some(id))
             }
         };
@@ -260,15 +286,37 @@ impl Endpoint {
     /// Posts a receive.
     #[inline]
     pub fn irecv(&mut self, pattern: Pattern, buf: UserBufMut) -> ReqId {
+        let pattern = match self.pattern(pattern) {
+            Ok(pattern) => pattern,
+            Err(error) => return self.requests.insert(State::Done(Err(Box::new(error)))),
+        };
         // The id is needed to post, the key of the post to cancel: the state is set behind it.
         let id = self.requests.insert(State::SendQueued);
         match self.matcher.post(pattern, id) {
-            Posted::Queued(key) => {
+            matching::Posted::Queued(key) => {
                 self.requests.replace(id, State::ReceivePosted { buf, key });
+                if self.counters.failed > 0 {
+                    self.fail_if_hopeless(id, pattern);
+                }
             }
-            Posted::Matched(envelope, message) => self.receive_unexpected(id, buf, envelope, message),
+            matching::Posted::Matched(envelope, message) => {
+                self.receive_unexpected(id, buf, envelope, message)
+            }
         }
         id
+    }
+
+    /// The pattern with the sender as this endpoint numbers it.
+    #[inline]
+    fn pattern(&mut self, pattern: Pattern) -> Result<matching::Pattern, NetError> {
+        let source = match pattern.source {
+            None => None,
+            Some(peer) => Some(match self.wireup.find(peer) {
+                Some(ix) => ix,
+                None => self.intern(peer)?,
+            }),
+        };
+        Ok(matching::Pattern { context: pattern.context, source, tag: pattern.tag })
     }
 
     fn receive_unexpected(
@@ -284,7 +332,7 @@ impl Endpoint {
                 self.relax_frugality();
                 let fits = bytes.len().min(buf.len());
                 buf.copy_from_slice(&bytes[..fits]);
-                self.finish_receive(id, envelope, bytes.len(), fits);
+                self.finish_receive(id, end_of(envelope, bytes.len(), fits));
                 if let Some(request) = answer {
                     self.answer(envelope.source, request);
                 }
@@ -293,34 +341,9 @@ impl Endpoint {
         }
     }
 
-    /// Tells the sender that its message was matched and read.
-    pub(crate) fn answer(&mut self, to: Rank, request: u32) {
-        if to == self.rank() {
-            self.send_finished(request, to);
-            return;
-        }
-        let index = self.connection_of(to);
-        self.enqueue(index, Pending::owned(Header::Fin { request }, &[]));
-    }
-
-    /// A send that was offered has been taken by its receiver. Only that receiver may say so.
-    pub(crate) fn send_finished(&mut self, request: u32, by: Rank) {
-        let Some(id) = self.requests.by_index(request) else { return };
-        let Some(State::SendOffered { key, to, .. }) = self.requests.get(id) else { return };
-        if *to != by {
-            return;
-        }
-        if let Some(key) = *key {
-            self.context.deregister(key);
-        }
-        self.requests.replace(id, State::Done(Ok(sent(by))));
-    }
-
     #[inline]
-    pub(crate) fn finish_receive(&mut self, id: ReqId, from: matching::Envelope, len: usize, bytes: usize) {
-        let outcome =
-            Outcome { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false };
-        self.requests.replace(id, State::Done(Ok(outcome)));
+    pub(crate) fn finish_receive(&mut self, id: ReqId, end: End) {
+        self.requests.replace(id, State::Done(Ok(end)));
     }
 
     pub(crate) fn keep_unexpected(&mut self, envelope: matching::Envelope, message: Unexpected) {
@@ -352,12 +375,26 @@ impl Endpoint {
     pub fn take(&mut self, id: ReqId) -> Option<Result<Outcome, NetError>> {
         match self.requests.get(id) {
             Some(State::Done(_)) => match self.requests.remove(id) {
-                Some(State::Done(result)) => Some(result),
+                Some(State::Done(Ok(end))) => Some(Ok(self.outcome(end))),
+                Some(State::Done(Err(error))) => Some(Err(*error)),
                 _ => None,
             },
             Some(_) => None,
             None => Some(Err(NetError::StaleRequest)),
         }
+    }
+
+    #[inline]
+    fn outcome(&self, end: End) -> Outcome {
+        let End { source, tag, bytes, truncated, cancelled } = end;
+        Outcome { source: self.who(source), tag, bytes, truncated, cancelled }
+    }
+
+    /// Who a number is. One that is retired meanwhile cannot be told from this process any more, and nobody asks: its
+    /// job has disconnected.
+    #[inline]
+    pub(crate) fn who(&self, ix: PeerIx) -> Peer {
+        self.wireup.who(ix).unwrap_or_else(|| self.me())
     }
 
     /// Lets a message end by itself; its id is free.
@@ -371,21 +408,25 @@ impl Endpoint {
         if self.matcher.cancel(*key).is_none() {
             return false;
         }
-        let outcome = Outcome { source: self.rank(), tag: 0, bytes: 0, truncated: false, cancelled: true };
-        self.requests.replace(id, State::Done(Ok(outcome)));
+        let end = End { source: Self::SELF, tag: 0, bytes: 0, truncated: false, cancelled: true };
+        self.requests.replace(id, State::Done(Ok(end)));
         true
     }
 
     /// Is there a message that the pattern accepts? Makes no progress.
     pub fn iprobe(&mut self, pattern: Pattern) -> Option<Probed> {
+        let pattern = self.pattern(pattern).ok()?;
         let (envelope, message) = self.matcher.probe(pattern)?;
-        Some(Probed { source: envelope.source, tag: envelope.tag, bytes: message.bytes() })
+        let (source, tag, bytes) = (envelope.source, envelope.tag, message.bytes());
+        Some(Probed { source: self.who(source), tag, bytes })
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.
     pub fn improbe(&mut self, pattern: Pattern) -> Option<(Message, Probed)> {
+        let pattern = self.pattern(pattern).ok()?;
         let (envelope, message) = self.matcher.take(pattern)?;
-        let probed = Probed { source: envelope.source, tag: envelope.tag, bytes: message.bytes() };
+        let (tag, bytes) = (envelope.tag, message.bytes());
+        let probed = Probed { source: self.who(envelope.source), tag, bytes };
         let id = self.probed_next;
         self.probed_next += 1;
         self.probed.push((id, envelope, message));
@@ -400,33 +441,24 @@ impl Endpoint {
                 let (_, envelope, message) = self.probed.swap_remove(at);
                 self.receive_unexpected(id, buf, envelope, message);
             }
-            None => drop(self.requests.replace(id, State::Done(Err(NetError::StaleRequest)))),
+            None => drop(self.requests.replace(id, State::Done(Err(Box::new(NetError::StaleRequest))))),
         }
         id
     }
+}
 
-    /// The connection record of a rank, made on first use.
-    pub(crate) fn connection_of(&mut self, rank: Rank) -> u32 {
-        if self.by_rank.is_empty() {
-            self.by_rank = vec![NO_CONNECTION; self.size() as usize];
-        }
-        let index = self.by_rank[rank.index()];
-        if index != NO_CONNECTION {
-            return index;
-        }
-        let index = self.connections.len() as u32;
-        self.connections.push(Connection::new(rank));
-        self.by_rank[rank.index()] = index;
-        index
-    }
+/// How a receive ends whose message was `len` bytes long.
+#[inline]
+pub(crate) fn end_of(from: matching::Envelope, len: usize, bytes: usize) -> End {
+    End { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false }
 }
 
 /// How a send ends; source and tag mean nothing there.
-pub(crate) fn sent(to: Rank) -> Outcome {
-    Outcome { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false }
+pub(crate) fn sent(to: PeerIx) -> End {
+    End { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false }
 }
 
 #[inline]
-pub(crate) fn with_source(envelope: Envelope, source: Rank) -> matching::Envelope {
+pub(crate) fn with_source(envelope: Envelope, source: PeerIx) -> matching::Envelope {
     matching::Envelope { context: envelope.context, source, tag: envelope.tag }
 }

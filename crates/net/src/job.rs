@@ -3,13 +3,9 @@
 //! The placement of ranks on nodes comes from the launcher as a few blocks and stays a few blocks: a job of a
 //! million ranks in the usual order costs a process sixteen bytes, not a table. Without a launcher the
 //! process is a job of its own.
-mod placement;
-
-pub use placement::Placement;
-
 use crate::pmi::{Client, PmiError};
 use proto::ids::{NodeId, Rank};
-use proto::pmi::Mapping;
+use proto::placement::Placement;
 
 /// The job, as seen by one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +33,8 @@ impl JobFacts {
     }
 
     fn new(rank: Rank, placement: Placement) -> Self {
-        let (node, size) = (placement.node_of(rank), placement.size());
-        let local_rank = placement.count_before(node, rank);
-        let local_size = placement.count_before(node, Rank(size));
+        let (node, size) = (placement.node_of(rank), placement.ranks());
+        let (local_rank, local_size) = (placement.local_of(rank), placement.count(node));
         Self { rank, size, local_rank, local_size, placement }
     }
 
@@ -53,11 +48,8 @@ fn placement(client: &mut Client) -> Result<Placement, PmiError> {
     let (rank, size) = (client.rank(), client.size());
     match client.mapping()? {
         Some(text) => {
-            let mapping = Mapping::parse(&text).map_err(|error| error.to_string());
-            let placement = mapping.and_then(|mapping| {
-                Placement::new(&mapping, size).map_err(|error| format!("'{text}': {error}"))
-            });
-            placement.map_err(|why| PmiError::Placement { rank, why })
+            let placement = Placement::parse(&text, size);
+            placement.map_err(|why| PmiError::Placement { rank, why: why.to_string() })
         }
         None if size == 1 => Ok(Placement::one_node(1)),
         None => exchange_host_names(client),
@@ -82,7 +74,7 @@ fn exchange_host_names(client: &mut Client) -> Result<Placement, PmiError> {
             names.push(name);
         }
     }
-    Ok(Placement::from_nodes(&nodes))
+    Placement::from_nodes(&nodes).map_err(|why| PmiError::Placement { rank, why: why.to_string() })
 }
 
 fn host_key(rank: Rank) -> String {

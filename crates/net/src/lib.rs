@@ -3,25 +3,42 @@
 //! An [`Endpoint`] knows its job (rank, size, nodes, from PMI), connects to a peer at first contact, moves
 //! tagged messages eagerly or by rendezvous, matches them, and makes progress only inside its caller's
 //! thread. It knows nothing of communicators or datatypes: a *context* is a number, a message is bytes.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | `endpoint` | the interface: sends, receives, probes |
+//! | `progress` | what came in, and where it goes |
+//! | `rendezvous` | long messages: offer, read, place, fragments |
+//! | `active` | messages for handlers, for windows and global arrays |
+//! | `peers`, `link` | drives `proto::wireup`; what waits to be sent to a peer |
+//! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
+//! | `start`, `job`, `reach`, `pmi` | joining and leaving the job |
+//! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 
-pub use proto::ids::{NodeId, Rank};
+pub use proto::ids::{Job, NodeId, Peer, Rank};
 pub use sys::{UserBuf, UserBufMut};
 
+mod active;
 mod api;
-mod connect;
-mod connection;
 mod endpoint;
 mod job;
+mod link;
+mod peers;
 mod pmi;
 mod progress;
+mod reach;
+mod rendezvous;
 mod request;
 mod start;
+mod stats;
+mod waiting;
 mod wire;
 
+pub use active::{Active, Handler};
 pub use api::*;
 pub use endpoint::Endpoint;
 pub use pmi::PmiError;
-pub use progress::Backoff;
 pub use proto::stats::Stat;
 pub use start::{Config, StartError};
+pub use waiting::{Backoff, Rest};

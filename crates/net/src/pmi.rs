@@ -392,6 +392,16 @@ impl Client {
         Ok(maxes)
     }
 
+    /// How long a value may be, for one that has `bytes`. Most are shorter than what every server takes, and then it is
+    /// not asked.
+    pub fn value_max(&mut self, bytes: usize) -> Result<usize, PmiError> {
+        if bytes <= VALUE_BYTES_SAFE {
+            return Ok(VALUE_BYTES_SAFE);
+        }
+        // The limit counts a terminating zero.
+        Ok((self.maxes()?.value as usize).saturating_sub(1).max(1))
+    }
+
     fn check_lengths(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
         if key.len() <= KEY_BYTES_SAFE && value.len() <= VALUE_BYTES_SAFE {
             return Ok(());

@@ -1,36 +1,17 @@
-//! Progress, in the caller's thread: what came in, what can go out, and how to wait.
-use crate::api::{NetError, Outcome, ReqId};
-use crate::connection::Pending;
-use crate::endpoint::{Endpoint, Unexpected, with_source};
+//! Progress, in the caller's thread: what came in, and where it goes.
+use crate::active::Active;
+use crate::api::{Cause, ReqId};
+use crate::endpoint::{Endpoint, Unexpected, end_of, with_source};
+use crate::link::Link;
 use crate::request::{Requests, State};
-use crate::wire::{Header, Kind, OFFER_BYTES, Offer};
-use fabric::{Event, MrKey, Qp, RdmaError, RemoteMemory, View};
-use proto::ids::Rank;
+use crate::wire::{Header, Kind, OFFER_BYTES, Offer, UNNAMED};
+use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
+use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
-use std::time::Duration;
-use sys::{UserBufMut, cpu};
+use sys::UserBufMut;
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
-/// Idle rounds between two looks at the clock.
-const CLOCK_ROUNDS: u32 = 64;
-/// Idle rounds of spinning when every process has a core: some ten microseconds.
-const SPINS: u32 = 1_000;
-/// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
-/// run there after all; sleeping costs the waker a kick of a halted core, so it comes late.
-const YIELDS_ALONE: u32 = 20_000;
-/// Idle rounds of yielding when cores are shared, from the start.
-const YIELDS_SHARED: u32 = 200;
-/// Longest sleep: retransmissions and dead launchers are looked after that often.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-
-/// How long a caller has been waiting. One per wait.
-#[derive(Clone, Debug, Default)]
-pub struct Backoff {
-    rounds: u32,
-    since_ns: u64,
-    warned: u32,
-}
 
 impl Endpoint {
     /// Handles what came in and sends what can be sent. Did anything move?
@@ -46,6 +27,10 @@ impl Endpoint {
         if !self.waiting.is_empty() {
             moved |= self.pump_all();
         }
+        // A program that only polls has timers too: a handshake is sent again, a dial given up.
+        if !moved && self.has_timers() {
+            moved = self.tick();
+        }
         moved
     }
 
@@ -53,12 +38,25 @@ impl Endpoint {
     #[inline]
     fn handle_event(&mut self) -> bool {
         // A lent view keeps the device borrowed: take what is needed, give it back, then act.
-        let after = match self.context.poll() {
+        let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+        let after = match context.poll() {
             None => return false,
-            Some(event) => {
-                let rank_of = |qp: Qp| self.connections[self.by_qp[qp.index()] as usize].rank;
-                take_event(event, rank_of, &mut self.matcher, &mut self.requests)
+            Some(Event::Receive { qp, view }) => {
+                let header = view.header();
+                match sender(header, qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((header, ix)) => take_in(ix, header, view, matcher, requests),
+                    None => After::Nonsense(qp, "a message of unknown kind, or from nobody"),
+                }
             }
+            Some(Event::Incoming { qp, header, len }) => {
+                match sender(header, qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((header, ix)) => After::Incoming { qp, ix, header, len },
+                    None => After::Nonsense(qp, "a long message of unknown kind, or from nobody"),
+                }
+            }
+            Some(Event::Done(work, result)) => After::Work(work, result),
+            Some(Event::Datagram(bytes)) => After::Handshake(bytes.into()),
+            Some(Event::Broken { qp, why }) => After::Broken(qp, why),
         };
         match after {
             After::Nothing => {}
@@ -78,219 +76,131 @@ impl Endpoint {
             After::Offered { envelope, offer, receive: Some((id, buf)) } => {
                 self.accept(id, buf, envelope, offer)
             }
+            After::Incoming { qp, ix, header, len } => self.incoming(qp, ix, header, len),
+            After::Work(work, result) => self.work_done(work, result),
             After::Streamed(id) => self.streamed(id),
             After::Control(source, header) => self.handle_control(source, header),
+            After::Active(ix, active) => self.deliver(ix, active),
             After::Handshake(bytes) => self.handshake(&bytes),
-            After::Broken(qp, what) => self.broken(qp, what),
+            After::Broken(qp, why) => self.broken(qp, Cause::Break(why)),
+            After::Nonsense(qp, what) => self.broken(qp, Cause::Nonsense(what)),
         }
     }
 
-    fn handle_control(&mut self, source: Rank, header: Header) {
+    fn handle_control(&mut self, source: PeerIx, header: Header) {
         match header {
             Header::Fin { request } => self.send_finished(request, source),
-            Header::Clear { request, into } => {
-                let Some(id) = self.requests.by_index(request) else { return };
-                let Some(State::SendOffered { buf, to, .. }) = self.requests.get(id) else { return };
-                if *to == source {
-                    let buf = *buf;
-                    let index = self.connection_of(source);
-                    if let Some(qp) = self.connections[index as usize].ready {
-                        self.context.expect_stream(qp, buf.len());
-                    }
-                    self.enqueue(index, Pending::Stream { request: id, buf, into, offset: 0 });
+            Header::Refuse { request } => self.send_refused(request, source),
+            Header::Clear { request, into } => self.send_fragments(request, into, source),
+            Header::Message { .. } | Header::Fragment { .. } | Header::Active { .. } => {
+                unreachable!("not control")
+            }
+        }
+    }
+
+    /// A long message has begun to arrive: into the receive that waits for it, or into memory of its own.
+    fn incoming(&mut self, qp: Qp, ix: PeerIx, header: Header, len: usize) {
+        let Header::Message { kind: kind @ (Kind::Eager | Kind::EagerSync), envelope, request } = header else {
+            return self.context.keep(qp);
+        };
+        let envelope = with_source(envelope, ix);
+        let Some(receive) = self.matcher.arrive(envelope) else { return self.context.keep(qp) };
+        let buf = posted_buf(&self.requests, receive);
+        let end = end_of(envelope, len, len.min(buf.len()));
+        let answer = (kind == Kind::EagerSync).then_some(request);
+        match self.context.place(qp, buf) {
+            Posted::Done => self.placed(receive, end, answer),
+            Posted::Later(work) => {
+                self.requests.replace(receive, State::ReceivePlaced { end, answer });
+                self.works.insert(work, receive);
+            }
+        }
+    }
+
+    fn placed(&mut self, id: ReqId, end: crate::request::End, answer: Option<u32>) {
+        self.finish_receive(id, end);
+        if let Some(request) = answer {
+            self.answer(end.source, request);
+        }
+    }
+
+    /// The device has ended some work.
+    fn work_done(&mut self, work: WorkId, result: Result<u64, WorkError>) {
+        let Some(id) = self.works.remove(&work) else { return };
+        match self.requests.get(id) {
+            Some(State::SendPosted { to }) => {
+                let to = *to;
+                match result {
+                    Ok(_) => drop(self.requests.replace(id, State::Done(Ok(crate::endpoint::sent(to))))),
+                    Err(error) => self.fail_work(id, to, error),
                 }
             }
-            Header::Message { .. } | Header::Fragment { .. } => unreachable!("not control"),
-        }
-    }
-
-    fn broken(&mut self, qp: Qp, what: &'static str) {
-        let index = self.by_qp[qp.index()];
-        let rank = self.connections[index as usize].rank;
-        let error = NetError::Broken { rank, node: self.node_of(rank), what };
-        self.fail(index, error.to_string());
-    }
-
-    /// Reads an offered message, or asks for it in fragments where that is not possible.
-    pub(crate) fn accept(&mut self, id: ReqId, buf: UserBufMut, from: matching::Envelope, offer: Offer) {
-        let index = self.connection_of(from.source);
-        let bytes = buf.len().min(offer.bytes as usize);
-        let read = match (offer.key, self.connections[index as usize].ready) {
-            _ if bytes == 0 => Ok(()),
-            (Some(key), Some(qp)) => {
-                let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
-                self.context.rdma_read(qp, buf.part(0, bytes), memory)
+            Some(State::ReceivePlaced { end, answer }) => {
+                let (end, answer) = (*end, *answer);
+                match result {
+                    Ok(_) => self.placed(id, end, answer),
+                    Err(error) => self.fail_work(id, end.source, error),
+                }
             }
-            _ => Err(RdmaError::Forbidden),
-        };
-        match read {
-            Ok(()) => {
-                self.finish_receive(id, from, offer.bytes as usize, bytes);
-                self.answer(from.source, offer.request);
+            Some(State::ReceiveReading(_)) => {
+                if let Some(State::ReceiveReading(reading)) = self.requests.replace(id, State::SendQueued) {
+                    self.read_done(id, *reading, result);
+                }
             }
-            Err(RdmaError::Forbidden) => {
-                let truncated = offer.bytes as usize > bytes;
-                let outcome =
-                    Outcome { source: from.source, tag: from.tag, bytes, truncated, cancelled: false };
-                self.requests.replace(id, State::ReceiveStreaming { buf, missing: offer.bytes, outcome });
-                let header = Header::Clear { request: offer.request, into: id.index };
-                self.enqueue(index, Pending::owned(header, &[]));
-            }
-            Err(error) => {
-                let (rank, node) = (from.source, self.node_of(from.source));
-                let error = NetError::Unreachable { rank, node, why: error.to_string() };
-                self.requests.replace(id, State::Done(Err(error)));
-            }
+            // It has ended before: its peer failed.
+            _ => {}
         }
     }
 
-    /// The last fragment has come.
-    fn streamed(&mut self, id: ReqId) {
-        if let Some(State::ReceiveStreaming { outcome, .. }) = self.requests.get(id) {
-            let outcome = outcome.clone();
-            self.requests.replace(id, State::Done(Ok(outcome)));
-        }
-    }
-
-    /// Waits a moment: call it when [`Endpoint::progress`] moved nothing and the caller still waits. Spins
-    /// first, then lets others run, then sleeps until something comes.
-    #[inline]
-    pub fn pause(&mut self, backoff: &mut Backoff) {
-        backoff.rounds += 1;
-        if !self.job.oversubscribed && backoff.rounds < SPINS {
-            if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
-                self.tick();
-            }
-            cpu::relax();
-            return;
-        }
-        self.pause_long(backoff);
-    }
-
-    #[cold]
-    fn pause_long(&mut self, backoff: &mut Backoff) {
-        if self.tick() {
-            return;
-        }
-        let yields = if self.job.oversubscribed { YIELDS_SHARED } else { SPINS + YIELDS_ALONE };
-        if backoff.rounds < yields {
-            cpu::yield_now();
-            return;
-        }
-        let now_ns = cpu::now_ns();
-        if backoff.since_ns == 0 {
-            backoff.since_ns = now_ns;
-        }
-        self.warn_if_long(backoff, now_ns);
-        let until_due =
-            self.job.wireup.poll_timeout().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
-        // A queue that waits for room in a peer's ring is not rung for: look again soon.
-        let most = if self.waiting.is_empty() { SLEEP_MAX } else { Duration::from_micros(50) };
-        self.context.sleep(until_due.map_or(most, |due| due.min(most)));
-        self.context.datagrams_dropped();
-        self.exit_if_abandoned();
-    }
-
-    /// Without its launcher a process has nobody to end it: it ends itself.
-    fn exit_if_abandoned(&mut self) {
-        if self.job.pmi.as_mut().is_some_and(|pmi| pmi.is_closed()) {
-            eprintln!(
-                "banyan: rank {} on node {}: the launcher is gone; exiting",
-                self.rank(),
-                self.node_of(self.rank())
-            );
-            std::process::exit(1);
-        }
-    }
-
-    /// Says for whom this process waits, once it has waited long; again each time that doubles.
-    fn warn_if_long(&mut self, backoff: &mut Backoff, now_ns: u64) {
-        let waited_s = (now_ns - backoff.since_ns) / 1_000_000_000;
-        if waited_s < self.job.warn_s << backoff.warned.min(20) || self.job.warn_s == 0 {
-            return;
-        }
-        backoff.warned += 1;
-        eprintln!(
-            "banyan: rank {} on node {} has waited {waited_s} s{}",
-            self.rank(),
-            self.node_of(self.rank()),
-            self.waits_for()
-        );
-    }
-
-    fn waits_for(&self) -> String {
-        let mut text = String::new();
-        for (pattern, _) in self.matcher.posted_iter().take(4) {
-            let source =
-                pattern.source.map_or("any rank".into(), |r| format!("rank {r} on node {}", self.node_of(r)));
-            let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
-            text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
-        }
-        for waiting in self.job.wireup.waiting().take(4) {
-            text += &format!("; for rank {} to connect ({} requests sent)", waiting.peer, waiting.attempts);
-        }
-        for index in self.waiting.iter().take(4) {
-            let connection = &self.connections[*index as usize];
-            text += &format!("; to send {} messages to rank {}", connection.queue.len(), connection.rank);
-        }
-        text
-    }
-
-    /// Waits for a message to end and takes it.
-    #[inline]
-    pub fn wait(&mut self, id: ReqId) -> Result<Outcome, NetError> {
-        let mut backoff = Backoff::default();
-        loop {
-            if let Some(result) = self.take(id) {
-                return result;
-            }
-            if self.progress() {
-                backoff = Backoff::default();
-            } else {
-                self.pause(&mut backoff);
-            }
-        }
+    fn fail_work(&mut self, id: ReqId, peer: PeerIx, error: WorkError) {
+        let error = self.unreachable(peer, std::sync::Arc::new(Cause::Work(error)));
+        self.requests.replace(id, State::Done(Err(Box::new(error))));
     }
 }
 
 /// What is left to do when a message has been taken in.
 enum After {
     Nothing,
-    Answer { source: Rank, request: u32 },
+    Answer { source: PeerIx, request: u32 },
     Unexpected(matching::Envelope, Unexpected),
     Offered { envelope: matching::Envelope, offer: Offer, receive: Option<(ReqId, UserBufMut)> },
+    Incoming { qp: Qp, ix: PeerIx, header: Header, len: usize },
+    Work(WorkId, Result<u64, WorkError>),
     Streamed(ReqId),
-    Control(Rank, Header),
+    Control(PeerIx, Header),
+    Active(PeerIx, Active),
     Handshake(Box<[u8]>),
-    Broken(Qp, &'static str),
+    Broken(Qp, BreakReason),
+    Nonsense(Qp, &'static str),
 }
 
+/// What a header says, and who sent it. What has no number yet came on a connection that is one peer's own.
 #[inline]
-fn take_event(
-    event: Event<'_>,
-    rank_of: impl Fn(Qp) -> Rank,
-    matcher: &mut Matcher<ReqId, Unexpected>,
-    requests: &mut Requests,
-) -> After {
-    match event {
-        Event::Receive { qp, view } => take_in(qp, rank_of(qp), view, matcher, requests),
-        Event::Datagram(bytes) => After::Handshake(bytes.into()),
-        Event::Broken(qp) => After::Broken(qp, "a slot no writer writes"),
+fn sender(
+    words: [u64; 2],
+    qp: Qp,
+    links: &[Link],
+    by_qp: &[Vec<PeerIx>; 2],
+    is_live: impl Fn(PeerIx) -> bool,
+) -> Option<(Header, PeerIx)> {
+    let (header, name) = Header::decode(words)?;
+    if name == UNNAMED {
+        let ix = *by_qp[qp.provider() as usize].get(qp.index())?;
+        return Some((header, ix));
     }
+    let ix = PeerIx::from_wire(name);
+    (ix.index() < links.len() && is_live(ix)).then_some((header, ix))
 }
 
 /// Takes a message out of its ring: into the receive that waits for it, or into memory of its own.
 #[inline]
 fn take_in(
-    qp: Qp,
-    source: Rank,
+    source: PeerIx,
+    header: Header,
     view: View<'_>,
     matcher: &mut Matcher<ReqId, Unexpected>,
     requests: &mut Requests,
 ) -> After {
-    let Some(header) = Header::decode(view.header()) else {
-        return After::Broken(qp, "a message of unknown kind");
-    };
     match header {
         Header::Message { kind: kind @ (Kind::Eager | Kind::EagerSync), envelope, request } => {
             let envelope = with_source(envelope, source);
@@ -300,9 +210,7 @@ fn take_in(
                 return After::Unexpected(envelope, Unexpected::Whole { bytes, answer });
             };
             let bytes = view.copy_to(0, posted_buf(requests, receive));
-            let (tag, truncated) = (envelope.tag, view.len() > bytes);
-            let outcome = Outcome { source, tag, bytes, truncated, cancelled: false };
-            requests.replace(receive, State::Done(Ok(outcome)));
+            requests.replace(receive, State::Done(Ok(end_of(envelope, view.len(), bytes))));
             if kind == Kind::Eager { After::Nothing } else { After::Answer { source, request } }
         }
         Header::Message { envelope, request, .. } => {
@@ -311,26 +219,28 @@ fn take_in(
             let receive = matcher.arrive(envelope).map(|id| (id, posted_buf(requests, id)));
             After::Offered { envelope, offer, receive }
         }
-        Header::Fragment { request, offset } => take_fragment(qp, source, request, offset, view, requests),
-        Header::Fin { .. } | Header::Clear { .. } => After::Control(source, header),
+        Header::Fragment { request, offset } => take_fragment(source, request, offset, view, requests),
+        Header::Active { handler, argument } => {
+            After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })
+        }
+        Header::Fin { .. } | Header::Refuse { .. } | Header::Clear { .. } => After::Control(source, header),
     }
 }
 
+/// A fragment that nobody waits for belongs to a receive that has failed meanwhile: it is dropped.
 fn take_fragment(
-    qp: Qp,
-    from: Rank,
+    from: PeerIx,
     request: u32,
     offset: u64,
     view: View<'_>,
     requests: &mut Requests,
 ) -> After {
     let id = requests.by_index(request);
-    let Some(State::ReceiveStreaming { buf, missing, outcome }) = id.and_then(|id| requests.get_mut(id))
-    else {
-        return After::Broken(qp, "a fragment nobody asked for");
+    let Some(State::ReceiveStreaming { buf, missing, end }) = id.and_then(|id| requests.get_mut(id)) else {
+        return After::Nothing;
     };
-    if outcome.source != from {
-        return After::Broken(qp, "a fragment of another rank's message");
+    if end.source != from {
+        return After::Nothing;
     }
     let start = usize::try_from(offset).map_or(buf.len(), |start| start.min(buf.len()));
     view.copy_to(0, buf.part(start, buf.len() - start));

@@ -1,24 +1,51 @@
 //! Messages in progress: a slab whose ids carry a generation.
-use crate::api::{NetError, Outcome, ReqId};
-use crate::wire::REQUEST_MAX;
-use fabric::MrKey;
-use proto::ids::Rank;
+use crate::api::{NetError, ReqId};
+use crate::wire::{Offer, REQUEST_MAX};
+use fabric::{MrKey, ProviderKind};
+use proto::ids::PeerIx;
 use proto::matching::PostedKey;
 use sys::{UserBuf, UserBufMut};
+
+/// How a message ended, with the sender as this endpoint numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub source: PeerIx,
+    pub tag: i32,
+    pub bytes: usize,
+    pub truncated: bool,
+    pub cancelled: bool,
+}
+
+/// What a send lends to its receiver.
+#[derive(Debug)]
+pub(crate) enum Lent {
+    /// The program's buffer.
+    User(UserBuf),
+    /// A copy.
+    Own(Box<[u8]>),
+}
+
+/// A receive that reads the sender's memory.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub buf: UserBufMut,
+    pub offer: Offer,
+    pub end: End,
+}
 
 /// Where a message is.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// A send that waits in its connection's queue.
+    /// A send that waits in its link's queue.
     SendQueued,
+    /// A send whose bytes the device is taking.
+    SendPosted { to: PeerIx },
     /// A send that waits for the receiver: for its match (synchronous), or until it has read the buffer.
     SendOffered {
-        /// Lent to the receiver.
-        buf: UserBuf,
+        data: Lent,
         /// Registration of the buffer.
-        key: Option<MrKey>,
-        /// Tag, for the outcome.
-        to: Rank,
+        key: Option<(ProviderKind, MrKey)>,
+        to: PeerIx,
     },
     /// A receive without a message.
     ReceivePosted {
@@ -26,15 +53,31 @@ pub(crate) enum State {
         /// Cancels it.
         key: PostedKey,
     },
+    /// A receive whose bytes the device is placing; `answer` is the sender's request if it waits for the match.
+    ReceivePlaced { end: End, answer: Option<u32> },
+    /// A receive that reads the sender's memory.
+    ReceiveReading(Box<Reading>),
     /// A receive whose bytes come in fragments.
     ReceiveStreaming {
         buf: UserBufMut,
         /// Bytes still to come, beyond the end of the buffer too.
         missing: u64,
-        outcome: Outcome,
+        end: End,
     },
     /// Ended.
-    Done(Result<Outcome, NetError>),
+    Done(Result<End, Box<NetError>>),
+}
+
+impl State {
+    /// The peer without which it cannot end, if that is one.
+    pub fn waits_for(&self) -> Option<PeerIx> {
+        match self {
+            State::SendPosted { to } | State::SendOffered { to, .. } => Some(*to),
+            State::ReceiveReading(reading) => Some(reading.end.source),
+            State::ReceivePlaced { end, .. } | State::ReceiveStreaming { end, .. } => Some(end.source),
+            State::SendQueued | State::ReceivePosted { .. } | State::Done(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -49,6 +92,8 @@ struct Slot {
 pub(crate) struct Requests {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Messages that have ended: another thread may wait for one of them.
+    ended: u64,
 }
 
 impl Requests {
@@ -96,6 +141,7 @@ impl Requests {
             return None;
         }
         let done = matches!(state, State::Done(_));
+        self.ended = self.ended.wrapping_add(u64::from(done));
         let old = slot.state.replace(state);
         if done && slot.forgotten {
             self.remove(id);
@@ -125,9 +171,19 @@ impl Requests {
         }
     }
 
+    /// How many messages have ended so far.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
     /// Messages that have not ended, receives excluded.
     pub fn sends_open(&self) -> usize {
-        let is_open = |s: &&Slot| matches!(s.state, Some(State::SendQueued | State::SendOffered { .. }));
+        let is_open = |s: &&Slot| {
+            matches!(
+                s.state,
+                Some(State::SendQueued | State::SendPosted { .. } | State::SendOffered { .. })
+            )
+        };
         self.slots.iter().filter(is_open).count()
     }
 
@@ -146,7 +202,7 @@ mod tests {
     use super::*;
 
     fn done() -> State {
-        State::Done(Err(NetError::StaleRequest))
+        State::Done(Err(Box::new(NetError::StaleRequest)))
     }
 
     #[test]

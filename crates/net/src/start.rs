@@ -1,12 +1,18 @@
-//! Start and end of an endpoint: the job's facts, the device, the card on the board, the statistics.
+//! Start and end of an endpoint: the job's facts, the device, the card on the board.
 use crate::api::NetError;
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::pmi::{Client, PmiError};
+use crate::reach::{self, ReachSetupError};
+use crate::waiting::{Backoff, Patience, PhaseClock};
+use fabric::fault::{Faults, FaultsError};
 use fabric::{Context, Node, OpenError};
-use proto::ids::Rank;
+use proto::env::{self, BadValue, NetSettings, Values};
+use proto::ids::{Job, Peer, Rank};
 use proto::stats::{SLOT_STATS_MAX, Stat};
-use proto::wireup::{self, Card, Wireup};
+use proto::wireup::{self, Wireup};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 use sys::node::{NodeFacts, SLOT_STATS};
 use sys::{Locator, cpu};
@@ -29,156 +35,140 @@ pub struct Config {
     pub cma: bool,
     /// Seconds until a waiting process says for whom it waits; 0 for never (`BANYAN_WAIT_WARN`).
     pub warn_s: u64,
+    /// Traffic between hosts.
+    pub net: NetSettings,
+    /// What happens to datagrams on their way, for tests.
+    pub faults: Option<Faults>,
+    /// Largest ring in shared memory.
+    pub ring_bytes_max: usize,
 }
 
 /// Why an endpoint does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A variable of the environment is not what it should be.
-    #[error("the environment variable {name} is '{value}', which is {why}")]
-    Environment {
-        /// The variable.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What is wrong.
-        why: String,
-    },
+    #[error(transparent)]
+    Environment(#[from] BadValue),
+    /// The faults to imitate are not understood.
+    #[error("BANYAN_NET_FAULTS: {0}")]
+    Faults(#[from] FaultsError),
     /// The process manager does not answer as it should.
     #[error("process manager: {0}")]
     Pmi(#[from] PmiError),
     /// The device cannot be opened.
     #[error("device: {0}")]
     Device(#[from] OpenError),
+    /// There are other hosts, and no way to them.
+    #[error(transparent)]
+    Reach(#[from] ReachSetupError),
 }
 
 impl Config {
-    /// Reads the environment.
+    /// Reads the environment. What begins like a name of Banyan's and is none is told once per job, by its first rank.
     pub fn from_env() -> Result<Config, StartError> {
-        let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let bad = |name, value: &str, why: String| StartError::Environment { name, value: value.into(), why };
-        let number = |name: &'static str, default: u64| match read(name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| bad(name, &text, "not a number".into())),
-        };
-        let node = match read("BANYAN_NODE") {
+        Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, StartError> {
+        let get = |name: &str| get(name).filter(|value| !value.is_empty());
+        let node = match get(env::NODE) {
             None => None,
-            Some(text) => Some(text.parse().map_err(|e| bad("BANYAN_NODE", &text, format!("{e}")))?),
+            Some(text) => {
+                let wanted = Values::Locator;
+                let wrong = |_| BadValue { name: env::NODE, value: text.clone(), wanted };
+                Some(text.parse().map_err(wrong)?)
+            }
         };
-        let cma = match read("BANYAN_CMA").as_deref() {
-            None | Some("on") => true,
-            Some("off") => false,
-            Some(text) => return Err(bad("BANYAN_CMA", text, "neither 'on' nor 'off'".into())),
+        let number = |name: &'static str, default: u64, most: u64| match get(name) {
+            None => Ok(default),
+            Some(text) => env::number(name, &text, 0..=most),
         };
-        let slot = number("MPI_LOCALRANKID", 0)? as u32;
-        Ok(Config { node, slot, cma, warn_s: number("BANYAN_WAIT_WARN", WARN_S)? })
+        let net = NetSettings::read(&get)?;
+        let faults = net.faults.as_deref().map(str::parse::<Faults>).transpose()?;
+        Ok(Config {
+            node,
+            slot: number("MPI_LOCALRANKID", 0, u64::from(u32::MAX))? as u32,
+            cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
+            warn_s: get(env::WAIT_WARN)
+                .map_or(Ok(WARN_S), |text| env::seconds(env::WAIT_WARN, &text).map(|time| time.as_secs()))?,
+            net,
+            faults,
+            ring_bytes_max: number(env::RING_MAX, 256 << 10, 256 << 10)? as usize,
+        })
     }
 }
 
 /// The job as this process sees it.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct Membership {
+    pub id: Job,
     /// Copies of what every message needs.
     pub rank: Rank,
     pub size: u32,
     pub facts: JobFacts,
     pub pmi: Option<Client>,
-    pub wireup: Wireup,
     pub oversubscribed: bool,
     pub warn_s: u64,
-    pub lookups: Lookups,
+    /// Is the process manager to be listened to while asleep?
+    pub watch_pmi: bool,
+    /// The names of hosts, once they were asked for.
+    pub hosts: Option<Arc<[String]>>,
     finished: bool,
-}
-
-/// How cards of peers were found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lookups {
-    /// In the node's memory.
-    pub here: u64,
-    /// By a question to the process manager.
-    pub asked: u64,
-}
-
-impl Job {
-    /// The card of a peer, from the board.
-    pub fn look_up(&mut self, peer: Rank) -> Result<String, String> {
-        let key = card_key(peer);
-        if let Some(card) = self.card_here(&key) {
-            return Ok(card);
-        }
-        self.wait_for_all(peer)?;
-        if let Some(card) = self.card_here(&key) {
-            return Ok(card);
-        }
-        self.lookups.asked += 1;
-        match self.process_manager()?.get(&key) {
-            Ok(Some(card)) => Ok(card),
-            Ok(None) => Err("it published no card; is it a program of another MPI library?".into()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn card_here(&mut self, key: &str) -> Option<String> {
-        let card = self.pmi.as_mut()?.get_here(key)?;
-        self.lookups.here += 1;
-        Some(card)
-    }
-
-    /// Waits until all processes have put their cards.
-    fn wait_for_all(&mut self, peer: Rank) -> Result<(), String> {
-        let (me, mut patience) = (self.rank, Patience::new(self.warn_s));
-        let pmi = self.process_manager()?;
-        while !pmi.fence_poll(Duration::from_secs(1)).map_err(|error| error.to_string())? {
-            if let Some(waited_s) = patience.runs_out() {
-                eprintln!(
-                    "banyan: rank {me} has waited {waited_s} s for all ranks to initialise, to reach rank {peer}"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn process_manager(&mut self) -> Result<&mut Client, String> {
-        self.pmi.as_mut().ok_or_else(|| "a process of its own has no peers".into())
-    }
 }
 
 impl Endpoint {
     /// Joins the job: asks the process manager, opens the device, publishes the card. Connects to nobody and
-    /// waits for nobody: the fence that makes the cards visible ends at the first contact.
+    /// waits for nobody: the fence that makes the cards visible ends at the first contact. (A foreign launcher that has
+    /// several hosts is waited for once: the job's key is on its board.)
     pub fn start(config: &Config) -> Result<Endpoint, StartError> {
         let age_ns = cpu::process_age_ns().unwrap_or(0);
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
         let facts = JobFacts::discover(pmi.as_mut())?;
-        let number = pmi.as_ref().map_or(0, |pmi| job_number(pmi.kvs_name()));
+        let id = Job(pmi.as_ref().map_or(0, |pmi| job_number(pmi.kvs_name())));
+        let me = Peer::Rank { job: id, rank: facts.rank };
+        if facts.rank.0 == 0 {
+            warn_of_unknown_variables();
+        }
         let pmi_ns = clock.lap();
-        let node = match config.node {
-            Some(segment) => Node::Agent { segment, slot: config.slot },
-            None => Node::Own(Box::new(facts_without_agent(&facts))),
-        };
-        let context = Context::open(&fabric::Config { node, cma: config.cma })?;
+        let mut context = Context::open(&device_config(config, &facts)?)?;
         let device_ns = clock.lap();
-        let address = *context.address();
         if let Some(pmi) = pmi.as_mut() {
-            pmi.put(&card_key(facts.rank), &address.to_string())?;
+            publish(pmi, &facts, &context)?;
+            let shares_key = config.node.is_none() && context.card().sockets.is_some();
+            if shares_key && facts.rank.0 == 0 {
+                pmi.put(KEY_OF_JOB, &reach::new_key()?)?;
+            }
             pmi.fence_begin()?;
+            if shares_key {
+                pmi.fence_end()?;
+                context.set_key(reach::parse_key(pmi.get(KEY_OF_JOB)?)?);
+            }
         }
         let fence_ns = clock.lap();
         let wireup = Wireup::new(wireup::Config {
-            me: facts.rank,
+            me,
             size: facts.size,
-            job: number,
-            card: Card::new(&address.to_bytes()).expect("a card fits"),
+            card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: wireup::Policy::OnDemand,
         });
         let oversubscribed = context.facts().oversubscribed;
-        let warn_s = config.warn_s;
-        let (rank, size) = (facts.rank, facts.size);
-        let lookups = Lookups::default();
-        let job = Job { rank, size, facts, pmi, wireup, oversubscribed, warn_s, lookups, finished: false };
-        let endpoint = Endpoint::new(job, context);
+        let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);
+        let job = Membership {
+            id,
+            rank,
+            size,
+            facts,
+            pmi,
+            oversubscribed,
+            warn_s,
+            watch_pmi: false,
+            hosts: None,
+            finished: false,
+        };
+        let mut endpoint = Endpoint::new(job, context, wireup);
+        endpoint.link(Endpoint::SELF);
         let rest_ns = clock.lap();
         let phases = [
             (Stat::InitLoad, age_ns),
@@ -191,40 +181,6 @@ impl Endpoint {
         phases.into_iter().for_each(|(stat, ns)| endpoint.context.publish_stat(stat as usize, ns));
         endpoint.publish_stats();
         Ok(endpoint)
-    }
-
-    /// A counter of this process, now.
-    pub fn stat(&self, stat: Stat) -> u64 {
-        let counters = &self.counters;
-        let wireup = self.job.wireup.stats();
-        match stat {
-            Stat::Connections => counters.connected_peak,
-            Stat::ConnectionsRemote => counters.connected_remote_peak,
-            Stat::MappedBytes => self.context.mapped_bytes(),
-            Stat::TouchedBytes => self.context.touched_bytes(),
-            Stat::Handshakes => wireup.started + wireup.answered,
-            Stat::Retransmits => wireup.retransmits,
-            Stat::EagerSent => counters.eager,
-            Stat::RendezvousSent => counters.rendezvous,
-            Stat::BytesSent => counters.bytes,
-            Stat::CardsHere => self.job.lookups.here,
-            Stat::CardsAsked => self.job.lookups.asked,
-            _ => self.context.published_stat(stat as usize),
-        }
-    }
-
-    /// Writes the counters where the agent finds them.
-    fn publish_stats(&self) {
-        for stat in Stat::ALL {
-            self.context.publish_stat(*stat as usize, self.stat(*stat));
-        }
-    }
-
-    /// Writes the counters that a crash must not lose.
-    pub(crate) fn publish_connections(&self) {
-        for stat in [Stat::Connections, Stat::ConnectionsRemote, Stat::MappedBytes] {
-            self.context.publish_stat(stat as usize, self.stat(stat));
-        }
     }
 
     /// Which program of a multi-program job this is.
@@ -247,46 +203,51 @@ impl Endpoint {
         self.flush();
         let left = self.leave();
         self.publish_stats();
-        left.map_err(|why| NetError::Unreachable {
-            rank: self.rank(),
-            node: self.node_of(self.rank()),
-            why: why.to_string(),
-        })
+        left.map_err(|why| NetError::Pmi(Arc::new(why)))
     }
 
     /// Waits until everything that was sent has left this process.
     fn flush(&mut self) {
-        let mut backoff = crate::Backoff::default();
+        let mut backoff = Backoff::default();
         while !self.waiting.is_empty() || self.requests.sends_open() > 0 {
             if !self.progress() {
                 self.pause(&mut backoff);
             }
         }
+        self.context.flush();
     }
 
     fn leave(&mut self) -> Result<(), PmiError> {
-        let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
+        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
         pmi.fence_end()?;
         pmi.fence_begin()?;
-        // Peers may still connect or send: progress goes on until all are here.
+        // Peers may still connect or send: progress goes on until all are here, and sleeps where there is none.
+        self.job.watch_pmi = true;
         let mut patience = Patience::new(self.job.warn_s);
-        while !pmi.fence_poll(Duration::from_millis(1))? {
-            while self.progress() {}
-            self.tick();
+        while !self.fence_is_over() {
+            if !self.progress() {
+                self.sleep_until_news();
+            }
             if let Some(waited_s) = patience.runs_out() {
                 eprintln!("banyan: rank {} has waited {waited_s} s for other ranks to finalize", self.rank());
             }
         }
+        let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
+        self.context.forget_fd(pmi.as_fd());
         pmi.finalize()
+    }
+
+    /// Have all processes entered the fence that was begun? An error ends it too, and shows at the next question.
+    pub(crate) fn fence_is_over(&mut self) -> bool {
+        self.job.pmi.as_mut().is_none_or(|pmi| pmi.fence_poll(Duration::ZERO).unwrap_or(true))
     }
 
     /// Ends the whole job with an exit code.
     pub fn abort(&mut self, code: i32, why: &str) -> ! {
-        eprintln!(
-            "banyan: rank {} on node {} aborts with code {code}: {why}",
-            self.rank(),
-            self.node_of(self.rank())
-        );
+        let place = self.place_of(self.me());
+        // One write: whoever ends this process may do so in the middle of two.
+        let text = format!("banyan: rank {} on {place} aborts with code {code}: {why}\n", self.rank());
+        sys::socket::write_stderr(text.as_bytes());
         self.publish_stats();
         if let Some(pmi) = self.job.pmi.as_mut() {
             pmi.abort(code);
@@ -296,63 +257,67 @@ impl Endpoint {
     }
 }
 
-/// The name of a rank's card on the board.
-fn card_key(rank: Rank) -> String {
-    format!("card-{rank}")
+/// Where the job's key is on the board of a foreign launcher.
+const KEY_OF_JOB: &str = "banyan-key";
+
+/// Tells the others where this process is. A card that is longer than a board takes goes there in pieces.
+fn publish(pmi: &mut Client, facts: &JobFacts, context: &Context) -> Result<(), PmiError> {
+    let text = context.card().to_string();
+    let most = pmi.value_max(text.len())?;
+    for (number, piece) in text.as_bytes().chunks(most).enumerate() {
+        let piece = String::from_utf8_lossy(piece);
+        pmi.put(&reach::card_key(facts.rank, number), &piece)?;
+    }
+    Ok(())
 }
 
-/// Tells jobs apart: FNV-1a of the name of the job's key-value space. Enough for a stray datagram, no secret.
-fn job_number(name: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+fn device_config(config: &Config, facts: &JobFacts) -> Result<fabric::Config, StartError> {
+    let node = match config.node {
+        Some(segment) => Node::Agent { segment, slot: config.slot },
+        None => Node::Own(Box::new(facts_without_agent(facts))),
+    };
+    let several = facts.placement.nodes() > 1 && (config.node.is_none() || config.net.address.is_some());
+    let sockets_now = several || config.net.force;
+    let sockets = reach::sockets_config(&config.net)?;
+    Ok(fabric::Config {
+        node,
+        cma: config.cma,
+        sockets,
+        sockets_now,
+        force_net: config.net.force,
+        faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
+        ring_bytes_max: config.ring_bytes_max,
+    })
 }
 
 /// A node nobody made a segment for: alone, or under a foreign launcher.
 fn facts_without_agent(facts: &JobFacts) -> NodeFacts {
     let cores = cpu::cores() as u32;
+    let node = facts.node_of(facts.rank).0;
+    let host = sys::node::host_id();
     NodeFacts {
-        node: facts.node_of(facts.rank).0,
+        node,
         slots: 1,
         cores,
         qp_max: QP_MAX,
         oversubscribed: facts.local_size > cores,
-        host: sys::node::host_id(),
+        // What the launcher calls two nodes are two hosts, even where they are namespaces of one kernel.
+        host: [host[0], host[1] ^ u64::from(node) << 32],
         key: [0; 4],
+        pid_space: sys::node::pid_space(),
     }
 }
 
-/// When a wait for the process manager is worth a word: after so many seconds, and each time that doubles.
-struct Patience {
-    since_ns: u64,
-    limit_s: u64,
-}
-
-impl Patience {
-    fn new(limit_s: u64) -> Self {
-        Patience { since_ns: cpu::now_ns(), limit_s }
-    }
-
-    /// The seconds waited, if they have reached the limit. Never for a limit of 0.
-    fn runs_out(&mut self) -> Option<u64> {
-        let waited_s = (cpu::now_ns() - self.since_ns) / 1_000_000_000;
-        if self.limit_s == 0 || waited_s < self.limit_s {
-            return None;
-        }
-        self.limit_s = self.limit_s.saturating_mul(2);
-        Some(waited_s)
+fn warn_of_unknown_variables() {
+    let names: Vec<String> =
+        std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    for unknown in env::unknown(names.iter().map(String::as_str)) {
+        eprintln!("banyan: warning: {unknown}");
     }
 }
 
-/// Time since the last look.
-struct PhaseClock(u64);
-
-impl PhaseClock {
-    fn start() -> Self {
-        PhaseClock(cpu::now_ns())
-    }
-
-    fn lap(&mut self) -> u64 {
-        let now_ns = cpu::now_ns();
-        now_ns - std::mem::replace(&mut self.0, now_ns)
-    }
+/// Tells jobs apart: FNV-1a of the name of the job's key-value space, which no other job has. No secret.
+fn job_number(name: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }

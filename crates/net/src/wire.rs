@@ -1,5 +1,12 @@
 //! What two endpoints say to each other on a queue pair: sixteen bytes of header, and a payload.
+//!
+//! Every header says who sends: the number that the *receiver* gave the sender when they connected, so that nothing
+//! has to be looked up and many senders can share a queue. What is sent before the receiver has answered carries
+//! [`UNNAMED`]; then the connection tells.
 use crate::api::Envelope;
+
+/// The sender has not been given a number yet.
+pub(crate) const UNNAMED: u32 = u32::MAX;
 
 /// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +24,10 @@ pub(crate) enum Kind {
     Clear = 5,
     /// A fragment.
     Fragment = 6,
+    /// The receiver could not take the sender's message.
+    Refuse = 7,
+    /// For a handler of the receiver.
+    Active = 8,
 }
 
 impl Kind {
@@ -29,58 +40,70 @@ impl Kind {
             4 => Kind::Fin,
             5 => Kind::Clear,
             6 => Kind::Fragment,
+            7 => Kind::Refuse,
+            8 => Kind::Active,
             _ => return None,
         })
     }
 }
 
-/// The header: kind (8 bits), a request of the addressee or the sender (24 + 32 bits are enough for an
-/// index), and either context and tag or an offset.
+/// The header: kind (8 bits), a request of the addressee or the sender (24 bits), the sender's number (32 bits), and
+/// what else the kind needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     /// `request` is the sender's, named in the answer (0 for plain eager messages).
     Message { kind: Kind, envelope: Envelope, request: u32 },
     /// `request` is the addressee's.
     Fin { request: u32 },
+    /// `request` is the addressee's.
+    Refuse { request: u32 },
     /// `request` is the addressee's send; `into` the receive that takes the fragments.
     Clear { request: u32, into: u32 },
     /// `request` is the addressee's receive.
     Fragment { request: u32, offset: u64 },
+    /// For the handler with this number; the argument is its own affair.
+    Active { handler: u32, argument: u64 },
 }
 
 /// Requests in flight per process; an index must fit its field.
 pub(crate) const REQUEST_MAX: u32 = (1 << 24) - 1;
 
 impl Header {
-    /// As it stands in the slot.
+    /// As it stands in the slot, from the sender with this number.
     #[inline]
-    pub fn encode(self) -> [u64; 2] {
+    pub fn encode(self, name: u32) -> [u64; 2] {
         let first = |kind: Kind, request: u32, rest: u32| {
             kind as u64 | u64::from(request) << 8 | u64::from(rest) << 32
         };
+        let second = |low: u32| u64::from(low) | u64::from(name) << 32;
         match self {
             Header::Message { kind, envelope, request } => {
-                [first(kind, request, envelope.context), u64::from(envelope.tag as u32)]
+                [first(kind, request, envelope.context), second(envelope.tag as u32)]
             }
-            Header::Fin { request } => [first(Kind::Fin, request, 0), 0],
-            Header::Clear { request, into } => [first(Kind::Clear, request, into), 0],
-            Header::Fragment { request, offset } => [first(Kind::Fragment, request, 0), offset],
+            Header::Fin { request } => [first(Kind::Fin, request, 0), second(0)],
+            Header::Refuse { request } => [first(Kind::Refuse, request, 0), second(0)],
+            Header::Clear { request, into } => [first(Kind::Clear, request, into), second(0)],
+            Header::Fragment { request, offset } => [first(Kind::Fragment, request, name), offset],
+            Header::Active { handler, argument } => [first(Kind::Active, handler, name), argument],
         }
     }
 
-    /// What stands in the slot; `None` for what no endpoint writes.
+    /// What stands in the slot, and the sender's number; `None` for what no endpoint writes.
     #[inline]
-    pub fn decode(words: [u64; 2]) -> Option<Header> {
+    pub fn decode(words: [u64; 2]) -> Option<(Header, u32)> {
         let request = (words[0] >> 8) as u32 & REQUEST_MAX;
         let rest = (words[0] >> 32) as u32;
+        let (low, high) = (words[1] as u32, (words[1] >> 32) as u32);
         Some(match Kind::from_byte(words[0] as u8)? {
             kind @ (Kind::Eager | Kind::EagerSync | Kind::Offer) => {
-                let envelope = Envelope { context: rest, tag: words[1] as u32 as i32 };
-                Header::Message { kind, envelope, request }
+                let envelope = Envelope { context: rest, tag: low as i32 };
+                (Header::Message { kind, envelope, request }, high)
             }
-            Kind::Fin => Header::Fin { request },
-            Kind::Clear => Header::Clear { request, into: rest },
-            Kind::Fragment => Header::Fragment { request, offset: words[1] },
+            Kind::Fin => (Header::Fin { request }, high),
+            Kind::Refuse => (Header::Refuse { request }, high),
+            Kind::Clear => (Header::Clear { request, into: rest }, high),
+            Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
+            Kind::Active => (Header::Active { handler: request, argument: words[1] }, rest),
         })
     }
 }
@@ -125,17 +148,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_survive_the_wire() {
+    fn headers_survive_the_wire_with_their_senders_number() {
         let envelope = Envelope { context: u32::MAX, tag: -5 };
         for header in [
             Header::Message { kind: Kind::Eager, envelope, request: 0 },
             Header::Message { kind: Kind::EagerSync, envelope, request: REQUEST_MAX },
             Header::Message { kind: Kind::Offer, envelope, request: 7 },
             Header::Fin { request: 1 },
+            Header::Refuse { request: REQUEST_MAX },
             Header::Clear { request: 1, into: u32::MAX },
             Header::Fragment { request: 3, offset: u64::MAX },
+            Header::Active { handler: 5, argument: u64::MAX },
         ] {
-            assert_eq!(Header::decode(header.encode()), Some(header));
+            for name in [0, 77, UNNAMED] {
+                assert_eq!(Header::decode(header.encode(name)), Some((header, name)));
+            }
         }
         assert_eq!(Header::decode([0, 0]), None);
         assert_eq!(Header::decode([99, 0]), None);

@@ -1,10 +1,10 @@
 //! Numbered messages of one job between neighbours of the tree.
 //!
-//! The bulletin board ([`crate::board`]) and the primitives between processes ([`crate::exchange`]) speak over
-//! the same links. Here is what they share: where a node stands ([`Place`]), the [`Head`] that every message
-//! carries, and the counting of messages. A link delivers in order, but after a restart it may still hold what
-//! an earlier generation said, and a sender in doubt may say something twice: both are ignored and counted. A
-//! message that is missing, or of another job, is an error: the link is of no use any more. Not here: sockets.
+//! The bulletin board ([`crate::board`]) speaks over the links of the tree. Here is what does not depend on what it
+//! says: where a node stands ([`Place`]), the [`Head`] that every message carries, and the counting of messages.
+//! A link delivers in order, but after a restart it may still hold what an earlier generation said, and a sender
+//! in doubt may say something twice: both are ignored and counted. A message that is missing, or of another
+//! job, is an error: the link is of no use any more. Not here: sockets.
 mod muster;
 mod place;
 pub(crate) mod wire;
@@ -12,7 +12,7 @@ pub(crate) mod wire;
 pub(crate) mod world;
 
 pub(crate) use muster::Muster;
-pub use place::{Hop, Place};
+pub use place::Place;
 pub use wire::WireError;
 
 use crate::ids::NodeId;

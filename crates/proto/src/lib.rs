@@ -6,15 +6,18 @@
 //!
 //! | module | decides | driven by |
 //! |---|---|---|
-//! | [`wireup`] | when two processes connect, and with which datagrams | `net` |
+//! | [`wireup`] | who the peers are, when two of them connect and part, and with which messages | `net` |
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
-//! | [`exchange`] | how data goes between processes over the tree of agents | `launch` |
-//! | [`lane`] | which message of which job between two agents counts | `board`, `exchange` |
+//! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
 //! | [`seal`] | whether the other end of a link belongs to the job, and its frames to the link | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`placement`] | which rank lives on which node | `net`, `launch` |
+//! | [`env`] | what variables of the environment mean | everybody |
+//! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
+//! | [`transfer`] | how a message travels, by its length and by what a connection can do | `net` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
@@ -33,15 +36,18 @@ extern crate std;
 
 pub mod board;
 pub mod coll;
-pub mod exchange;
+pub mod env;
 pub mod ids;
 pub mod lane;
 pub mod matching;
+pub mod placement;
 pub mod pmgr;
 pub mod pmi;
 pub mod pmi2;
 pub mod seal;
 pub mod stats;
+pub mod stream;
+pub mod transfer;
 pub mod tree;
 pub mod wire;
 pub mod wireup;

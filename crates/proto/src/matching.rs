@@ -18,9 +18,9 @@
 //! bounds how many unexpected messages it accepts).
 //!
 //! ```
-//! use banyan_proto::{ids::Rank, matching::{Envelope, Matcher, Pattern, Posted}};
+//! use banyan_proto::{ids::PeerIx, matching::{Envelope, Matcher, Pattern, Posted}};
 //! let mut matcher: Matcher<u32, &str> = Matcher::new();
-//! let from_3 = Envelope { context: 0, source: Rank(3), tag: 7 };
+//! let from_3 = Envelope { context: 0, source: PeerIx::from_wire(3), tag: 7 };
 //! assert_eq!(matcher.arrive(from_3), None);
 //! matcher.unexpected(from_3, "payload");
 //! let any = Pattern { context: 0, source: None, tag: Some(7) };
@@ -33,7 +33,7 @@ mod unexpected;
 #[cfg(test)]
 mod tests;
 
-use crate::ids::Rank;
+use crate::ids::PeerIx;
 use posted::PostedQueue;
 use unexpected::UnexpectedQueue;
 
@@ -52,7 +52,7 @@ pub struct Envelope {
     /// Separates communicators, and collectives from point-to-point.
     pub context: u32,
     /// The sender.
-    pub source: Rank,
+    pub source: PeerIx,
     /// The sender's tag (any value: wildcards exist only in a [`Pattern`]).
     pub tag: i32,
 }
@@ -63,7 +63,7 @@ pub struct Pattern {
     /// Must be equal.
     pub context: u32,
     /// `None` accepts any sender.
-    pub source: Option<Rank>,
+    pub source: Option<PeerIx>,
     /// `None` accepts any tag.
     pub tag: Option<i32>,
 }
@@ -199,14 +199,14 @@ impl Kind {
 impl Wanted {
     /// The one pattern of this kind that accepts the message.
     fn of_kind(kind: Kind, envelope: &Envelope) -> Self {
-        let source = envelope.source.0 & kind.source_mask();
+        let source = envelope.source.to_wire() & kind.source_mask();
         let tag = envelope.tag as u32 & kind.tag_mask();
         Self { context: envelope.context, source, tag, kind }
     }
 
     #[inline]
     fn accepts(&self, envelope: &Envelope) -> bool {
-        let source = (self.source ^ envelope.source.0) & self.kind.source_mask();
+        let source = (self.source ^ envelope.source.to_wire()) & self.kind.source_mask();
         let tag = (self.tag ^ envelope.tag as u32) & self.kind.tag_mask();
         (self.context ^ envelope.context) | source | tag == 0
     }
@@ -221,7 +221,7 @@ impl From<Pattern> for Wanted {
             (None, Some(_)) => Kind::AnySource,
             (None, None) => Kind::Any,
         };
-        let source = pattern.source.map_or(0, |rank| rank.0);
+        let source = pattern.source.map_or(0, PeerIx::to_wire);
         Self { context: pattern.context, source, tag: pattern.tag.unwrap_or(0) as u32, kind }
     }
 }
@@ -230,7 +230,7 @@ impl From<Wanted> for Pattern {
     fn from(wanted: Wanted) -> Self {
         Self {
             context: wanted.context,
-            source: (wanted.kind.source_mask() != 0).then_some(Rank(wanted.source)),
+            source: (wanted.kind.source_mask() != 0).then_some(PeerIx::from_wire(wanted.source)),
             tag: (wanted.kind.tag_mask() != 0).then_some(wanted.tag as i32),
         }
     }

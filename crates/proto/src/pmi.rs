@@ -8,7 +8,6 @@
 //! stream into messages for either.
 mod fields;
 mod lines;
-mod mapping;
 mod reply;
 mod request;
 mod spawn;
@@ -16,14 +15,13 @@ mod spawn;
 mod tests;
 
 pub use lines::{Lines, MESSAGE_BYTES_MAX, TooLong};
-pub use mapping::{MAPPING_BLOCKS_MAX, Mapping, MappingBlock, MappingError};
 pub use reply::Reply;
 pub use request::Request;
 pub use spawn::{Pair, SPAWN_ITEMS_MAX, Spawn};
 
 use alloc::string::String;
 
-/// The key under which a server answers with the [`Mapping`] of ranks to nodes.
+/// The key under which a server answers with the text of the [`Placement`](crate::placement::Placement).
 pub const KEY_MAPPING: &str = "PMI_process_mapping";
 
 /// What a request asks for, and the names of request and reply on the wire.

@@ -39,18 +39,22 @@ stats! {
     Connections = "connections", Spread;
     /// The part of `Connections` whose peer is on another node.
     ConnectionsRemote = "connections_remote", Spread;
+    /// Peak number of connections over sockets.
+    ConnectionsSockets = "connections_sockets", Spread;
     /// Bytes of shared memory mapped for communication (own segment in use, rings of peers).
     MappedBytes = "mapped_bytes", Spread;
     /// Bytes of the own segment that have pages behind them.
     TouchedBytes = "touched_bytes", Spread;
-    /// Bytes in node segments used by collectives.
-    NodeSegmentBytes = "node_segment_bytes", Spread;
+    /// Bytes of this process's own buffers for sockets.
+    SocketBytes = "socket_bytes", Spread;
     /// Handshakes begun or answered, in total.
     Handshakes = "handshakes", Spread;
     /// Handshake datagrams sent again.
     Retransmits = "retransmits", Spread;
     /// Datagrams dropped because a mailbox was full.
     DatagramsDropped = "datagrams_dropped", Spread;
+    /// Datagrams and connections of strangers, and handshakes that made no sense: refused.
+    Strangers = "strangers_refused", Spread;
     /// Messages sent eagerly.
     EagerSent = "eager_sent", Spread;
     /// Messages sent by rendezvous.

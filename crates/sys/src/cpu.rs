@@ -52,16 +52,21 @@ pub fn cores() -> usize {
 /// Sleeps while `word` is `value`, at most for `timeout`; works across processes. Returns at once if the
 /// word differs already, and may return early for no reason.
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
-    let time =
-        libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let time = timespec(timeout);
     // SAFETY: the word lives for the call; a shared futex (no PRIVATE flag), relative time-out.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time, 0, 0) };
 }
 
-/// Wakes one sleeper on `word`.
-pub fn futex_wake(word: &AtomicU32) {
+/// Wakes all sleepers on `word`.
+pub fn futex_wake_all(word: &AtomicU32) {
     // SAFETY: the word lives for the call; waking touches no memory.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+/// A time span as the kernel takes it.
+pub(crate) fn timespec(time: Duration) -> libc::timespec {
+    let tv_sec = libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX);
+    libc::timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Who pays for "store mine, then look at yours" between a frequent and a rare side.

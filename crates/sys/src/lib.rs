@@ -22,8 +22,11 @@ pub mod random;
 pub mod ring;
 pub mod segment;
 pub mod signal;
+mod sockaddr;
 pub mod socket;
 pub mod sysv;
+pub mod tcp;
 pub mod topology;
+pub mod udp;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};

@@ -90,8 +90,8 @@ impl<'a> Partner<'a> {
         // SAFETY: kill with signal 0 only asks whether the process exists; a dead child is a zombie until
         // reaped, so its state is read as well.
         let exists = unsafe { libc::kill(self.pid, 0) } == 0;
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        if exists && !stat.contains(") Z ") {
+        let stat = std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        if exists && !stat.windows(4).any(|bytes| bytes == b") Z ") {
             return Ok(());
         }
         Err(io::Error::other("the partner process died"))

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
@@ -25,6 +26,16 @@ pub struct Locator {
     pub fd: u32,
     /// Start time of the owner in clock ticks since boot (`/proc/PID/stat`, field 22).
     pub start_ticks: u64,
+}
+
+impl Locator {
+    /// Does the owner still live, or has its process id gone to another?
+    pub(crate) fn check_alive(&self) -> io::Result<()> {
+        match start_ticks(self.pid) {
+            Ok(ticks) if ticks == self.start_ticks => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.pid))),
+        }
+    }
 }
 
 impl fmt::Display for Locator {
@@ -51,11 +62,16 @@ impl FromStr for Locator {
 
 /// The start time of a process in clock ticks since boot.
 pub fn start_ticks(pid: u32) -> io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat");
-    // The command name stands in parentheses and may hold anything; fields count from behind it.
-    let rest = stat.rsplit_once(')').ok_or_else(bad)?.1;
-    rest.split_ascii_whitespace().nth(19).and_then(|t| t.parse().ok()).ok_or_else(bad)
+    let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
+    ticks_in(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+}
+
+/// The command name stands in parentheses and may hold any bytes, as the kernel cuts names without regard to
+/// characters; fields count from behind it.
+fn ticks_in(stat: &[u8]) -> Option<u64> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// An anonymous shared segment: a memfd.
@@ -70,7 +86,7 @@ impl SharedMemory {
         Self::create_with(name, bytes, libc::MFD_CLOEXEC)
     }
 
-    /// The same, for [`SharedMemory::seal_but_for_maps`].
+    /// The same, to be sealed.
     pub fn create_sealable(name: &str, bytes: u64) -> io::Result<Self> {
         Self::create_with(name, bytes, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
     }
@@ -101,11 +117,8 @@ impl SharedMemory {
     }
 
     fn open_with(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid));
         let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
-        if start_ticks(at.pid).map_err(|_| gone())? != at.start_ticks {
-            return Err(gone());
-        }
+        at.check_alive()?;
         // SAFETY: geteuid has no preconditions.
         let me = unsafe { libc::geteuid() };
         if file.metadata()?.uid() != me {
@@ -142,26 +155,66 @@ impl SharedMemory {
         Ok(self.stat()?.st_blocks as u64 * 512)
     }
 
+    /// The parts of `from..to` that have pages behind them, found without touching any.
+    pub(crate) fn touched_ranges(&self, from: u64, to: u64) -> Vec<Range<u64>> {
+        let seek = |at: u64, what| {
+            // SAFETY: an open descriptor and numbers; nobody uses the position that this changes.
+            let found = unsafe { libc::lseek(self.fd.as_raw_fd(), at as libc::off_t, what) };
+            u64::try_from(found).unwrap_or(to).min(to)
+        };
+        let mut ranges = Vec::new();
+        let mut at = from;
+        while at < to {
+            let data = seek(at, libc::SEEK_DATA);
+            at = seek(data, libc::SEEK_HOLE);
+            if data < at {
+                ranges.push(data..at);
+            } else {
+                break; // nothing behind, or pages that are gone already
+            }
+        }
+        ranges
+    }
+
     /// Where other processes find this segment while this process lives.
     pub fn locator(&self) -> io::Result<Locator> {
         let pid = std::process::id();
         Ok(Locator { pid, fd: self.fd.as_raw_fd() as u32, start_ticks: start_ticks(pid)? })
     }
 
+    /// From now on nobody makes it shorter: what is mapped stays there. It can still grow, and pages be given back.
+    pub fn seal_against_shrinking(&self) -> io::Result<()> {
+        self.add_seals(libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL)
+    }
+
+    /// Has the owner sealed it so? Otherwise it could take the memory from under a peer's map, whose next
+    /// access would be a SIGBUS.
+    pub fn cannot_shrink(&self) -> bool {
+        self.has_seals(libc::F_SEAL_SHRINK)
+    }
+
     /// From now on nobody changes the size, and nobody writes but through maps that are there already.
     pub fn seal_but_for_maps(&self) -> io::Result<()> {
+        self.add_seals(SEALS)
+    }
+
+    /// Has the owner sealed it so? Then what a reader has mapped stays there.
+    pub fn is_sealed(&self) -> bool {
+        self.has_seals(SEALS)
+    }
+
+    fn add_seals(&self, seals: libc::c_int) -> io::Result<()> {
         // SAFETY: adding seals to a descriptor that is open for as long as `self` lives.
-        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } != 0 {
+        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(())
     }
 
-    /// Has the owner sealed it so? Then what a reader has mapped stays there.
-    pub fn is_sealed(&self) -> bool {
+    fn has_seals(&self, wanted: libc::c_int) -> bool {
         // SAFETY: asking for the seals of a descriptor that is open for as long as `self` lives.
         let seals = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_GET_SEALS) };
-        seals >= 0 && seals & SEALS == SEALS
+        seals >= 0 && seals & wanted == wanted
     }
 
     /// Maps `bytes` from `offset` (a multiple of the page size).
@@ -329,6 +382,12 @@ impl UserBuf {
         UserBuf { at: unsafe { self.at.add(offset) }, bytes }
     }
 
+    /// The same memory as a target: for memory that its owner has registered so that peers may write it.
+    #[inline]
+    pub fn as_target(&self) -> UserBufMut {
+        UserBufMut { at: self.at.cast_mut(), bytes: self.bytes }
+    }
+
     /// Copies everything into `to`, which must have the same length.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
@@ -453,6 +512,52 @@ mod tests {
         assert_eq!(other.map(0, 4096).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(other.resize(4096).is_err() && other.resize(1 << 20).is_err());
         assert!(SharedMemory::create("test", 4096).unwrap().seal_but_for_maps().is_err());
+    }
+
+    #[test]
+    fn a_segment_sealed_against_shrinking_still_grows() {
+        let memory = SharedMemory::create_sealable("test", 8192).unwrap();
+        assert!(!memory.cannot_shrink());
+        memory.seal_against_shrinking().unwrap();
+        let other = SharedMemory::open(&memory.locator().unwrap()).unwrap();
+        assert!(other.cannot_shrink() && !other.is_sealed());
+        assert!(other.resize(4096).is_err() && other.resize(0).is_err());
+        memory.resize(16384).unwrap();
+        memory.map(8192, 8192).unwrap().u32_at(0).store(1, Ordering::Relaxed);
+        assert!(!SharedMemory::create("test", 4096).unwrap().cannot_shrink());
+    }
+
+    #[test]
+    fn touched_ranges_are_pages_that_are_there() {
+        let memory = SharedMemory::create("test", 16 * 4096).unwrap();
+        let map = memory.map(0, 16 * 4096).unwrap();
+        assert_eq!(memory.touched_ranges(0, 16 * 4096), []);
+        for page in [1, 2, 5, 15] {
+            map.u32_at(page * 4096).store(1, Ordering::Relaxed);
+        }
+        let pages = |from: u64, to: u64| {
+            let ranges = memory.touched_ranges(from * 4096, to * 4096);
+            ranges.into_iter().map(|range| range.start / 4096..range.end / 4096).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(0, 16), [1..3, 5..6, 15..16]);
+        assert_eq!(pages(2, 6), [2..3, 5..6]);
+        assert_eq!(memory.touched_bytes().unwrap(), 4 * 4096);
+    }
+
+    #[test]
+    fn a_process_may_have_any_bytes_for_a_name() {
+        let before = start_ticks(std::process::id()).unwrap();
+        let name = c"\xff) \xc3(";
+        let ticks = std::thread::spawn(move || {
+            // SAFETY: names the calling thread; the name ends in NUL.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
+            // SAFETY: no arguments, cannot fail. Threads have a folder in /proc too.
+            let me = unsafe { libc::gettid() } as u32;
+            let stat = std::fs::read(format!("/proc/{me}/stat")).unwrap();
+            assert!(stat.windows(6).any(|bytes| bytes == b"(\xff) \xc3("), "the name was not taken");
+            start_ticks(me)
+        });
+        assert!(ticks.join().unwrap().unwrap() >= before);
     }
 
     #[test]

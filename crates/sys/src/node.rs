@@ -5,6 +5,7 @@
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
 use crate::mem::{Locator, SharedMap, SharedMemory};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyan01");
@@ -23,6 +24,7 @@ const AT_FLAGS: usize = 24;
 const AT_QP_NEXT: usize = 64; // alone in its cache line
 const AT_HOST: usize = 128; // two double words
 const AT_KEY: usize = 144; // four double words
+const AT_PID_SPACE: usize = 176;
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
@@ -50,6 +52,9 @@ pub struct NodeFacts {
     pub host: [u64; 2],
     /// A key derived from the job's key.
     pub key: [u64; 4],
+    /// The process-id space of the segment's owner ([`pid_space`]). A process in another one cannot be found by its
+    /// number through `/proc`, nor can it find others so.
+    pub pid_space: u64,
 }
 
 /// Why a queue pair cannot be had.
@@ -73,7 +78,8 @@ impl NodeSegment {
     /// A new segment with these facts.
     pub fn create(facts: &NodeFacts) -> io::Result<Self> {
         let bytes = HEADER_BYTES + facts.slots as usize * SLOT_BYTES;
-        let memory = SharedMemory::create("banyan-node", bytes as u64)?;
+        let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
+        memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
         map.u32_at(AT_SLOTS).store(facts.slots, Ordering::Relaxed);
         map.u32_at(AT_NODE).store(facts.node, Ordering::Relaxed);
@@ -84,6 +90,7 @@ impl NodeSegment {
         map.u32_at(AT_QP_NEXT).store(1, Ordering::Relaxed); // 0 is no queue pair
         store_words(&map, AT_HOST, &facts.host);
         store_words(&map, AT_KEY, &facts.key);
+        store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
         Ok(NodeSegment { memory, map, facts: facts.clone() })
     }
@@ -92,6 +99,9 @@ impl NodeSegment {
     pub fn open(at: &Locator) -> io::Result<Self> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("node segment {at}: {why}"));
         let memory = SharedMemory::open(at)?;
+        if !memory.cannot_shrink() {
+            return Err(bad("not sealed against shrinking"));
+        }
         let bytes = memory.bytes()? as usize;
         if bytes < HEADER_BYTES {
             return Err(bad("too short"));
@@ -109,6 +119,7 @@ impl NodeSegment {
             oversubscribed: word(AT_FLAGS) & FLAG_OVERSUBSCRIBED != 0,
             host: load_words(&map, AT_HOST),
             key: load_words(&map, AT_KEY),
+            pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
         if bytes < HEADER_BYTES + facts.slots as usize * SLOT_BYTES {
             return Err(bad("shorter than its slots"));
@@ -177,9 +188,12 @@ impl NodeSegment {
 pub fn host_id() -> [u64; 2] {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();
-    let pids = std::fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned());
-    let pids: String = pids.unwrap_or_default().chars().filter(char::is_ascii_digit).collect();
-    [u64::from_str_radix(&digits, 16).unwrap_or(0), pids.parse().unwrap_or(0)]
+    [u64::from_str_radix(&digits, 16).unwrap_or(0), pid_space()]
+}
+
+/// Names the space that this process's id belongs to; 0 where that cannot be told.
+pub fn pid_space() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
 }
 
 fn store_words(map: &SharedMap, offset: usize, words: &[u64]) {
@@ -205,6 +219,7 @@ mod tests {
             oversubscribed: true,
             host: [1, 2],
             key: [1, 2, 3, 4],
+            pid_space: 5,
         }
     }
 
@@ -215,6 +230,13 @@ mod tests {
         let seen = other.facts();
         assert_eq!((seen.node, seen.slots, seen.cores, seen.qp_max), (3, 4, 2, 10));
         assert_eq!((seen.oversubscribed, seen.host, seen.key), (true, [1, 2], [1, 2, 3, 4]));
+        assert_eq!(seen.pid_space, 5);
+    }
+
+    #[test]
+    fn the_process_id_space_is_the_one_that_the_kernel_names() {
+        let link = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        assert_eq!(link.to_str().unwrap(), format!("pid:[{}]", pid_space()));
     }
 
     #[test]
@@ -227,5 +249,18 @@ mod tests {
         assert_eq!(owner.take_qp(0), Err(QpLimit { used: 3, max: 3 }));
         owner.clear_slot(1);
         assert_eq!(owner.take_qp(0), Ok(4));
+    }
+
+    #[test]
+    fn a_segment_that_could_shrink_is_refused() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        assert!(owner.memory.resize(HEADER_BYTES as u64).is_err());
+        let unsealed = SharedMemory::create_sealable("test", HEADER_BYTES as u64).unwrap();
+        unsealed.map(0, HEADER_BYTES).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
+        let locator = unsealed.locator().unwrap();
+        let refused = NodeSegment::open(&locator).unwrap_err();
+        assert!(refused.to_string().contains("shrinking"), "{refused}");
+        unsealed.seal_against_shrinking().unwrap();
+        NodeSegment::open(&locator).unwrap();
     }
 }

@@ -318,6 +318,22 @@ pub fn host_name() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
+/// Can other processes of this user look into this one through `/proc`? Not if it changed its user, if its program file
+/// cannot be read, or if it asked not to be looked into; whoever may trace everything is an exception.
+pub fn opens_to_peers() -> bool {
+    const CAP_SYS_PTRACE: u32 = 19;
+    // SAFETY: asks a question about this process; the other arguments are not used.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) } == 1;
+    let capable = || {
+        let status = std::fs::read("/proc/self/status").unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
+        let word = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let word = word.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
+        word.is_some_and(|word| word & 1 << CAP_SYS_PTRACE != 0)
+    };
+    dumpable || capable()
+}
+
 /// Fills a buffer with random bytes from the kernel.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
@@ -331,6 +347,12 @@ pub fn random(bytes: &mut [u8]) -> io::Result<()> {
         filled += n as usize;
     }
     Ok(())
+}
+
+/// Raises the soft limit on open descriptors to the hard one: what it was, and what it is now.
+pub fn raise_descriptors() -> io::Result<(u64, u64)> {
+    let before = DescriptorLimit::raise()?;
+    Ok((before.soft, before.hard))
 }
 
 /// How many descriptors this process may have open: the soft and the hard limit.
@@ -431,5 +453,12 @@ mod tests {
         random(&mut a).unwrap();
         random(&mut b).unwrap();
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn descriptors_are_raised_as_far_as_it_goes() {
+        let (before, now) = raise_descriptors().unwrap();
+        assert!(before <= now);
+        assert_eq!(raise_descriptors().unwrap(), (now, now));
     }
 }

@@ -8,11 +8,17 @@
 //! before it publishes the message. (A reader that cleared the lines it has read would take every line away
 //! from the writer, who then has to fetch it back.)
 //!
-//! The first line of the ring is written by the reader only: lines consumed (credits, returned lazily),
+//! The first line of the ring is the reader's: lines consumed (credits, returned lazily),
 //! flags, and the place of a larger ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
 //! reader offers, the writer says [`Kind::Switch`] as its last word in the old ring.
 //!
-//! What it is not: it neither wakes a sleeping reader nor sets its ready bit; see `segment`.
+//! A writer that waits for room may sleep: it says so in the one word of the first line that is its own, and the reader,
+//! who looks at that word only when it returns credits or offers a larger ring, then knows that it has to ring.
+//!
+//! The memory may as well be in the writer's segment, mapped by the reader, who may come after the first messages.
+//!
+//! What it is not: it neither wakes a sleeping reader or writer nor sets a ready bit; see `segment`.
+use crate::cpu::Barrier;
 use crate::mem::{SharedMap, UserBuf, UserBufMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -28,6 +34,13 @@ const AT_CONSUMED: usize = 0;
 const AT_FLAGS: usize = 8;
 const AT_NEXT_BYTES: usize = 12;
 const AT_NEXT_OFFSET: usize = 16;
+/// Not zero while the writer waits for room. Set by the writer, cleared by either.
+const AT_WAITING: usize = 24;
+/// Number of the reader's ready bit, plus one, for a writer that cannot know it otherwise: the reader has begun.
+const AT_READY_ID: usize = 28;
+
+/// Stands in the place of a larger ring's length: there will be none.
+const NO_GROWTH: u32 = u32::MAX;
 
 const FLAG_POLLED: u32 = 1;
 const FLAG_FRUGAL: u32 = 2;
@@ -49,6 +62,22 @@ enum Kind {
 /// The ring has no room at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// What the reader said to a writer that wants a larger ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Nothing yet.
+    Open,
+    /// There is one, in the reader's segment.
+    Offered {
+        /// Where.
+        offset: u64,
+        /// Its length.
+        bytes: usize,
+    },
+    /// There will be none.
+    Refused,
+}
 
 /// What the reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,10 +173,26 @@ impl RingTx {
         self.publish(1, Kind::Grow, payload_bytes.min(LEN_MAX));
     }
 
-    /// The larger ring that the reader offers: offset and bytes in its segment.
-    pub fn offered(&self) -> Option<(u64, usize)> {
-        let bytes = self.map.u32_at(AT_NEXT_BYTES).load(Ordering::Acquire);
-        (bytes != 0).then(|| (self.map.u64_at(AT_NEXT_OFFSET).load(Ordering::Relaxed), bytes as usize))
+    /// What the reader said about a larger ring.
+    pub fn growth(&self) -> Growth {
+        match self.map.u32_at(AT_NEXT_BYTES).load(Ordering::Acquire) {
+            0 => Growth::Open,
+            NO_GROWTH => Growth::Refused,
+            bytes => {
+                let offset = self.map.u64_at(AT_NEXT_OFFSET).load(Ordering::Relaxed);
+                Growth::Offered { offset, bytes: bytes as usize }
+            }
+        }
+    }
+
+    /// Number of the reader's ready bit for this ring, once it has begun to read. For rings in the writer's memory.
+    pub fn ready_id(&self) -> Option<u32> {
+        self.map.u32_at(AT_READY_ID).load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Has everything that was written been read, and the credit returned?
+    pub fn is_consumed(&self) -> bool {
+        self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
     }
 
     /// Says the last word in this ring. `Err` when even that has no room now.
@@ -157,6 +202,19 @@ impl RingTx {
         }
         self.publish(1, Kind::Switch, 0);
         Ok(())
+    }
+
+    /// Is there room for a payload of `bytes` now?
+    pub fn has_room(&mut self, bytes: usize) -> bool {
+        let lines = (PREFIX + bytes).div_ceil(LINE) as u32;
+        self.written + u64::from(lines) + 1 < self.limit || self.refresh(lines + 1)
+    }
+
+    /// Says that the writer is going to sleep until there is room, or is awake again. A barrier that is heavy
+    /// ([`Barrier::heavy`]; `Segment::arm` has one) and another look ([`RingTx::has_room`], [`RingTx::growth`]) come
+    /// between saying so and the sleep.
+    pub fn set_waiting(&self, waiting: bool) {
+        self.map.u32_at(AT_WAITING).store(u32::from(waiting), Ordering::SeqCst);
     }
 
     /// Does the reader look at this ring by itself, without a ready bit?
@@ -259,13 +317,32 @@ pub struct RingRx {
     lap: u32,
     consumed: u64,
     returned: u64,
+    barrier: Barrier,
+    writer_waits: bool,
 }
 
 impl RingRx {
-    /// Takes the reading end of a ring in `map` (all of the mapping, fresh or zeroed).
+    /// Takes the reading end of a ring in `map` (all of the mapping, and nothing of it read before).
     pub fn new(map: SharedMap) -> Self {
-        let lines = lines_of(&map);
-        RingRx { map, lines, at: 0, lap: 1, consumed: 0, returned: 0 }
+        let (lines, barrier) = (lines_of(&map), Barrier::Both);
+        RingRx { map, lines, at: 0, lap: 1, consumed: 0, returned: 0, barrier, writer_waits: false }
+    }
+
+    /// Makes the look at a waiting writer cheaper than a fence, where both processes are registered for that:
+    /// with `PeerSegment::barrier` of the writer.
+    pub fn set_barrier(&mut self, barrier: Barrier) {
+        self.barrier = barrier;
+    }
+
+    /// The barrier that was set.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
+    }
+
+    /// Has a writer that sleeps got credits, or a larger ring? Then it has to be woken, and this says so once.
+    #[inline]
+    pub fn take_writer_waits(&mut self) -> bool {
+        std::mem::take(&mut self.writer_waits)
     }
 
     /// Bytes of the ring.
@@ -319,9 +396,28 @@ impl RingRx {
     }
 
     /// Offers a larger ring.
-    pub fn offer(&self, offset: u64, bytes: usize) {
+    pub fn offer(&mut self, offset: u64, bytes: usize) {
         self.map.u64_at(AT_NEXT_OFFSET).store(offset, Ordering::Relaxed);
         self.map.u32_at(AT_NEXT_BYTES).store(bytes as u32, Ordering::Release);
+        self.look_for_writer();
+    }
+
+    /// Says that there will be no larger ring.
+    pub fn refuse(&mut self) {
+        self.map.u32_at(AT_NEXT_BYTES).store(NO_GROWTH, Ordering::Release);
+        self.look_for_writer();
+    }
+
+    /// Tells a writer that has this ring in its own memory which ready bit to set from now on.
+    pub fn set_ready_id(&self, id: u32) {
+        self.map.u32_at(AT_READY_ID).store(id + 1, Ordering::SeqCst);
+    }
+
+    /// Returns all credit, not only whole parts of it.
+    pub fn return_credit(&mut self) {
+        self.returned = self.consumed;
+        self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
+        self.look_for_writer();
     }
 
     fn set_flag(&self, flag: u32, on: bool) {
@@ -347,6 +443,19 @@ impl RingRx {
         if self.consumed - self.returned >= u64::from(self.lines) / CREDIT_PART as u64 {
             self.returned = self.consumed;
             self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
+            self.look_for_writer();
+        }
+    }
+
+    /// Behind a store that a waiting writer waits for.
+    #[inline]
+    fn look_for_writer(&mut self) {
+        self.barrier.light();
+        let waiting = self.map.u32_at(AT_WAITING);
+        if waiting.load(Ordering::Relaxed) != 0 {
+            // One ring is enough; who sleeps again says so again.
+            waiting.store(0, Ordering::Relaxed);
+            self.writer_waits = true;
         }
     }
 }
@@ -516,7 +625,7 @@ mod tests {
         let (mut tx, mut rx) = pair(RING_BYTES_MIN);
         while tx.send([1, 0], UserBuf::EMPTY).is_ok() {}
         tx.ask_growth(10_000);
-        assert!(tx.offered().is_none());
+        assert_eq!(tx.growth(), Growth::Open);
         let mut asked = None;
         while asked.is_none() {
             match rx.next_slot() {
@@ -527,9 +636,122 @@ mod tests {
         }
         assert_eq!(asked, Some(10_000));
         rx.offer(4096, 32768);
-        assert_eq!(tx.offered(), Some((4096, 32768)));
+        assert_eq!(tx.growth(), Growth::Offered { offset: 4096, bytes: 32768 });
         tx.switch().unwrap();
         assert_eq!(rx.next_slot(), Next::Switch);
+    }
+
+    fn drain(rx: &mut RingRx, count: usize) {
+        for _ in 0..count {
+            assert_eq!(rx.next_slot(), Next::Message);
+            drop(rx.view());
+        }
+    }
+
+    #[test]
+    fn a_reader_learns_of_a_waiting_writer_with_the_credits_it_returns() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        let mut sent = 0;
+        while tx.has_room(0) {
+            tx.send([0, 0], UserBuf::EMPTY).unwrap();
+            sent += 1;
+        }
+        assert_eq!(tx.send([0, 0], UserBuf::EMPTY), Err(Full));
+        let returned = lines_of(&rx.map) as usize / CREDIT_PART;
+        drain(&mut rx, returned);
+        assert!(!rx.take_writer_waits() && tx.has_room(0));
+        while tx.send([0, 0], UserBuf::EMPTY).is_ok() {
+            sent += 1;
+        }
+        tx.set_waiting(true);
+        assert!(!tx.has_room(0));
+        drain(&mut rx, returned - 1);
+        assert!(!rx.take_writer_waits(), "no credit has been returned yet");
+        drain(&mut rx, 1);
+        assert!(rx.take_writer_waits() && !rx.take_writer_waits());
+        assert!(tx.has_room(0));
+        drain(&mut rx, sent - 2 * returned);
+        assert!(!rx.take_writer_waits(), "it was told already");
+    }
+
+    #[test]
+    fn an_offer_is_news_for_a_waiting_writer() {
+        let (tx, mut rx) = pair(RING_BYTES_MIN);
+        tx.set_waiting(true);
+        rx.offer(4096, 32768);
+        assert!(rx.take_writer_waits());
+        tx.set_waiting(true);
+        tx.set_waiting(false);
+        rx.offer(4096, 32768);
+        assert!(!rx.take_writer_waits());
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_is_always_woken() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        let bell = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for n in 0..20_000usize {
+                    let sent = message(n * 7919 % 1500);
+                    while tx.send([n as u64, 0], buf(&sent)).is_err() {
+                        let rung = bell.load(Ordering::Acquire);
+                        tx.set_waiting(true);
+                        Barrier::Both.heavy();
+                        if !tx.has_room(sent.len()) {
+                            let start = std::time::Instant::now();
+                            crate::cpu::futex_wait(&bell, rung, std::time::Duration::from_secs(20));
+                            assert!(start.elapsed().as_secs() < 10, "never woken");
+                        }
+                        tx.set_waiting(false);
+                    }
+                }
+            });
+            let start = std::time::Instant::now();
+            for n in 0..20_000u64 {
+                while rx.next_slot() != Next::Message {
+                    assert!(start.elapsed().as_secs() < 60, "message {n} does not come");
+                    std::thread::yield_now();
+                }
+                assert_eq!(rx.view().header()[0], n);
+                if rx.take_writer_waits() {
+                    bell.fetch_add(1, Ordering::AcqRel);
+                    crate::cpu::futex_wake_all(&bell);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_ring_in_the_writers_segment_is_read_by_who_comes_later() {
+        use crate::segment::{PeerSegment, Segment};
+        let mut writer = Segment::create(Barrier::Both).unwrap();
+        let (offset, map) = writer.carve(RING_BYTES_MIN).unwrap();
+        let mut tx = RingTx::new(map);
+        let mut sent = 0;
+        while tx.send([sent, 0], buf(&message(sent as usize % 200))).is_ok() {
+            sent += 1;
+        }
+        let peer = PeerSegment::open(&writer.locator().unwrap(), Barrier::Both).unwrap();
+        let mut rx = RingRx::new(peer.map(offset, RING_BYTES_MIN).unwrap());
+        rx.set_barrier(peer.barrier());
+        // Credits go back into the writer's segment: several laps more.
+        for n in 0..1000u64 {
+            assert_eq!(rx.next_slot(), Next::Message);
+            let view = rx.view();
+            assert_eq!((view.header()[0], view.to_vec()), (n, message(n as usize % 200)));
+            drop(view);
+            if tx.send([sent, 0], buf(&message(sent as usize % 200))).is_ok() {
+                sent += 1;
+            }
+        }
+        rx.set_polled(true);
+        assert!(tx.is_polled());
+        tx.ask_growth(10_000);
+        drain(&mut rx, (sent - 1000) as usize);
+        assert_eq!(rx.next_slot(), Next::Grow(10_000));
+        rx.offer(offset, RING_BYTES_MIN);
+        assert_eq!(tx.growth(), Growth::Offered { offset, bytes: RING_BYTES_MIN });
     }
 
     #[test]

@@ -1,46 +1,49 @@
 //! A process's own segment: doorbell, ready bitmap, mailbox, table of registered memory, and an arena from
 //! which receive rings are carved.
 //!
-//! Peers map the head of it to send datagrams and to wake the owner, and each ring they write to. One
-//! sparse memfd per process; what was never touched costs nothing.
-use crate::cpu::{self, Barrier};
+//! Peers map the head of it to wake the owner, the mailbox while they send a datagram, and each ring they write to.
+//! One sparse memfd per process; what was never touched costs nothing.
+mod doorbell;
+mod mailbox;
+
+use crate::cpu::Barrier;
 use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
+use crate::ring::RingTx;
+use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
+use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, SLOTS_BYTES};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyanP1");
+pub use doorbell::{Armed, Sleeper};
+pub use mailbox::{DATAGRAM_MAX, MAIL_SLOTS};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"banyanP2");
 
 /// Most inbound rings of a process.
 pub const RINGS_MAX: usize = 4096;
-/// Slots of the mailbox.
-pub const MAIL_SLOTS: usize = 64;
-/// Longest datagram.
-pub const DATAGRAM_MAX: usize = 244;
 /// Most registered regions of a process at a time.
 pub const REGIONS_MAX: usize = 256;
 
 // Layout of the head. Words that different sides write live in different lines.
 const AT_MAGIC: usize = 0;
 const AT_FLAGS: usize = 8;
-const AT_SLEEPING: usize = 64;
-const AT_MAIL: usize = 128;
-const AT_DROPPED: usize = 192;
+// Words of doorbell and mailbox are in between: see there.
 const AT_READY: usize = 256;
 const AT_READY_WORDS: usize = 320;
-const AT_MAILBOX: usize = 4096;
-const MAIL_BYTES: usize = 256;
-const AT_REGIONS: usize = AT_MAILBOX + MAIL_SLOTS * MAIL_BYTES;
+const AT_REGIONS: usize = PAGE_BYTES;
 const REGION_BYTES: usize = 32;
 /// Bytes of the head: what a peer maps to reach the owner.
 pub const HEAD_BYTES: usize = AT_REGIONS + REGIONS_MAX * REGION_BYTES;
+/// Where the arena begins: behind head and mailbox.
+const AT_ARENA: u64 = (HEAD_BYTES + SLOTS_BYTES) as u64;
 
-const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAILBOX);
-const _: () = assert!(12 + DATAGRAM_MAX <= MAIL_BYTES && HEAD_BYTES.is_multiple_of(4096));
+const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAIL_WORDS);
+const _: () = assert!(AT_MAIL_WORDS + MAIL_WORDS * 8 <= PAGE_BYTES);
+const _: () = assert!(HEAD_BYTES.is_multiple_of(4096) && AT_ARENA.is_multiple_of(4096));
 
 const FLAG_SENDERS_FENCE: u32 = 1;
-const MAIL_READY: u32 = 1 << 31;
 
 /// A region of the owner's memory that peers may read or write, as they see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +66,24 @@ pub struct Segment {
     free: Vec<(usize, u64)>,
     regions_next: u32,
     barrier: Barrier,
-    dropped_seen: u32,
+    sleeper: Sleeper,
+    mailbox: Mailbox,
 }
 
 impl Segment {
     /// A new segment. With [`Barrier::Both`], senders are asked to fence; with `Asymmetric` the owner pays
     /// when it goes to sleep.
     pub fn create(barrier: Barrier) -> io::Result<Self> {
-        let memory = SharedMemory::create("banyan-process", HEAD_BYTES as u64)?;
+        let memory = SharedMemory::create_sealable("banyan-process", AT_ARENA)?;
+        memory.seal_against_shrinking()?;
         let head = memory.map(0, HEAD_BYTES)?;
         let flags = if barrier == Barrier::Both { FLAG_SENDERS_FENCE } else { 0 };
         head.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
         head.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        let end = HEAD_BYTES as u64;
-        Ok(Segment { memory, head, end, free: Vec::new(), regions_next: 0, barrier, dropped_seen: 0 })
+        let sleeper = Sleeper::new(memory.map(0, PAGE_BYTES)?);
+        let mailbox = Mailbox::map(&memory)?;
+        let free = Vec::new();
+        Ok(Segment { memory, head, end: AT_ARENA, free, regions_next: 0, barrier, sleeper, mailbox })
     }
 
     /// Where peers find it.
@@ -84,7 +91,7 @@ impl Segment {
         self.memory.locator()
     }
 
-    /// Bytes in use (head and everything carved out).
+    /// Bytes in use (head, mailbox and everything carved out).
     pub fn bytes(&self) -> u64 {
         self.end
     }
@@ -142,43 +149,16 @@ impl Segment {
             || self.head.u64_at(AT_MAIL).load(Ordering::Relaxed) != 0
     }
 
-    /// Takes one datagram into `to`; its length.
+    /// Takes one datagram into `to`; its length. None waits behind another for ever.
     #[inline]
     pub fn take_datagram(&mut self, to: &mut [u8; DATAGRAM_MAX]) -> Option<usize> {
-        let mail = self.head.u64_at(AT_MAIL);
-        let bits = mail.load(Ordering::Acquire);
-        if bits == 0 {
-            return None;
-        }
-        let slot = bits.trailing_zeros() as usize;
-        mail.fetch_and(!(1 << slot), Ordering::AcqRel);
-        let at = AT_MAILBOX + slot * MAIL_BYTES;
-        let len = (self.head.u32_at(at + 4).load(Ordering::Relaxed) as usize).min(DATAGRAM_MAX);
-        // SAFETY: the slot is inside the head and committed by its sender; `to` is as long as a slot.
-        unsafe { std::ptr::copy_nonoverlapping(self.head.at(at + 12, len).as_ptr(), to.as_mut_ptr(), len) };
-        self.head.u32_at(at).store(0, Ordering::Release);
-        Some(len)
+        self.mailbox.take(&self.head, to)
     }
 
-    /// Datagrams that found the mailbox full. When there are new ones, slots that dead senders claimed and
-    /// never filled are freed.
+    /// Datagrams that found the mailbox full. When there are new ones, what senders that died left in the mailbox
+    /// is cleared away.
     pub fn dropped(&mut self) -> u32 {
-        let dropped = self.head.u32_at(AT_DROPPED).load(Ordering::Relaxed);
-        if dropped != self.dropped_seen {
-            self.dropped_seen = dropped;
-            self.free_dead_claims();
-        }
-        dropped
-    }
-
-    fn free_dead_claims(&self) {
-        for slot in 0..MAIL_SLOTS {
-            let state = self.head.u32_at(AT_MAILBOX + slot * MAIL_BYTES);
-            let claim = state.load(Ordering::Acquire);
-            if claim != 0 && claim & MAIL_READY == 0 && !cpu::process_exists(claim) {
-                let _ = state.compare_exchange(claim, 0, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        }
+        self.mailbox.dropped(&self.head, &self.memory)
     }
 
     /// Makes sure that what senders wrote before they saw a cleared flag is visible.
@@ -186,16 +166,44 @@ impl Segment {
         self.barrier.heavy();
     }
 
-    /// Sleeps until a sender rings, or `timeout`. `nothing_there` is asked once more after the doorbell
-    /// has been armed.
+    /// Sleeps until a sender or another thread rings, or `timeout`. `nothing_there` is asked once more after the
+    /// doorbell has been armed.
     pub fn sleep(&self, timeout: Duration, nothing_there: impl FnOnce() -> bool) {
-        let sleeping = self.head.u32_at(AT_SLEEPING);
-        sleeping.store(1, Ordering::SeqCst);
-        self.barrier.heavy();
+        let armed = self.arm();
         if nothing_there() && !self.has_news() {
-            cpu::futex_wait(sleeping, 1, timeout);
+            self.sleeper.wait(&armed, timeout);
         }
-        sleeping.store(0, Ordering::Relaxed);
+        self.disarm(armed);
+    }
+
+    /// Announces a sleep: senders ring from now on. The caller looks a last time whether there is news, then waits
+    /// ([`Sleeper::wait`]), with no lock held, and disarms.
+    pub fn arm(&self) -> Armed {
+        let armed = self.sleeper.arm();
+        self.barrier.heavy();
+        armed
+    }
+
+    /// The same for a sleep in which [`Segment::pollable_doorbell`] is polled beside other descriptors.
+    pub fn arm_pollable(&self) -> io::Result<Armed> {
+        let armed = self.sleeper.arm_pipe()?;
+        self.barrier.heavy();
+        Ok(armed)
+    }
+
+    /// The sleep is over.
+    pub fn disarm(&self, armed: Armed) {
+        self.sleeper.disarm(armed);
+    }
+
+    /// The doorbell for threads that sleep without a reference to the segment.
+    pub fn sleeper(&self) -> Sleeper {
+        self.sleeper.clone()
+    }
+
+    /// A descriptor that can be read when somebody rings while armed for it. Made on first use.
+    pub fn pollable_doorbell(&self) -> io::Result<BorrowedFd<'_>> {
+        self.sleeper.make_pipe()
     }
 
     /// Registers memory; `None` when the table is full. The key names the slot and its generation.
@@ -229,29 +237,39 @@ pub struct PeerSegment {
     memory: SharedMemory,
     head: SharedMap,
     barrier: Barrier,
+    rope: Rope,
 }
 
 impl PeerSegment {
     /// Maps the head. `mine` is what this process registered for.
     pub fn open(at: &Locator, mine: Barrier) -> io::Result<Self> {
+        let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("segment {at}: {why}"));
         let memory = SharedMemory::open(at)?;
-        if memory.bytes()? < HEAD_BYTES as u64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer's segment is too short"));
+        if !memory.cannot_shrink() {
+            return Err(bad("not sealed against shrinking"));
+        }
+        if memory.bytes()? < AT_ARENA {
+            return Err(bad("too short"));
         }
         let head = memory.map(0, HEAD_BYTES)?;
         if head.u64_at(AT_MAGIC).load(Ordering::Acquire) != MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a process segment of this version"));
+            return Err(bad("not a process segment of this version"));
         }
         let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
         let barrier = if asks_fence { Barrier::Both } else { mine };
-        Ok(PeerSegment { memory, head, barrier })
+        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at) })
+    }
+
+    /// How this process and the owner order their stores: light here, heavy there.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
     }
 
     /// Maps a range of the arena.
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
         let inside =
             offset.checked_add(bytes as u64).is_some_and(|end| end <= self.memory.bytes().unwrap_or(0));
-        if !inside || offset < HEAD_BYTES as u64 {
+        if !inside || offset < AT_ARENA {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a range outside the peer's arena"));
         }
         self.memory.map(offset, bytes)
@@ -267,32 +285,33 @@ impl PeerSegment {
         self.wake();
     }
 
+    /// After a message was written to a ring in this process's own memory: tells the owner of this segment, if it has
+    /// begun to read there. Before that it will look by itself.
+    pub fn notify_reader(&self, ring: &RingTx) {
+        self.barrier.light();
+        if let Some(id) = ring.ready_id() {
+            if !ring.is_polled() && (id as usize) < RINGS_MAX {
+                set_ready(&self.head, id as usize);
+            }
+            self.wake();
+        }
+    }
+
+    /// Wakes the owner, if it sleeps: something that it waits for has been stored, other than a message or a datagram.
+    #[inline]
+    pub fn ring(&self) {
+        self.barrier.light();
+        self.wake();
+    }
+
     /// Puts a datagram into the mailbox, or counts it as dropped: `false`.
     pub fn send_datagram(&self, bytes: &[u8]) -> bool {
-        assert!(bytes.len() <= DATAGRAM_MAX);
-        let me = std::process::id();
-        for slot in 0..MAIL_SLOTS {
-            let at = AT_MAILBOX + slot * MAIL_BYTES;
-            let state = self.head.u32_at(at);
-            if state.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                continue;
-            }
-            self.head.u32_at(at + 4).store(bytes.len() as u32, Ordering::Relaxed);
-            // SAFETY: the slot is claimed, so nobody else writes it; it is inside the head.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    bytes.as_ptr(),
-                    self.head.at(at + 12, bytes.len()).as_ptr(),
-                    bytes.len(),
-                );
-            }
-            state.store(MAIL_READY | me, Ordering::Release);
-            self.head.u64_at(AT_MAIL).fetch_or(1 << slot, Ordering::SeqCst);
+        let posted = mailbox::post(&self.head, &self.memory, bytes);
+        if posted {
+            fence(Ordering::SeqCst); // the bit before the look at the sleeper's word
             self.wake();
-            return true;
         }
-        self.head.u32_at(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
-        false
+        posted
     }
 
     /// A registered region of the owner, if the key is live.
@@ -308,17 +327,9 @@ impl PeerSegment {
 
     #[inline]
     fn wake(&self) {
-        let sleeping = self.head.u32_at(AT_SLEEPING);
-        if sleeping.load(Ordering::Relaxed) != 0 {
-            ring_doorbell(sleeping);
+        if self.head.u32_at(AT_SLEEPING).load(Ordering::Relaxed) != 0 {
+            self.rope.pull(&self.head);
         }
-    }
-}
-
-#[cold]
-fn ring_doorbell(sleeping: &AtomicU32) {
-    if sleeping.swap(0, Ordering::AcqRel) != 0 {
-        cpu::futex_wake(sleeping);
     }
 }
 
@@ -364,34 +375,17 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_arrive_and_a_full_mailbox_drops_and_counts() {
-        let (mut segment, peer) = pair();
-        for i in 0..MAIL_SLOTS {
-            assert!(peer.send_datagram(&[i as u8; 7]));
-        }
-        assert!(!peer.send_datagram(b"too many"));
-        assert_eq!(segment.dropped(), 1);
-        let mut to = [0; DATAGRAM_MAX];
-        let mut got = 0;
-        while let Some(len) = segment.take_datagram(&mut to) {
-            assert_eq!(len, 7);
-            got += 1;
-        }
-        assert_eq!(got, MAIL_SLOTS);
-        assert!(peer.send_datagram(b"room again"));
-    }
-
-    #[test]
-    fn a_claim_of_a_dead_sender_is_freed_when_the_mailbox_overflows() {
-        let (mut segment, peer) = pair();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        for slot in 0..MAIL_SLOTS {
-            segment.head.u32_at(AT_MAILBOX + slot * MAIL_BYTES).store(child.id(), Ordering::Relaxed);
-        }
-        assert!(!peer.send_datagram(b"dropped"));
-        segment.dropped();
-        assert!(peer.send_datagram(b"through"));
+    fn a_segment_that_could_shrink_is_refused() {
+        let (segment, _peer) = pair();
+        let own = SharedMemory::open(&segment.locator().unwrap()).unwrap();
+        assert!(own.resize(4096).is_err() && own.resize(AT_ARENA - 1).is_err());
+        let unsealed = SharedMemory::create_sealable("test", AT_ARENA).unwrap();
+        unsealed.map(0, 4096).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
+        let locator = unsealed.locator().unwrap();
+        let refused = PeerSegment::open(&locator, Barrier::Both).unwrap_err();
+        assert!(refused.to_string().contains("shrinking"), "{refused}");
+        unsealed.seal_against_shrinking().unwrap();
+        PeerSegment::open(&locator, Barrier::Both).unwrap();
     }
 
     #[test]
@@ -412,7 +406,7 @@ mod tests {
         std::thread::scope(|s| {
             s.spawn(|| {
                 while segment.head.u32_at(AT_SLEEPING).load(Ordering::SeqCst) == 0 {
-                    cpu::yield_now();
+                    std::thread::yield_now();
                 }
                 peer.send_datagram(b"wake");
             });
@@ -420,6 +414,17 @@ mod tests {
             segment.sleep(Duration::from_secs(20), || true);
             assert!(start.elapsed() < Duration::from_secs(10));
         });
+    }
+
+    #[test]
+    fn a_sleeper_is_rung_without_a_message() {
+        let (segment, peer) = pair();
+        let armed = segment.arm();
+        peer.ring();
+        let start = std::time::Instant::now();
+        segment.sleeper().wait(&armed, Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(10) && !segment.has_news());
+        segment.disarm(armed);
     }
 
     #[test]
@@ -443,5 +448,6 @@ mod tests {
         let (again, map) = segment.carve(4096).unwrap();
         assert_eq!((again, map.u64_at(0).load(Ordering::Relaxed)), (offset, 0));
         assert!(peer.map(0, 4096).is_err());
+        assert!(peer.map(AT_ARENA - 4096, 4096).is_err());
     }
 }

@@ -82,7 +82,8 @@ pub fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<Transfer> {
     transfer(n)
 }
 
-fn transfer(n: isize) -> io::Result<Transfer> {
+/// The kernel's answer to a read or write, as a value.
+pub(crate) fn transfer(n: isize) -> io::Result<Transfer> {
     if n > 0 {
         return Ok(Transfer::Bytes(n as usize));
     }
@@ -94,6 +95,21 @@ fn transfer(n: isize) -> io::Result<Transfer> {
         Some(libc::EAGAIN | libc::EINTR) => Ok(Transfer::WouldBlock),
         Some(libc::EPIPE | libc::ECONNRESET) => Ok(Transfer::Closed),
         _ => Err(error),
+    }
+}
+
+/// Writes a text to standard error in one piece, as far as that takes one: pieces of several processes do not mix, and a
+/// process that is killed meanwhile has said all of it or nothing.
+pub fn write_stderr(text: &[u8]) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        // SAFETY: `rest` is readable for its length.
+        let n = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(n) {
+            Ok(written) if written > 0 => rest = &rest[written..],
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return, // nobody listens
+        }
     }
 }
 

@@ -29,6 +29,9 @@ static void returned(void)
     CHECK(class_of(MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_NULL)) == MPI_ERR_COMM);
     CHECK(class_of(MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD)) == MPI_ERR_ROOT);
     CHECK(class_of(MPI_Allreduce(&x, &flag, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD)) == MPI_ERR_OP);
+    CHECK(class_of(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_SELF)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Reduce(&x, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_SELF)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Gather(&x, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_SELF)) == MPI_ERR_BUFFER);
     CHECK(class_of(MPI_Start(&request)) == MPI_ERR_REQUEST);
     CHECK(class_of(MPI_Comm_size(MPI_COMM_WORLD, NULL)) == MPI_ERR_ARG);
     CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &x)) == MPI_ERR_GROUP);

@@ -34,6 +34,23 @@ static void *talk(void *arg)
     return NULL;
 }
 
+/* A send that cannot start takes its receive back: the message that it would have taken is still there. */
+static void given_up(void)
+{
+    int mine = 7, room = 0;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Sendrecv(&mine, 1, MPI_INT, 1, 0, &room, 1, MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE)) ==
+          MPI_ERR_RANK);
+    CHECK(class_of(MPI_Sendrecv_replace(&room, 1, MPI_INT, 1, 0, 0, 0, comm, MPI_STATUS_IGNORE)) == MPI_ERR_RANK);
+    MPI_Send(&mine, 1, MPI_INT, 0, 0, comm);
+    CHECK(room == 0);
+    MPI_Recv(&room, 1, MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE);
+    CHECK(room == 7);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     int provided, main_thread, i, sum;
@@ -47,6 +64,7 @@ int main(int argc, char **argv)
     CHECK(provided == MPI_THREAD_MULTIPLE);
     MPI_Is_thread_main(&main_thread);
     CHECK(main_thread);
+    given_up();
     MPI_Comm_dup(MPI_COMM_WORLD, &mine);
     for (i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, talk, (void *)(long)i) == 0);

@@ -1,8 +1,9 @@
 //! An agent's beats: it tells its neighbours that it lives, and notices when they do not.
 use super::Agent;
-use crate::heartbeat::Beat;
+use crate::heartbeat::{Beat, Seen};
 use crate::job::Spread;
 use crate::link::Link;
+use crate::standing::standing;
 use proto::ids::NodeId;
 use proto::tree::Frame;
 use std::time::{Duration, Instant};
@@ -24,12 +25,21 @@ impl Agent {
         below.filter(|_| spread == Spread::ManyHosts).for_each(Link::beat);
         if beat == Beat::Late {
             self.forgive(now);
-            return;
+        } else {
+            if self.ending.is_none() {
+                self.look_below(now);
+            }
+            if watched {
+                self.look_above(now);
+            }
         }
-        if self.ending.is_none() {
-            self.look_below(now);
-        }
-        if watched && let Some(silence) = self.silence(self.uplink.as_ref(), now) {
+        let below = self.below.iter_mut().filter_map(|below| below.link.as_mut());
+        below.chain(self.uplink.as_mut()).for_each(Link::age);
+    }
+
+    /// One that has heard nothing from above for too long is alone.
+    fn look_above(&mut self, now: Instant) {
+        if let Some(silence) = self.silence(self.uplink.as_ref(), Seen::Afar, now) {
             let (node, seconds) = (self.node, silence.as_secs_f64());
             eprintln!(
                 "banyan: the agent of node {node} has heard nothing from above for {seconds:.1} s; it ends"
@@ -47,8 +57,8 @@ impl Agent {
         self.tree.spread == Spread::ManyHosts && self.node != NodeId(0)
     }
 
-    fn silence(&self, link: Option<&Link>, now: Instant) -> Option<Duration> {
-        self.heart.as_ref()?.silence(link?.heard(), now)
+    fn silence(&self, link: Option<&Link>, seen: Seen, now: Instant) -> Option<Duration> {
+        self.heart.as_ref()?.silence(link?.pulse(), seen, now)
     }
 
     /// Everybody's silence counts from now on.
@@ -57,13 +67,17 @@ impl Agent {
         below.chain(self.uplink.as_mut()).for_each(|link| link.forgive(now));
     }
 
-    /// Who below has been silent for too long is not waited for.
+    /// Who below has been silent for too long is not waited for, unless it is seen to run.
     fn look_below(&mut self, now: Instant) {
         for index in 0..self.below.len() {
             let below = &self.below[index];
-            let Some(silence) = self.silence(below.link.as_ref(), now).filter(|_| !below.gone) else {
+            let seen = if below.pid.is_some() { Seen::Here } else { Seen::Afar };
+            let Some(silence) = self.silence(below.link.as_ref(), seen, now).filter(|_| !below.gone) else {
                 continue;
             };
+            if below.pid.is_some_and(|pid| !standing(pid).is_suspect()) {
+                continue; // it waits for its turn, or has much to do
+            }
             let (node, seconds) = (below.node, silence.as_secs_f64());
             let reason = match below.pid {
                 Some(pid) => {

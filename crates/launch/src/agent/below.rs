@@ -3,14 +3,17 @@ use super::{Agent, Seed, Token, agent_main};
 use crate::agent::Uplink;
 use crate::bootstrap::{Bootstrap, Order, Starting, commands, manual_command};
 use crate::describe;
-use crate::door::{Arrival, Door, DoorTokens, Refusals, addresses_towards};
+use crate::door::{Arrival, Door, DoorTokens, Refusals, addresses_towards, scoped};
+use crate::job::{Tree, is_this_host};
 use crate::link::Link;
 use crate::program::own_program;
+use proto::env::NetAddress;
 use proto::ids::NodeId;
 use proto::seal::{Key, LinkError};
 use proto::tree::{Ended, Frame};
 use std::fs::OpenOptions;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use sys::poll::{Interest, Poll};
@@ -94,6 +97,13 @@ pub(super) fn fork_below(
     Ok(Below { node, pid: Some(pid), link: Some(link), gone: false, lost: None })
 }
 
+/// The address as ranks are told it. One of loopback is of use only if all hosts of the tree are this one (tests put
+/// several on a host); otherwise ranks find a better one themselves.
+fn usable(tree: &Tree, address: SocketAddr) -> Option<NetAddress> {
+    let is_alone = || tree.hosts.iter().all(|host| is_this_host(&host.name));
+    (!address.ip().to_canonical().is_loopback() || is_alone()).then(|| scoped(address))
+}
+
 impl Agent {
     /// Starts the agents of other hosts that are below this one.
     pub(super) fn start_others(&mut self) -> io::Result<()> {
@@ -105,8 +115,13 @@ impl Agent {
         self.below = children.iter().copied().map(absent).collect();
         let Some(outpost) = &mut self.outpost else { return Ok(()) };
         let tokens = DoorTokens { listeners: Token::Listener(0).pack(), knocks: Token::Knock(0).pack() };
-        let hosts = children.iter().map(|node| self.tree.hosts[node.index()].as_str());
+        let hosts = children.iter().map(|node| self.tree.hosts[node.index()].name.as_str());
         let addresses = addresses_towards(hosts);
+        if self.address.is_none() {
+            // The root, which has called nobody.
+            let mut candidates = addresses.iter().map(|address| SocketAddr::new(*address, 0));
+            self.address = candidates.find_map(|address| usable(&self.tree, address));
+        }
         let mut door = Door::open(&addresses, outpost.key.clone(), tokens, &self.poll)?;
         children.iter().for_each(|node| door.expect(*node));
         let parents = door.addresses()?;
@@ -116,13 +131,13 @@ impl Agent {
         let order = |nodes: &[NodeId]| Order {
             key: outpost.key.clone(),
             parents: parents.clone(),
-            nodes: nodes.iter().map(|node| (*node, self.tree.hosts[node.index()].clone())).collect(),
+            nodes: nodes.iter().map(|node| (*node, self.tree.hosts[node.index()].name.clone())).collect(),
             timeout_ms: timeout.as_millis() as u32,
         };
         if let Bootstrap::Manual(key_file) = &self.tree.bootstrap {
             for node in &children {
                 let command = manual_command(&self.tree, *node, &parents, key_file);
-                eprintln!("banyan: on host {} run: {command}", self.tree.hosts[node.index()]);
+                eprintln!("banyan: on host {} run: {command}", self.tree.hosts[node.index()].login());
             }
         }
         let mut failed = Vec::new();
@@ -138,6 +153,11 @@ impl Agent {
             self.report_missing(node, reason);
         }
         Ok(())
+    }
+
+    /// The address for this host's ranks to use, if other hosts can reach it.
+    pub(super) fn usable(&self, address: SocketAddr) -> Option<NetAddress> {
+        usable(&self.tree, address)
     }
 
     fn report_missing(&mut self, node: NodeId, reason: String) {

@@ -1,6 +1,7 @@
 //! How an agent ends: politely, then by force, until nothing descends from it.
 use super::{AGENT_NAME, Agent};
 use crate::job::Spread;
+use crate::standing::{Standing, standing};
 use crate::stray::kill_strays;
 use proto::ids::NodeId;
 use proto::tree::Frame;
@@ -13,6 +14,9 @@ use sys::signal::{SIGCONT, SIGKILL, SIGTERM};
 const ROUND: Duration = Duration::from_millis(5);
 /// How long agents below may take over their own clean-up before they are killed too.
 const BELOW_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Looks at a parent that is ending, a millisecond apart, before it is given up.
+const PARENT_ROUNDS_MAX: u32 = 2000;
 
 /// Who wanted the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +191,7 @@ impl Agent {
         let sent = self.output.is_empty() && self.uplink.as_ref().is_none_or(|link| link.is_flushed());
         Ok(match reason {
             Reason::Orphaned => {
+                wait_for_parents_end();
                 if self.is_alone() {
                     self.tell_if_alone();
                     kill_strays(&self.tree.name);
@@ -196,5 +201,16 @@ impl Agent {
             }
             Reason::Ordered => sent.then_some(0),
         })
+    }
+}
+
+/// A dying process closes its links before its children get another parent. An agent that has nothing left to do waits
+/// until then: only now it can tell whether anybody above is left to say what happened.
+fn wait_for_parents_end() {
+    for _ in 0..PARENT_ROUNDS_MAX {
+        if standing(Pid::parent()) != Standing::Ending {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -45,6 +45,9 @@ impl Here {
             board.preload(&pair.key, &pair.value).map_err(io::Error::other)?;
         }
         let mut ranks = Ranks::new(group.clone(), site, first_seat, stdin, limit)?;
+        if let Some(address) = site.address {
+            ranks.add_variable(format!("{}={address}", proto::env::NET_ADDRESS).into());
+        }
         if let Some(shared) = &shared {
             ranks.add_variable(shared.variable()?);
         }

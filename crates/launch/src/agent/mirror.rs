@@ -21,7 +21,7 @@ impl SharedBoard {
 
     /// The variable that tells ranks where it is.
     pub(crate) fn variable(&self) -> io::Result<Vec<u8>> {
-        Ok(format!("BANYAN_BOARD={}", self.writer.locator()?).into())
+        Ok(format!("{}={}", proto::env::BOARD, self.writer.locator()?).into())
     }
 
     /// Takes what has changed on the board.

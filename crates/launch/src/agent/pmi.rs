@@ -82,7 +82,7 @@ impl Desk<'_> {
 
     /// The placement of ranks, as clients ask for it.
     fn mapping(&self) -> String {
-        self.group.placement.mapping().to_string()
+        self.group.placement.to_string()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::unfinished::Unfinished;
 use proto::board::Board;
+use proto::env::NetAddress;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
 use proto::pmi2::RequestId;
@@ -74,6 +75,8 @@ pub(crate) struct Site<'a> {
     pub(crate) cores: &'a [usize],
     /// Ranks that share them, as far as is known.
     pub(crate) crowd: u32,
+    /// The address under which other hosts reach this one, where there are others.
+    pub(crate) address: Option<&'a NetAddress>,
 }
 
 impl Ranks {
@@ -484,6 +487,7 @@ fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
         oversubscribed: site.crowd as usize > site.cores.len(),
         host: site.tree.host,
         key: site.tree.key,
+        pid_space: sys::node::pid_space(),
     })
 }
 

@@ -62,6 +62,7 @@ impl Agent {
         if let Some(life) = &warden_life {
             poll.add(life.as_fd(), Token::Warden.pack(), Interest::Read)?;
         }
+        let address = uplink.address();
         let mut uplink = uplink.open(&poll)?;
         uplink.send(&Frame::Hello { node, pid: Pid::own().0 });
         let (tree, group) = match knows {
@@ -74,6 +75,7 @@ impl Agent {
             tree,
             node,
             cores: sys::limit::allowed_cores()?,
+            address: None,
             poll,
             signals,
             uplink: Some(uplink),
@@ -95,6 +97,7 @@ impl Agent {
         if let Some(group) = group.as_ref().filter(|_| agent.tree.bootstrap == Bootstrap::Fork) {
             agent.fork_all_below(group, &mut stdin)?;
         }
+        agent.address = address.and_then(|address| agent.usable(address));
         agent.start_others()?;
         if let Some(group) = group {
             agent.begin(group, stdin)?;

@@ -39,7 +39,7 @@ impl Template {
         env.push(format!("PMI_SIZE={}", group.ranks()).into());
         env.push(format!("{JOB_VARIABLE}={}", group.name).into());
         env.push(format!("MPI_LOCALNRANKS={local}").into());
-        env.push(format!("BANYAN_NODE={}", segment.locator()?).into());
+        env.push(format!("{}={}", proto::env::NODE, segment.locator()?).into());
         env.extend_from_slice(variables);
         if segment.facts().oversubscribed && !is_set(&found.env, WAIT_MODE) {
             env.push(format!("{WAIT_MODE}=1").into());
@@ -48,9 +48,9 @@ impl Template {
             env.push(b"PMI_SPAWNED=1".to_vec());
         }
         // Spares Banyan's library a question; a placement that is no few blocks is asked for.
-        let mapping = group.placement.mapping().to_string();
+        let mapping = group.placement.to_string();
         if mapping.len() <= MAPPING_BYTES_MAX {
-            env.push(format!("BANYAN_MAPPING={mapping}").into());
+            env.push(format!("{}={mapping}", proto::env::MAPPING).into());
         }
         let path = found.path_here().map_err(|error| error.as_system())?;
         let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;

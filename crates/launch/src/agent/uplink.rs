@@ -6,6 +6,7 @@ use crate::link::{Link, LinkState};
 use proto::seal::Seal;
 use proto::tree::Frame;
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use sys::poll::Poll;
@@ -25,6 +26,14 @@ impl Uplink {
     pub(super) fn as_raw_fd(&self) -> RawFd {
         match self {
             Uplink::Plain(fd) | Uplink::Sealed(fd, _) => fd.as_raw_fd(),
+        }
+    }
+
+    /// The address of this host at which its link to another one ends.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Uplink::Plain(_) => None,
+            Uplink::Sealed(fd, _) => TcpStream::from(fd.try_clone().ok()?).local_addr().ok(),
         }
     }
 

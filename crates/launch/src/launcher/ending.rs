@@ -1,7 +1,8 @@
 //! How a job's end is brought about: the tree is told, given time, and killed if it does not use it.
 use super::{Cause, Launcher, Stage};
-use crate::heartbeat::Beat;
+use crate::heartbeat::{Beat, Seen};
 use crate::spec::Talk;
+use crate::standing::standing;
 use crate::warden::{KILL_ALL, WAKE};
 use proto::ids::NodeId;
 use proto::tree::Frame;
@@ -57,10 +58,15 @@ impl Launcher<'_> {
     fn look_at_root(&mut self, now: Instant) {
         let Some(heart) = &mut self.heart else { return };
         let (Some(beat), Some(root)) = (heart.beat(now), &mut self.root) else { return };
+        // One that has not said yet who it is can only be listened for.
+        let seen = if self.root_pid.is_some() { Seen::Here } else { Seen::Afar };
+        let silence = heart.silence(root.pulse(), seen, now);
+        root.age();
         if beat == Beat::Late {
             root.forgive(now); // this process itself was stopped
-        } else if let Some(silence) = heart.silence(root.heard(), now)
+        } else if let Some(silence) = silence
             && !matches!(self.stage, Stage::Ending(_))
+            && self.root_pid.is_none_or(|pid| standing(pid).is_suspect())
         {
             let seconds = silence.as_secs_f64();
             let reason = match self.root_pid {

@@ -84,7 +84,7 @@ impl Launcher<'_> {
 
     /// The node that a user means by the name of a host.
     pub(super) fn node_named(&self, name: &str) -> Option<NodeId> {
-        let named = self.tree.hosts.iter().position(|host| host == name).map(|at| NodeId(at as u32));
+        let named = self.tree.hosts.iter().position(|host| host.name == name).map(|at| NodeId(at as u32));
         named
             .or_else(|| is_this_host(name).then_some(NodeId(0)))
             .filter(|node| self.jobs[0].group.nodes.contains(node))

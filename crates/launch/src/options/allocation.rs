@@ -61,8 +61,9 @@ pub(crate) fn detect(
 /// Has Slurm given all of these hosts to this job? Then srun reaches them.
 pub(crate) fn slurm_has(hosts: &[Host], variable: impl Fn(&str) -> Option<String>) -> bool {
     let Ok(Some(allocation)) = detect(variable) else { return false };
-    let given: BTreeSet<&str> = allocation.hosts.iter().map(|host| host.name.as_str()).collect();
-    allocation.bootstrap == Bootstrap::Slurm && hosts.iter().all(|host| given.contains(host.name.as_str()))
+    let given: BTreeSet<&str> = allocation.hosts.iter().map(|host| host.host.name.as_str()).collect();
+    allocation.bootstrap == Bootstrap::Slurm
+        && hosts.iter().all(|host| host.host.user.is_none() && given.contains(host.host.name.as_str()))
 }
 
 fn read(variable: &'static str, file: &str) -> Result<String, AllocationError> {
@@ -80,7 +81,11 @@ fn slurm_hosts(list: &str, slots: Option<&str>) -> Result<Vec<Host>, AllocationE
     let names = expand_list(list).map_err(|error| AllocationError::Hosts { variable, error })?;
     let slots = slots.map(slurm_counts).transpose()?.unwrap_or_default();
     let of = |at: usize| slots.get(at).copied();
-    Ok(names.into_iter().enumerate().map(|(at, name)| Host { name, slots: of(at) }).collect())
+    Ok(names
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| Host { host: name.as_str().into(), slots: of(at) })
+        .collect())
 }
 
 /// `2(x3),1` is 2, 2, 2, 1.
@@ -110,9 +115,9 @@ fn slurm_counts(text: &str) -> Result<Vec<u32>, AllocationError> {
 fn counted_hosts(text: &str) -> Vec<Host> {
     let mut hosts: Vec<Host> = Vec::new();
     for name in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        match hosts.iter_mut().find(|host| host.name == name) {
+        match hosts.iter_mut().find(|host| host.host.name == name) {
             Some(host) => host.slots = host.slots.map(|slots| slots + 1),
-            None => hosts.push(Host { name: name.into(), slots: Some(1) }),
+            None => hosts.push(Host { host: name.into(), slots: Some(1) }),
         }
     }
     hosts
@@ -124,7 +129,7 @@ fn lsf_hosts(text: &str) -> Result<Vec<Host>, AllocationError> {
         || AllocationError::Value { variable: "LSB_MCPU_HOSTS", value: text.chars().take(64).collect() };
     let words: Vec<&str> = text.split_whitespace().collect();
     let host = |pair: &[&str]| match pair {
-        [name, slots] => Ok(Host { name: (*name).into(), slots: Some(slots.parse().map_err(|_| bad())?) }),
+        [name, slots] => Ok(Host { host: (*name).into(), slots: Some(slots.parse().map_err(|_| bad())?) }),
         _ => Err(bad()),
     };
     words.chunks(2).map(host).collect()
@@ -139,7 +144,7 @@ fn engine_hosts(text: &str) -> Result<Vec<Host>, AllocationError> {
     let host = |line: &str| {
         let mut words = line.split_whitespace();
         let (name, slots) = (words.next().ok_or_else(|| bad(line))?, words.next().ok_or_else(|| bad(line))?);
-        Ok(Host { name: name.into(), slots: Some(slots.parse().map_err(|_| bad(line))?) })
+        Ok(Host { host: name.into(), slots: Some(slots.parse().map_err(|_| bad(line))?) })
     };
     text.lines().filter(|line| !line.trim().is_empty()).map(host).collect()
 }
@@ -155,7 +160,7 @@ mod tests {
     }
 
     fn hosts(allocation: &Allocation) -> Vec<(&str, Option<u32>)> {
-        allocation.hosts.iter().map(|host| (host.name.as_str(), host.slots)).collect()
+        allocation.hosts.iter().map(|host| (host.host.name.as_str(), host.slots)).collect()
     }
 
     #[test]
@@ -173,7 +178,7 @@ mod tests {
             slurm_has(&hosts, value)
         };
         assert!(has("n2:4,n4", &slurm));
-        assert!(!has("n2,n5", &slurm));
+        assert!(!has("n2,n5", &slurm) && !has("me@n2", &slurm));
         assert!(!has("localhost", &slurm));
         assert!(!has("n2", &[("LSB_MCPU_HOSTS", "n2 4")]));
         assert!(!has("n2", &[]));

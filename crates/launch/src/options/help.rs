@@ -1,7 +1,18 @@
 //! The text of `--help`.
 
+use proto::env::{ReadBy, VARIABLES};
+
 /// What `--help` prints.
-pub(crate) const HELP: &str = "\
+pub(crate) fn help() -> String {
+    let is_settable = |read_by| matches!(read_by, ReadBy::Library | ReadBy::Launcher);
+    let variables = VARIABLES.iter().filter(|variable| is_settable(variable.read_by));
+    let line = |variable: &proto::env::Variable| {
+        format!("  {:<20} {}: {}\n", variable.name, variable.meaning, variable.values)
+    };
+    HELP.to_owned() + &variables.map(line).collect::<String>()
+}
+
+const HELP: &str = "\
 Usage: banyan run [options] program [arguments] [: [options] program [arguments]]...
 
 Starts a parallel program: any MPI program of the MPICH family, or any other command.
@@ -12,7 +23,7 @@ Processes, and where they live:
   -ppn N               N processes on each node; without --nodes, as many nodes as that takes
   --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
   --hosts LIST         hosts, such as n[01-64]:8,login (8 processes on each of the first 64 before the next is
-                       used); if all are this one, they are emulated nodes
+                       used); if all are this one, they are emulated nodes; user@host enters it as that user
   -f, --hostfile FILE  hosts from a file: 'host', 'host:2' or 'host slots=2' per line, '#' comments
   --map-by slot|node   consecutive processes share a node (default; also core, hwthread), or nodes take turns
   --bind-to WHAT       core or hwthread: a logical processor each, in turn; core:4 : four each; socket or numa: all
@@ -30,6 +41,12 @@ Starting on other hosts (inside a Slurm, PBS, LSF or Grid Engine allocation its 
   --degree K           agents that an agent starts (default: follows from hosts and cores)
   --max-links N        most links of an agent to others (default 128)
   --key-file FILE      'manual': where the job's key is written for the other hosts
+
+Traffic of Banyan's library between hosts:
+  --net IFACE|CIDR     the interface, or the network that it is in (default: where the other hosts are)
+  --port-range LOW-HIGH  listen only at these ports
+  --net-timeout S      seconds until a host that does not answer cannot be reached (default 60; 0 waits for ever)
+  --force-net          inside a host too
 
 Programs and what they get:
   -wdir DIR            working folder; behind a ':' of that program only
@@ -77,6 +94,6 @@ given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time
 not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
 the job.
 
-In the environment, MPIEXEC_TIMEOUT and HYDRA_HOST_FILE stand for --timeout and --hostfile where those are not given.
-BANYAN_QP_MAX limits the queue pairs of a node's device (default 131072).
+In the environment, MPIEXEC_TIMEOUT and HYDRA_HOST_FILE stand for --timeout and --hostfile where those are not given,
+and these stand for options or set what no option does:
 ";

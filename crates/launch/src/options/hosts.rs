@@ -1,10 +1,10 @@
 //! Lists of hosts, on the command line and in files. Pure, and bounded: a range cannot ask for more hosts than
 //! a job can have ranks.
-use crate::spec::RANKS_MAX;
+use crate::spec::{HostName, RANKS_MAX};
 
 /// Most hosts of a list.
 pub(crate) const HOSTS_MAX: usize = RANKS_MAX as usize;
-/// Longest name of a host.
+/// Longest name of a host or user.
 const NAME_BYTES_MAX: usize = 255;
 /// Digits of a number in a range.
 const DIGITS_MAX: usize = 9;
@@ -12,7 +12,7 @@ const DIGITS_MAX: usize = 9;
 /// A host, and how many ranks it takes before the next one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
-    pub(crate) name: String,
+    pub(crate) host: HostName,
     pub(crate) slots: Option<u32>,
 }
 
@@ -23,6 +23,8 @@ pub(crate) enum HostsError {
     NoName,
     #[error("'{0}' is not the name of a host")]
     BadName(String),
+    #[error("'{0}' is not the name of a user")]
+    BadUser(String),
     #[error("'{0}' is not a number of processes of at least 1")]
     BadSlots(String),
     #[error("'[{0}]' is not a range such as [1-4,7]")]
@@ -39,7 +41,7 @@ pub(crate) enum HostsError {
     Line(usize, Box<HostsError>),
 }
 
-/// `n[01-64]:8,login`.
+/// `n[01-64]:8,login,me@other:2`.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<Host>, HostsError> {
     let mut hosts = Vec::new();
     let mut depth = 0_u32;
@@ -61,10 +63,10 @@ pub(crate) fn parse_list(text: &str) -> Result<Vec<Host>, HostsError> {
 
 /// `n[01-64],login`, all of them names.
 pub(super) fn expand_list(text: &str) -> Result<Vec<String>, HostsError> {
-    Ok(parse_list(text)?.into_iter().map(|host| host.name).collect())
+    Ok(parse_list(text)?.into_iter().map(|host| host.host.name).collect())
 }
 
-/// Lines of `host`, `host:2` or `host slots=2`, with `#` comments.
+/// Lines of `host`, `host:2` or `host slots=2`, with `#` comments; a host may have `user@` before it.
 pub(crate) fn parse_file(text: &str) -> Result<Vec<Host>, HostsError> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -102,6 +104,12 @@ fn parse_entry(text: &str, slots: Option<u32>, hosts: &mut Vec<Host>) -> Result<
         Some((name, number)) if !name.contains(':') => (name, Some(parse_slots(number)?)),
         _ => (text, slots),
     };
+    // At the last one, as ssh does it: names of users may have their domain behind an '@'.
+    let (user, name) = match name.rsplit_once('@') {
+        Some((user, name)) if is_user(user) => (Some(user), name),
+        Some((user, _)) => return Err(HostsError::BadUser(short(user))),
+        None => (None, name),
+    };
     if name.is_empty() {
         return Err(HostsError::NoName);
     }
@@ -109,13 +117,18 @@ fn parse_entry(text: &str, slots: Option<u32>, hosts: &mut Vec<Host>) -> Result<
         if !is_name(&name) {
             return Err(HostsError::BadName(short(&name)));
         }
-        hosts.push(Host { name, slots });
+        hosts.push(Host { host: HostName { name, user: user.map(String::from) }, slots });
     }
     Ok(())
 }
 
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('-') && name.chars().all(fits)
+}
+
+fn is_user(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@');
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('-') && name.chars().all(fits)
 }
 
@@ -180,7 +193,7 @@ mod tests {
     use super::*;
 
     fn list(text: &str) -> Vec<(String, Option<u32>)> {
-        parse_list(text).unwrap().into_iter().map(|host| (host.name, host.slots)).collect()
+        parse_list(text).unwrap().into_iter().map(|host| (host.host.login(), host.slots)).collect()
     }
 
     fn named(names: &[(&str, Option<u32>)]) -> Vec<(String, Option<u32>)> {
@@ -204,8 +217,21 @@ mod tests {
     #[test]
     fn files_of_both_kinds_are_read() {
         let hosts = parse_file("# all\nalpha:2\n\nbeta slots=3 max_slots=4 # big\nn[1-2]\n").unwrap();
-        let hosts: Vec<_> = hosts.into_iter().map(|host| (host.name, host.slots)).collect();
+        let hosts: Vec<_> = hosts.into_iter().map(|host| (host.host.login(), host.slots)).collect();
         assert_eq!(hosts, named(&[("alpha", Some(2)), ("beta", Some(3)), ("n1", None), ("n2", None)]));
+    }
+
+    #[test]
+    fn a_user_is_not_part_of_the_name() {
+        let hosts = parse_list("me@n[1-2]:4,you@corp@::1,n3").unwrap();
+        let parts: Vec<_> =
+            hosts.iter().map(|h| (h.host.user.as_deref(), h.host.name.as_str(), h.slots)).collect();
+        let (me, you) = (Some("me"), Some("you@corp"));
+        assert_eq!(parts, [(me, "n1", Some(4)), (me, "n2", Some(4)), (you, "::1", None), (None, "n3", None)]);
+        assert_eq!(expand_list("me@n[1-2]").unwrap(), ["n1", "n2"]);
+        let file = parse_file("me@alpha slots=2\nyou@beta:3\n").unwrap();
+        assert_eq!(file.iter().map(|host| host.host.login()).collect::<Vec<_>>(), ["me@alpha", "you@beta"]);
+        assert_eq!(file.iter().map(|host| host.slots).collect::<Vec<_>>(), [Some(2), Some(3)]);
     }
 
     #[test]
@@ -217,6 +243,12 @@ mod tests {
         assert_eq!(error("n[1-2"), "a '[' or ']' in 'n[1-2' has no partner");
         assert_eq!(error("n]1["), "a '[' or ']' in 'n]1[' has no partner");
         assert_eq!(error("-oProxyCommand=x"), "'-oProxyCommand=x' is not the name of a host");
+        assert_eq!(error("-l@n1"), "'-l' is not the name of a user");
+        assert_eq!(error("u[1-2]@n1"), "'u[1-2]' is not the name of a user");
+        assert_eq!(
+            (error("@n1"), error("me@")),
+            ("'' is not the name of a user".into(), "a host has no name".into())
+        );
         assert_eq!(error("n[0-999999999]"), "more than 65536 hosts");
         assert_eq!(error("n[1-999][1-999]"), "more than 65536 hosts");
         let error = |text: &str| parse_file(text).unwrap_err().to_string();
@@ -227,8 +259,9 @@ mod tests {
     /// Whatever is written, the answer is a bounded list of names or an error.
     #[test]
     fn no_text_breaks_the_parsers() {
-        const LETTERS: &[char] =
-            &['n', 'a', '0', '1', '9', '[', ']', '-', ',', ':', '=', ' ', '\n', '#', 's', '.', 'é', '\0'];
+        const LETTERS: &[char] = &[
+            'n', '@', 'a', '0', '1', '9', '[', ']', '-', ',', ':', '=', ' ', '\n', '#', 's', '.', 'é', '\0',
+        ];
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = |below: usize| {
             state ^= state << 13;
@@ -241,7 +274,12 @@ mod tests {
             let text: String = (0..length).map(|_| LETTERS[next(LETTERS.len())]).collect();
             for hosts in [parse_list(&text), parse_file(&text)].into_iter().flatten() {
                 assert!(!hosts.is_empty() && hosts.len() <= HOSTS_MAX, "{text:?}");
-                assert!(hosts.iter().all(|host| is_name(&host.name) && host.slots != Some(0)), "{text:?}");
+                let is_sound = |host: &Host| {
+                    is_name(&host.host.name)
+                        && host.host.user.as_deref().is_none_or(is_user)
+                        && host.slots != Some(0)
+                };
+                assert!(hosts.iter().all(is_sound), "{text:?}");
             }
         }
     }

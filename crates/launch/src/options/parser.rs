@@ -5,11 +5,11 @@ use super::words::sections;
 use super::written::{Written, cores, read_bounded, stats_form};
 use super::{Command, StatsForm, StatsWish, UsageError};
 use crate::bootstrap::{Bootstrap, SSH};
-use crate::job::is_this_host;
+use crate::job::is_here;
 use crate::pattern::Pattern;
-use crate::placement::MapBy;
-use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
+use crate::spec::{Bind, Inherit, JobSpec, Label, MapBy, RANKS_MAX, Section, StdinTo, Talk};
 use proto::board::{BoardKind, VALUE_BYTES_MAX};
+use proto::env::{NetChoice, PortRange, Values};
 use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 45] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 49] = [
     "genv",
     "x",
     "genvlist",
@@ -51,6 +51,10 @@ pub(super) const OPTIONS_OF_JOB: [&str; 45] = [
     "configfile",
     "dry-run",
     "s",
+    "net",
+    "port-range",
+    "net-timeout",
+    "force-net",
     "coll",
     "board",
     "pmi-value-max",
@@ -240,7 +244,7 @@ impl Parser {
         let hosts = self.hosts.take().unwrap_or_default();
         let per_node = self.per_node;
         self.spec.slots = hosts.iter().map(|host| per_node.or(host.slots).unwrap_or(1)).collect();
-        let all_here = || hosts.iter().all(|host| is_this_host(&host.name));
+        let all_here = || hosts.iter().all(|host| is_here(&host.host));
         let is_shell = self.shell.is_some();
         let wanted = self.bootstrap.unwrap_or_else(|| match is_shell || !all_here() {
             true => Wanted::Ssh,
@@ -252,7 +256,10 @@ impl Parser {
             Wanted::Ssh => {
                 Bootstrap::Shell(self.shell.take().unwrap_or_else(|| SSH.map(String::from).into()))
             }
-            Wanted::Slurm => Bootstrap::Slurm,
+            Wanted::Slurm => match hosts.iter().find(|host| host.host.user.is_some()) {
+                Some(host) => return Err(UsageError::UserInSlurm(host.host.login())),
+                None => Bootstrap::Slurm,
+            },
             Wanted::Manual => {
                 if !self.timed {
                     self.spec.start_timeout = Duration::ZERO; // users take their time
@@ -260,7 +267,7 @@ impl Parser {
                 Bootstrap::Manual(absolute(self.key_file.take().unwrap_or_else(key_file)))
             }
         };
-        self.spec.hosts = hosts.into_iter().map(|host| host.name).collect();
+        self.spec.hosts = hosts.into_iter().map(|host| host.host).collect();
         Ok(())
     }
 
@@ -340,7 +347,7 @@ impl Parser {
             "s" => self.spec.stdin = self.stdin(written)?,
             "coll" => {
                 let value = self.collectives(written)?;
-                self.spec.env.push(("BANYAN_COLL".into(), value));
+                self.spec.env.push((proto::env::COLL.into(), value));
             }
             "board" => {
                 let word = self.text(written)?;
@@ -354,6 +361,22 @@ impl Parser {
             "heartbeat" => self.spec.heartbeat = Duration::from_secs(u64::from(self.number(written)?)),
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
             "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),
+            _ => return self.option_of_net(written),
+        }
+        Ok(())
+    }
+
+    fn option_of_net(&mut self, written: &Written) -> Result<(), UsageError> {
+        match written.name.as_str() {
+            "net" => self.spec.net.choice = Some(self.parsed(written, NetChoice::parse, Values::Net)?),
+            "port-range" => {
+                self.spec.net.ports = Some(self.parsed(written, PortRange::parse, Values::Ports)?)
+            }
+            "net-timeout" => {
+                let seconds = |text: &str| proto::env::seconds(proto::env::NET_TIMEOUT, text).ok();
+                self.spec.net.timeout = Some(self.parsed(written, seconds, Values::Seconds)?);
+            }
+            "force-net" => self.spec.net.force = written.alone(true)?,
             _ => return self.option_of_place(written),
         }
         Ok(())
@@ -485,6 +508,17 @@ impl Parser {
             Ok(text) => Ok((file, text)),
             Err(reason) => Err(UsageError::File { option: written.text.clone(), file, reason }),
         }
+    }
+
+    /// What a variable of the environment may be, too.
+    fn parsed<T>(
+        &mut self,
+        written: &Written,
+        parse: impl Fn(&str) -> Option<T>,
+        wanted: Values,
+    ) -> Result<T, UsageError> {
+        let text = self.text(written)?;
+        parse(&text).ok_or_else(|| written.bad(&text, wanted.to_string()))
     }
 
     fn text(&mut self, written: &Written) -> Result<String, UsageError> {

@@ -2,6 +2,7 @@
 use super::hosts::HostsError;
 use super::words::FILE_BYTES_MAX;
 use super::{StatsForm, UsageError};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -39,8 +40,8 @@ impl Written {
         UsageError::Hosts { option: self.text.clone(), error }
     }
 
-    pub(super) fn bad(&self, value: &str, wanted: &'static str) -> UsageError {
-        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted }
+    pub(super) fn bad(&self, value: &str, wanted: impl Into<Cow<'static, str>>) -> UsageError {
+        UsageError::BadValue { option: self.text.clone(), value: value.into(), wanted: wanted.into() }
     }
 }
 

@@ -82,15 +82,23 @@ pub fn processes(mark: &str) -> Vec<Process> {
 }
 
 fn process(pid: i32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let mut fields = stat[close + 1..].split_ascii_whitespace();
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?; // names need not be UTF-8
+    let (open, close) = (stat.iter().position(|&b| b == b'(')?, stat.iter().rposition(|&b| b == b')')?);
+    let mut fields = std::str::from_utf8(&stat[close + 1..]).ok()?.split_ascii_whitespace();
     if fields.next()? == "Z" {
         return None;
     }
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    Some(Process { pid, parent, group, session, name: stat[open + 1..close].into() })
+    let name = String::from_utf8_lossy(&stat[open + 1..close]).into_owned();
+    Some(Process { pid, parent, group, session, name })
+}
+
+/// The letter for what a process does: `R` runs, `S` sleeps, `T` is stopped.
+pub fn state(pid: i32) -> Option<char> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = stat.iter().rposition(|&b| b == b')')?;
+    stat.get(close + 2).map(|&letter| char::from(letter))
 }
 
 /// Waits until `done`, or fails with `what`.
@@ -140,14 +148,21 @@ pub fn count_lines(text: &str) -> HashMap<&str, usize> {
     counts
 }
 
+/// The usual seed.
+const SEED: u64 = 20_260_714;
+
 /// A small generator of pseudo-random numbers (xorshift64*).
 pub struct Chance(u64);
 
 impl Chance {
-    /// From `BANYAN_SEED`, or from the clock; the seed is printed.
+    /// The same each time, unless `BANYAN_SEED` is a number or `random`; the seed is printed.
     pub fn seeded() -> Self {
         let clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64);
-        let seed = std::env::var("BANYAN_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(clock);
+        let seed = match std::env::var("BANYAN_SEED").as_deref() {
+            Ok("random") => clock(),
+            Ok(text) => text.parse().expect("BANYAN_SEED is a number or 'random'"),
+            Err(_) => SEED,
+        };
         println!("BANYAN_SEED={seed}");
         Chance(seed | 1)
     }

@@ -1,8 +1,11 @@
 //! Whatever is killed or stopped, whenever: nothing is left, and what happened is named.
 //!
-//! `BANYAN_KILLS=2000 cargo test --release -p banyan-launch --test kills -- --nocapture` runs a long campaign.
-//! Every event is one job of 16 to 256 ranks on 1 to 16 nodes; half of the events come in its first 50 ms.
-//! `BANYAN_SEED` repeats a campaign, `BANYAN_KILL_RANKS` bounds the jobs, `BANYAN_KILL_PROGRAM` names a program
+//! A test run takes a few events, the same ones each time. The campaign draws new ones:
+//!
+//! `BANYAN_SEED=random BANYAN_KILLS=2000 cargo test --release -p banyan-launch --test kills -- --nocapture`
+//!
+//! Every event is one job of 16 to 256 ranks on 1 to 16 nodes; half of the events come in its first 50 ms. The seed is
+//! printed; as `BANYAN_SEED` it repeats a campaign. `BANYAN_KILL_RANKS` bounds the jobs, `BANYAN_KILL_PROGRAM` names a program
 //! that runs for long (such as an MPI program) to be used besides those of the test, and `BANYAN_VERBOSE` tells
 //! of each event.
 #[path = "../common/mod.rs"]
@@ -37,6 +40,8 @@ struct Tally {
     orphans: usize,
     leftovers: usize,
     unnamed: usize,
+    /// Events after which nobody was left who could name them.
+    speechless: usize,
     hung: usize,
     wrong_codes: usize,
     clean_ups: Vec<Duration>,
@@ -101,7 +106,11 @@ impl Tally {
             self.wrong_codes += 1;
             self.fail(plan, hit, ended, "wrong exit code");
         }
-        if !is_named(plan, hit, ended) {
+        let named = is_named(plan, hit, ended);
+        if !named && !hit.can_be_told {
+            self.speechless += 1;
+            println!("nobody could tell of it: launcher, warden and all agents were hit: {plan}");
+        } else if !named {
             self.unnamed += 1;
             self.fail(plan, hit, ended, "the cause is not named");
         }
@@ -122,14 +131,15 @@ impl Tally {
 
     fn report(&self) {
         println!(
-            "{} events ({} in the first 50 ms) on jobs of {} ranks in the mean: {} orphans, {} leftovers, {} unnamed, \
-             {} wrong exit codes, {} hung; clean-up after {} detections: median {:?}, 99 % {:?}, longest {:?}",
+            "{} events ({} in the first 50 ms) on jobs of {} ranks in the mean: {} orphans, {} leftovers, {} unnamed \
+             (and {} that nobody was left to name), {} wrong exit codes, {} hung; clean-up after {} detections: median {:?}, 99 % {:?}, longest {:?}",
             self.events,
             self.early,
             self.ranks / self.events.max(1),
             self.orphans,
             self.leftovers,
             self.unnamed,
+            self.speechless,
             self.wrong_codes,
             self.hung,
             self.clean_ups.len(),
@@ -163,6 +173,9 @@ fn is_named(plan: &Plan, hit: &Hit, ended: &Ended) -> bool {
     }
     match plan.event {
         Event::StopRankAndEnd | Event::StopAgentAndEnd => ended.text.contains("signal 15"),
-        _ => hit.pids().iter().any(|pid| ended.text.contains(&format!("(pid {pid}"))),
+        _ => {
+            let pids = hit.pids();
+            pids.iter().chain(&hit.bereaved).any(|pid| ended.text.contains(&format!("(pid {pid}")))
+        }
     }
 }

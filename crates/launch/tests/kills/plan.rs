@@ -192,8 +192,13 @@ fn given_program(chance: &mut Chance) -> Option<Vec<String>> {
 #[derive(Debug)]
 pub struct Hit {
     pub victims: Vec<Process>,
+    /// Processes of ranks whose child was hit: a shell whose command is killed may end by itself before anything else does.
+    pub bereaved: Vec<i32>,
     /// Was the launcher the only process of its job?
     pub alone: bool,
+    /// Is somebody left who can say what happened? If launcher, warden and all agents are killed in one instant, what
+    /// they know dies with them.
+    pub can_be_told: bool,
     launcher: i32,
 }
 
@@ -261,6 +266,24 @@ impl Cast {
         if from.is_empty() { self.launcher.clone() } else { vec![chance.pick(from).clone()] }
     }
 
+    /// Is a launcher, a warden or an agent left after these are killed? A rank that has not executed its program yet has
+    /// the name of an agent: only one with children, or below the warden, is certainly one.
+    fn can_speak_without(&self, victims: &[Process]) -> bool {
+        let has_children = |agent: &Process| self.all.iter().any(|process| process.parent == agent.pid);
+        let is_root = |agent: &Process| self.warden.iter().any(|warden| agent.parent == warden.pid);
+        let agents = self.agents.iter().filter(|agent| has_children(agent) || is_root(agent));
+        let mut speakers = self.launcher.iter().chain(&self.warden).chain(agents);
+        speakers.any(|speaker| victims.iter().all(|victim| victim.pid != speaker.pid))
+    }
+
+    /// The parents of these, but for launcher, warden and agents.
+    fn bereaved_by(&self, victims: &[Process]) -> Vec<i32> {
+        let family = |pid: i32| {
+            self.launcher.iter().chain(&self.warden).chain(&self.agents).any(|process| process.pid == pid)
+        };
+        victims.iter().map(|victim| victim.parent).filter(|parent| !family(*parent)).collect()
+    }
+
     /// Half of all, but somebody of the launcher's family is left to clean up.
     fn half(&self, chance: &mut Chance) -> Vec<Process> {
         let family: Vec<i32> =
@@ -286,7 +309,10 @@ pub fn strike(plan: &Plan, job: &mut Watched, chance: &mut Chance) -> Hit {
         Event::KillLauncherAndOneAgent => [cast.launcher.clone(), cast.one(&cast.agents, chance)].concat(),
         Event::KillHalf => cast.half(chance),
     };
-    let mut hit = Hit { victims, alone: cast.all.len() == 1, launcher: job.launcher() };
+    let can_be_told = !plan.event.kills() || cast.can_speak_without(&victims);
+    let bereaved = cast.bereaved_by(&victims);
+    let mut hit =
+        Hit { victims, bereaved, alone: cast.all.len() == 1, can_be_told, launcher: job.launcher() };
     match plan.event {
         Event::StopRank | Event::StopLauncher => {
             send(&hit.pids(), SIGSTOP);

@@ -10,17 +10,6 @@ use crate::error::Result;
 use proto::coll::{Elements, allgather, allreduce};
 use std::rc::Rc;
 
-/// Where the blocks of the processes are, in a collective with varying counts.
-#[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
-    /// Elements, by rank.
-    pub counts: &'a [i64],
-    /// Distance from the buffer's start, by rank, in extents of the datatype.
-    pub displs: &'a [i64],
-    /// The datatype of all blocks.
-    pub ty: TypeId,
-}
-
 /// A collective call. `SendBuf::IN_PLACE` (and `RecvBuf::IN_PLACE` for scatter) as in the standard. Arguments
 /// that are significant only at the root are ignored elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -28,128 +17,63 @@ pub struct Parts<'a> {
 pub enum Coll<'a> {
     Barrier,
     Bcast {
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
+        data: RecvData,
         root: Peer,
     },
     Gather {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
+        send: SendData,
+        recv: RecvData,
         root: Peer,
     },
     Gatherv {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        parts: Parts<'a>,
+        send: SendData,
+        recv: Parts<'a, RecvBuf>,
         root: Peer,
     },
     Scatter {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
+        send: SendData,
+        recv: RecvData,
         root: Peer,
     },
     Scatterv {
-        send: SendBuf,
-        parts: Parts<'a>,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
+        send: Parts<'a, SendBuf>,
+        recv: RecvData,
         root: Peer,
     },
     Allgather {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
+        send: SendData,
+        recv: RecvData,
     },
     Allgatherv {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        parts: Parts<'a>,
+        send: SendData,
+        recv: Parts<'a, RecvBuf>,
     },
     Alltoall {
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
+        send: SendData,
+        recv: RecvData,
     },
     Alltoallv {
-        send: SendBuf,
-        sparts: Parts<'a>,
-        recv: RecvBuf,
-        rparts: Parts<'a>,
+        send: Parts<'a, SendBuf>,
+        recv: Parts<'a, RecvBuf>,
     },
-    /// Displacements are in bytes here, and every block has its own datatype.
     Alltoallw {
-        send: SendBuf,
-        scounts: &'a [i64],
-        sdispls: &'a [i64],
-        stypes: &'a [TypeId],
-        recv: RecvBuf,
-        rcounts: &'a [i64],
-        rdispls: &'a [i64],
-        rtypes: &'a [TypeId],
+        send: TypedParts<'a, SendBuf>,
+        recv: TypedParts<'a, RecvBuf>,
     },
     Reduce {
-        send: SendBuf,
-        recv: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
+        of: Reduction,
         root: Peer,
     },
-    Allreduce {
-        send: SendBuf,
-        recv: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
-    },
+    Allreduce(Reduction),
+    /// The receive buffer's count is ignored: `counts` says how many elements of the result each process gets.
     ReduceScatter {
-        send: SendBuf,
-        recv: RecvBuf,
+        of: Reduction,
         counts: &'a [i64],
-        ty: TypeId,
-        op: OpId,
     },
-    ReduceScatterBlock {
-        send: SendBuf,
-        recv: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
-    },
-    Scan {
-        send: SendBuf,
-        recv: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
-    },
-    Exscan {
-        send: SendBuf,
-        recv: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
-    },
+    /// The receive buffer's count is that of each process's block; there are as many operands for every process.
+    ReduceScatterBlock(Reduction),
+    Scan(Reduction),
+    Exscan(Reduction),
 }
 
 impl Mpi {

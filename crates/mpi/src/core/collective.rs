@@ -1,6 +1,6 @@
 //! Runs one schedule: a collective operation under way.
 use super::comm::Roster;
-use super::layout::Datatype;
+use super::data::Checked;
 use super::op::Combine;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
@@ -18,9 +18,8 @@ const SPARE_MAX: usize = 8;
 
 /// A copy between the program's memory and our own.
 pub(super) struct Move {
-    pub(super) buf: RecvBuf,
-    pub(super) count: usize,
-    pub(super) ty: Rc<Datatype>,
+    /// The program's elements.
+    pub(super) data: Checked<RecvBuf>,
     /// Distance in our memory.
     pub(super) at: usize,
     pub(super) form: Form,
@@ -162,7 +161,7 @@ impl Collective {
         self.scratch.reserve(self.schedule.scratch_bytes());
         let staging = self.staging.as_recv();
         for load in &self.loads {
-            load.ty.load(load, staging.shifted(load.at as isize));
+            load.load(staging.shifted(load.at as isize));
         }
     }
 
@@ -173,13 +172,13 @@ impl Collective {
         self.finished = true;
         let staging = self.staging.as_recv();
         for store in &self.stores {
-            store.ty.store(store, staging.shifted(store.at as isize));
+            store.store(staging.shifted(store.at as isize));
         }
     }
 
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
         let envelope = Envelope { context: self.context, tag: self.tag };
-        let to = self.roster.members.at(to);
+        let to = self.roster.member(to);
         match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
             Ok(None) => {}
             Ok(Some(id)) => self.outstanding.push(id),
@@ -188,7 +187,7 @@ impl Collective {
     }
 
     fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
-        let source = Some(self.roster.members.at(from));
+        let source = Some(self.roster.member(from));
         let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
         let into = self.target(into);
         self.outstanding.push(endpoint.irecv(pattern, into));
@@ -251,23 +250,20 @@ impl Collective {
     }
 }
 
-impl Datatype {
-    fn load(&self, load: &Move, ours: RecvBuf) {
-        match load.form {
-            Form::Packed => {
-                self.pack(load.buf.as_source(), load.count, ours.range(0, self.size * load.count))
-            }
-            Form::Spread => {
-                self.copy_elements(load.buf.as_source(), ours.shifted(-self.true_lb as isize), load.count)
-            }
+impl Move {
+    fn load(&self, ours: RecvBuf) {
+        let Checked { buf, count, ty } = &self.data;
+        match self.form {
+            Form::Packed => ty.pack(buf.as_source(), *count, ours.range(0, ty.size * count)),
+            Form::Spread => ty.copy_elements(buf.as_source(), ours.shifted(-ty.true_lb as isize), *count),
         }
     }
 
-    fn store(&self, store: &Move, ours: RecvBuf) {
-        let ours = ours.as_source();
-        match store.form {
-            Form::Packed => self.unpack(ours.range(0, self.size * store.count), store.buf, store.count),
-            Form::Spread => self.copy_elements(ours.shifted(-self.true_lb as isize), store.buf, store.count),
+    fn store(&self, ours: RecvBuf) {
+        let (Checked { buf, count, ty }, ours) = (&self.data, ours.as_source());
+        match self.form {
+            Form::Packed => ty.unpack(ours.range(0, ty.size * count), *buf, *count),
+            Form::Spread => ty.copy_elements(ours.shifted(-ty.true_lb as isize), *buf, *count),
         }
     }
 }

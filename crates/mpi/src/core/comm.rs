@@ -7,8 +7,8 @@ use super::attr::Attributes;
 use super::info::Pairs;
 use super::members::Members;
 use super::*;
-use crate::error::{ErrorClass, Result, fail};
-use net::Rank;
+use crate::error::{ErrorClass, Result, fail, fail_with};
+use net::Job;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
@@ -31,14 +31,16 @@ pub(super) struct Roster {
     pub(super) members: Members,
     pub(super) rank: u32,
     pub(super) size: u32,
+    /// The job that the members are ranks of.
+    job: Job,
     /// Two contexts: twice this number for messages, one more for collectives.
     number: u32,
 }
 
 impl Roster {
-    pub(super) fn new(members: Members, me: Rank, number: u32) -> Self {
-        let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
-        Roster { members, rank, size, number }
+    pub(super) fn new(members: Members, me: net::Peer, number: u32) -> Self {
+        let rank = me.rank().and_then(|me| members.rank_of(me)).expect("a member");
+        Roster { rank, size: members.len(), members, job: me.job(), number }
     }
 
     #[inline]
@@ -57,17 +59,24 @@ impl Roster {
 
     /// The process of a rank, checked.
     #[inline]
-    pub(super) fn process(&self, rank: i32) -> Result<Rank> {
+    pub(super) fn process(&self, rank: i32) -> Result<net::Peer> {
         if (rank as u32) < self.size {
-            return Ok(self.members.at(rank as u32));
+            return Ok(self.member(rank as u32));
         }
-        fail(ErrorClass::Rank, format!("rank {rank} in a communicator of {}", self.size))
+        fail_with(ErrorClass::Rank, || format!("rank {rank} in a communicator of {}", self.size))
+    }
+
+    /// The process of a rank that there is.
+    #[inline]
+    pub(super) fn member(&self, rank: u32) -> net::Peer {
+        net::Peer::Rank { job: self.job, rank: self.members.at(rank) }
     }
 
     /// The rank of a process that sent a message here.
     #[inline]
-    pub(super) fn rank_of(&self, process: Rank) -> Peer {
-        self.members.rank_of(process).map_or(Peer::Any, |rank| Peer::Rank(rank as i32))
+    pub(super) fn rank_of(&self, process: net::Peer) -> Peer {
+        let rank = process.rank().and_then(|process| self.members.rank_of(process));
+        rank.map_or(Peer::Any, |rank| Peer::Rank(rank as i32))
     }
 }
 
@@ -85,7 +94,7 @@ pub(super) struct Comm {
 }
 
 impl Comm {
-    pub(super) fn new(members: Members, me: Rank, number: u32, name: &str) -> Self {
+    pub(super) fn new(members: Members, me: net::Peer, number: u32, name: &str) -> Self {
         Comm {
             roster: Rc::new(Roster::new(members, me, number)),
             sequence: 0,
@@ -185,7 +194,7 @@ impl Mpi {
             return Ok(None);
         }
         let context = self.comm(comm)?.roster.collective_context();
-        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.rank(), 0));
+        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.me(), 0));
         // Negative tags are apart from the sequence numbers of the parent's own collectives.
         let number = self.internal_maximum(roster, context, -1 - tag, self.next_context)?;
         self.next_context = number + 1;
@@ -266,7 +275,7 @@ impl Mpi {
     pub(super) fn comm(&self, comm: CommId) -> Result<&Comm> {
         match self.comms.get(comm.0) {
             Some(comm) => Ok(comm),
-            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+            None => fail_with(ErrorClass::Comm, || format!("there is no communicator {}", comm.0)),
         }
     }
 
@@ -274,7 +283,7 @@ impl Mpi {
     pub(super) fn comm_mut(&mut self, comm: CommId) -> Result<&mut Comm> {
         match self.comms.get_mut(comm.0) {
             Some(comm) => Ok(comm),
-            None => fail(ErrorClass::Comm, format!("there is no communicator {}", comm.0)),
+            None => fail_with(ErrorClass::Comm, || format!("there is no communicator {}", comm.0)),
         }
     }
 
@@ -299,7 +308,7 @@ impl Mpi {
     fn add_comm(&mut self, members: Members, number: u32, parent: CommId) -> Result<CommId> {
         let handler = self.comm(parent)?.errhandler;
         self.errhandler_retain(handler)?;
-        let mut comm = Comm::new(members, self.endpoint.rank(), number, "");
+        let mut comm = Comm::new(members, self.endpoint.me(), number, "");
         comm.errhandler = handler;
         Ok(CommId(self.comms.insert(comm)))
     }
@@ -319,5 +328,5 @@ const NO_COLOR: u64 = u64::MAX;
 /// Is it a tag that a message may carry?
 #[inline]
 pub(super) fn check_tag(tag: i32) -> Result<()> {
-    if (0..=TAG_UB).contains(&tag) { Ok(()) } else { fail(ErrorClass::Tag, format!("tag {tag}")) }
+    if (0..=TAG_UB).contains(&tag) { Ok(()) } else { fail_with(ErrorClass::Tag, || format!("tag {tag}")) }
 }

@@ -5,7 +5,7 @@ use super::predefined::{Scalar, TABLE, name_of};
 use super::slots::Slots;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use std::rc::Rc;
 
 /// How a datatype was made (`MPI_Type_get_envelope`).
@@ -323,37 +323,21 @@ impl Mpi {
     }
 
     /// Packs into `out` (of `bytes` in all) from `*position` on, and moves it.
-    pub fn pack(
-        &self,
-        from: SendBuf,
-        count: i64,
-        ty: TypeId,
-        out: RecvBuf,
-        bytes: i64,
-        position: &mut i64,
-    ) -> Result<()> {
-        let need = self.pack_size(count, ty)? as i64;
+    pub fn pack(&self, data: SendData, out: RecvBuf, bytes: i64, position: &mut i64) -> Result<()> {
+        let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
         let to = out.range(*position as isize, need as usize);
-        self.committed(ty)?.pack(from, count as usize, to);
+        self.committed(data.ty)?.pack(data.buf, data.count as usize, to);
         *position += need;
         Ok(())
     }
 
     /// Unpacks from `input` (of `bytes` in all) from `*position` on, and moves it.
-    pub fn unpack(
-        &self,
-        input: SendBuf,
-        bytes: i64,
-        position: &mut i64,
-        to: RecvBuf,
-        count: i64,
-        ty: TypeId,
-    ) -> Result<()> {
-        let need = self.pack_size(count, ty)? as i64;
+    pub fn unpack(&self, input: SendBuf, bytes: i64, position: &mut i64, data: RecvData) -> Result<()> {
+        let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
         let from = input.range(*position as isize, need as usize);
-        self.committed(ty)?.unpack(from, to, count as usize);
+        self.committed(data.ty)?.unpack(from, data.buf, data.count as usize);
         *position += need;
         Ok(())
     }
@@ -371,14 +355,14 @@ impl Mpi {
     pub(super) fn type_entry(&self, ty: TypeId) -> Result<&TypeEntry> {
         match self.types.get(ty.0) {
             Some(entry) => Ok(entry),
-            None => fail(ErrorClass::Type, format!("there is no datatype {}", ty.0)),
+            None => fail_with(ErrorClass::Type, || format!("there is no datatype {}", ty.0)),
         }
     }
 
     pub(super) fn type_entry_mut(&mut self, ty: TypeId) -> Result<&mut TypeEntry> {
         match self.types.get_mut(ty.0) {
             Some(entry) => Ok(entry),
-            None => fail(ErrorClass::Type, format!("there is no datatype {}", ty.0)),
+            None => fail_with(ErrorClass::Type, || format!("there is no datatype {}", ty.0)),
         }
     }
 
@@ -394,7 +378,7 @@ impl Mpi {
         if ty.committed.get() {
             return Ok(ty);
         }
-        fail(ErrorClass::Type, format!("datatype {} has not been committed", id.0))
+        fail_with(ErrorClass::Type, || format!("datatype {} has not been committed", id.0))
     }
 }
 

@@ -39,16 +39,15 @@ pub(super) struct UserError {
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        let failed = |error: net::StartError| MpiError::new(ErrorClass::Other, error.to_string());
-        let config = Config::from_env().map_err(failed)?;
-        let endpoint = Endpoint::start(&config).map_err(failed)?;
+        let config = Config::from_env()?;
+        let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !flat_collectives();
         Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))
     }
 
     fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
-        let (rank, size) = (endpoint.rank(), endpoint.size());
+        let (me, rank, size) = (endpoint.me(), endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
             cores,
@@ -72,8 +71,8 @@ impl Mpi {
             buffered: Default::default(),
             origin: Instant::now(),
         };
-        mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
-        mpi.comms.insert(Comm::new(Members::alone(rank), rank, 1, "MPI_COMM_SELF"));
+        mpi.comms.insert(Comm::new(Members::world(size), me, 0, "MPI_COMM_WORLD"));
+        mpi.comms.insert(Comm::new(Members::alone(rank), me, 1, "MPI_COMM_SELF"));
         mpi.groups.insert(Members::EMPTY);
         mpi.infos.insert(info::environment());
         mpi.requests.insert(request::Request::sent());

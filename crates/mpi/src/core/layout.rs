@@ -2,7 +2,7 @@
 use super::predefined::{Meaning, Predefined, Scalar};
 use super::{Combiner, TypeId};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{UserBuf, UserBufMut};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -156,10 +156,9 @@ impl Datatype {
     pub(super) fn bytes(&self, count: usize) -> Result<usize> {
         match self.size.checked_mul(count) {
             Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
-            _ => fail(
-                ErrorClass::Count,
-                format!("{count} elements of {} bytes do not fit in memory", self.size),
-            ),
+            _ => fail_with(ErrorClass::Count, || {
+                format!("{count} elements of {} bytes do not fit in memory", self.size)
+            }),
         }
     }
 

@@ -19,6 +19,7 @@ mod buffered;
 mod coll;
 mod collective;
 mod comm;
+mod data;
 mod datatype;
 mod environment;
 mod group;
@@ -41,14 +42,15 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 pub use attr::{Keyval, Object};
-pub use coll::{Coll, Parts};
+pub use coll::Coll;
 pub use comm::Comparison;
+pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, Order};
 pub use environment::Errhandler;
 pub use ids::*;
 pub use op::{UserOp, UserReduce};
 pub use request::Grequest;
-pub use status::{Blocking, Mode, Peer, Status, Tag, Waited};
+pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
 pub use topology::Cart;
 
 /// The largest tag of a message (`MPI_TAG_UB`).

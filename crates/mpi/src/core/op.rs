@@ -62,15 +62,10 @@ impl Mpi {
         if op.0 < OpId::PREDEFINED { Ok(op != OpId::REPLACE) } else { Ok(self.user_op(op)?.commutative) }
     }
 
-    /// target = source op target. Gives a job if a function of the program must do it.
-    pub fn reduce_local(
-        &mut self,
-        source: SendBuf,
-        target: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        op: OpId,
-    ) -> Result<Option<UserReduce>> {
+    /// The receive buffer = the send buffer op the receive buffer. Gives a job if a function of the program must
+    /// do it.
+    pub fn reduce_local(&mut self, of: Reduction) -> Result<Option<UserReduce>> {
+        let Reduction { send: source, recv: RecvData { buf: target, count, ty }, op } = of;
         if count < 0 {
             return fail(ErrorClass::Count, format!("count {count}"));
         }

@@ -1,11 +1,12 @@
 //! Point-to-point messages. The short way is: check, translate the rank, give the bytes to the endpoint.
 use super::comm::{Roster, check_tag};
+use super::data::Checked;
 use super::layout::Datatype;
 use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
-use net::{Envelope, Message, Outcome, Pattern, Rank, ReqId, SendMode, UserBuf, UserBufMut};
+use crate::error::{ErrorClass, Result, fail, fail_with};
+use net::{Envelope, Message, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
 
 /// What a send carries.
@@ -35,46 +36,30 @@ pub(super) struct Taken {
 
 impl Mpi {
     /// Sends and waits until the buffer may be reused (or as `mode` says).
-    #[allow(clippy::too_many_arguments)]
-    pub fn send(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<Blocking> {
-        let Some((to, envelope)) = self.address(comm, dest, tag)? else {
+    pub fn send(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<Blocking> {
+        let Some((to, envelope)) = self.address(comm, dest)? else {
             return Ok(Blocking::Done(Status::EMPTY));
         };
-        match self.outgoing(buf, count, ty)? {
+        match self.outgoing(data)? {
             Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
                 Ok(Blocking::Done(Status::EMPTY))
             }
             outgoing => match self.start_send(to, envelope, outgoing, mode)? {
-                None => Ok(Blocking::Done(Status::EMPTY)),
+                None => {
+                    // Who blocks may compute next: what was sent is on its way then.
+                    self.endpoint.push_out();
+                    Ok(Blocking::Done(Status::EMPTY))
+                }
                 Some((id, packed)) => self.finish_send(comm, id, packed, Status::EMPTY),
             },
         }
     }
 
     /// Starts a send.
-    #[allow(clippy::too_many_arguments)]
-    pub fn isend(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<RequestId> {
-        let Some((to, envelope)) = self.address(comm, dest, tag)? else { return Ok(RequestId::SENT) };
-        let outgoing = self.outgoing(buf, count, ty)?;
+    pub fn isend(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(RequestId::SENT) };
+        let outgoing = self.outgoing(data)?;
         Ok(match self.start_send(to, envelope, outgoing, mode)? {
             None => RequestId::SENT,
             Some((id, packed)) => {
@@ -85,19 +70,11 @@ impl Mpi {
     }
 
     /// Receives. A truncated message is `Done` with the error in the status.
-    pub fn recv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<Blocking> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    pub fn recv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<Blocking> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(Blocking::Done(Status::PROC_NULL));
         };
-        match self.incoming(buf, count, ty)? {
+        match self.incoming(data)? {
             Incoming::Flat(bytes) => {
                 let id = self.endpoint.irecv(pattern, bytes);
                 if self.running.is_empty() {
@@ -116,120 +93,80 @@ impl Mpi {
     }
 
     /// Starts a receive.
-    pub fn irecv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<RequestId> {
-        let state = self.start_recv(comm, buf, count, ty, source, tag)?;
+    pub fn irecv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        let state = self.start_recv(comm, data, source)?;
         Ok(self.add_request(Request::new(comm, state)))
     }
 
     /// Prepares a send; [`Mpi::start_request`] starts it.
-    #[allow(clippy::too_many_arguments)]
-    pub fn send_init(
-        &mut self,
-        comm: CommId,
-        buf: SendBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<RequestId> {
-        self.address(comm, dest, tag)?;
-        let recipe = Recipe::Send {
-            buf,
-            count: element_count(count)?,
-            ty: self.committed(ty)?.clone(),
-            dest,
-            tag,
-            mode,
-        };
+    pub fn send_init(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        self.address(comm, dest)?;
+        let recipe = Recipe::Send { data: self.checked(data)?, dest, mode };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
 
     /// Prepares a receive; [`Mpi::start_request`] starts it.
-    pub fn recv_init(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<RequestId> {
-        self.pattern(comm, source, tag)?;
-        let recipe =
-            Recipe::Recv { buf, count: element_count(count)?, ty: self.committed(ty)?.clone(), source, tag };
+    pub fn recv_init(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        self.pattern(comm, source)?;
+        let recipe = Recipe::Recv { data: self.checked(data)?, source };
         let roster = self.comm(comm)?.roster.clone();
         Ok(self.add_request(Request::persistent(comm, recipe, roster)))
     }
 
     /// Sends and receives at the same time.
-    #[allow(clippy::too_many_arguments)]
     pub fn sendrecv(
         &mut self,
         comm: CommId,
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        dest: Peer,
-        stag: i32,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
-        source: Peer,
-        rtag: Tag,
+        send: SendData,
+        dest: Dest,
+        recv: RecvData,
+        source: Source,
     ) -> Result<Blocking> {
-        let to = self.address(comm, dest, stag)?;
-        let outgoing = self.outgoing(send, scount, sty)?;
-        let state = self.start_recv(comm, recv, rcount, rty, source, rtag)?;
-        let sent = match to {
-            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
-            None => None,
-        };
-        self.finish_both(comm, state, sent)
+        let to = self.address(comm, dest)?;
+        let outgoing = self.outgoing(send)?;
+        self.exchange(comm, to.map(|to| (to, outgoing)), recv, source)
     }
 
     /// As `sendrecv`, with one buffer.
-    #[allow(clippy::too_many_arguments)]
     pub fn sendrecv_replace(
         &mut self,
         comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        dest: Peer,
-        stag: i32,
-        source: Peer,
-        rtag: Tag,
+        data: RecvData,
+        dest: Dest,
+        source: Source,
     ) -> Result<Blocking> {
-        let to = self.address(comm, dest, stag)?;
-        let outgoing = {
-            let datatype = self.committed(ty)?;
-            let count = element_count(count)?;
-            let bytes = datatype.bytes(count)?;
-            let mut copy = Scratch::with(bytes);
-            datatype.pack(buf.as_source(), count, copy.part(bytes));
-            Outgoing::Packed(copy, bytes)
-        };
-        let sent = match to {
-            Some((to, envelope)) => self.start_send(to, envelope, outgoing, Mode::Standard)?,
-            None => None,
-        };
-        let state = self.start_recv(comm, buf, count, ty, source, rtag)?;
-        self.finish_both(comm, state, sent)
+        let to = self.address(comm, dest)?;
+        let Checked { buf, count, ty } = self.checked(data)?;
+        // A copy even where the data is flat: the receive writes there at once.
+        let outgoing = packed(buf.as_source(), count, &ty)?;
+        self.exchange(comm, to.map(|to| (to, outgoing)), data, source)
+    }
+
+    /// Receives, and sends meanwhile (unless to the null process).
+    fn exchange(
+        &mut self,
+        comm: CommId,
+        send: Option<((net::Peer, Envelope), Outgoing)>,
+        recv: RecvData,
+        source: Source,
+    ) -> Result<Blocking> {
+        let state = self.start_recv(comm, recv, source)?;
+        let Some(((to, envelope), outgoing)) = send else { return self.finish_both(comm, state, None) };
+        match self.start_send(to, envelope, outgoing, Mode::Standard) {
+            Ok(sent) => self.finish_both(comm, state, sent),
+            Err(error) => {
+                if let State::Recv(receiving) = &state {
+                    withdraw(&mut self.endpoint, receiving.id);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Is there a message? Makes progress once if not.
-    pub fn iprobe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Status>> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else { return Ok(Some(Status::PROC_NULL)) };
+    pub fn iprobe(&mut self, comm: CommId, source: Source) -> Result<Option<Status>> {
+        let Some(pattern) = self.pattern(comm, source)? else { return Ok(Some(Status::PROC_NULL)) };
         let mut found = self.endpoint.iprobe(pattern);
         if found.is_none() {
             self.progress();
@@ -240,8 +177,8 @@ impl Mpi {
     }
 
     /// As `iprobe`, and takes the message.
-    pub fn improbe(&mut self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<(MessageId, Status)>> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    pub fn improbe(&mut self, comm: CommId, source: Source) -> Result<Option<(MessageId, Status)>> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(Some((MessageId::NO_PROC, Status::PROC_NULL)));
         };
         let mut found = self.endpoint.improbe(pattern);
@@ -258,12 +195,12 @@ impl Mpi {
     }
 
     /// Starts to receive a message that `improbe` took.
-    pub fn imrecv(&mut self, message: MessageId, buf: RecvBuf, count: i64, ty: TypeId) -> Result<RequestId> {
+    pub fn imrecv(&mut self, message: MessageId, data: RecvData) -> Result<RequestId> {
         if message == MessageId::NO_PROC {
             return Ok(self.add_request(Request::detached(State::Complete(Status::PROC_NULL))));
         }
         self.message_comm(message)?;
-        let incoming = self.incoming(buf, count, ty)?;
+        let incoming = self.incoming(data)?;
         let Some(taken) = self.messages.remove(message.0 - 1) else { return no_message(message) };
         let Some(inner) = taken.message else { return no_message(message) };
         let (id, unpack) = match incoming {
@@ -286,34 +223,34 @@ impl Mpi {
     }
 
     /// Where a send goes; `None` for the null process.
-    #[inline]
-    pub(super) fn address(&self, comm: CommId, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
+    #[inline(always)]
+    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
-        check_tag(tag)?;
-        destination(roster, dest, tag)
+        check_tag(dest.tag)?;
+        destination(roster, dest)
     }
 
     /// What a receive accepts; `None` for the null process.
-    #[inline]
-    pub(super) fn pattern(&self, comm: CommId, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
-        accepted(&self.comm(comm)?.roster, source, tag)
+    #[inline(always)]
+    pub(super) fn pattern(&self, comm: CommId, source: Source) -> Result<Option<Pattern>> {
+        accepted(&self.comm(comm)?.roster, source)
     }
 
-    #[inline]
-    fn outgoing(&self, buf: SendBuf, count: i64, ty: TypeId) -> Result<Outgoing> {
-        outgoing(buf, element_count(count)?, self.committed(ty)?)
+    #[inline(always)]
+    fn outgoing(&self, data: SendData) -> Result<Outgoing> {
+        outgoing(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
-    #[inline]
-    fn incoming(&self, buf: RecvBuf, count: i64, ty: TypeId) -> Result<Incoming> {
-        incoming(buf, element_count(count)?, self.committed(ty)?)
+    #[inline(always)]
+    fn incoming(&self, data: RecvData) -> Result<Incoming> {
+        incoming(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
     /// Gives a send to the endpoint; `None` if it is complete.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start_send(
         &mut self,
-        to: Rank,
+        to: net::Peer,
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
@@ -333,19 +270,11 @@ impl Mpi {
         })
     }
 
-    fn start_recv(
-        &mut self,
-        comm: CommId,
-        buf: RecvBuf,
-        count: i64,
-        ty: TypeId,
-        source: Peer,
-        tag: Tag,
-    ) -> Result<State> {
-        let Some(pattern) = self.pattern(comm, source, tag)? else {
+    fn start_recv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<State> {
+        let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(State::Complete(Status::PROC_NULL));
         };
-        let incoming = self.incoming(buf, count, ty)?;
+        let incoming = self.incoming(data)?;
         let roster = self.comm(comm)?.roster.clone();
         Ok(State::Recv(self.post(pattern, incoming, roster)))
     }
@@ -391,55 +320,64 @@ impl Mpi {
 }
 
 /// A count that is not negative.
-#[inline]
+#[inline(always)]
 pub(super) fn element_count(count: i64) -> Result<usize> {
-    if count < 0 { fail(ErrorClass::Count, format!("count {count}")) } else { Ok(count as usize) }
+    if count < 0 { fail_with(ErrorClass::Count, || format!("count {count}")) } else { Ok(count as usize) }
 }
 
-#[inline]
-pub(super) fn destination(roster: &Roster, dest: Peer, tag: i32) -> Result<Option<(Rank, Envelope)>> {
-    match dest {
-        Peer::Rank(rank) => Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag }))),
+#[inline(always)]
+pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(net::Peer, Envelope)>> {
+    match dest.peer {
+        Peer::Rank(rank) => {
+            Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))
+        }
         Peer::Null => Ok(None),
-        _ => fail(ErrorClass::Rank, "a send needs one receiver"),
+        _ => fail_with(ErrorClass::Rank, || "a send needs one receiver".into()),
     }
 }
 
-#[inline]
-pub(super) fn accepted(roster: &Roster, source: Peer, tag: Tag) -> Result<Option<Pattern>> {
-    let tag = match tag {
+#[inline(always)]
+pub(super) fn accepted(roster: &Roster, source: Source) -> Result<Option<Pattern>> {
+    let tag = match source.tag {
         Tag::Is(tag) => {
             check_tag(tag)?;
             Some(tag)
         }
         Tag::Any => None,
     };
-    let source = match source {
+    let source = match source.peer {
         Peer::Rank(rank) => Some(roster.process(rank)?),
         Peer::Any => None,
         Peer::Null => return Ok(None),
-        Peer::Root => return fail(ErrorClass::Rank, "a receive from the root"),
+        Peer::Root => return fail_with(ErrorClass::Rank, || "a receive from the root".into()),
     };
     Ok(Some(Pattern { context: roster.context(), source, tag }))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<Outgoing> {
-    let bytes = ty.bytes(count)?;
-    if let Some((offset, bytes)) = ty.flat(count) {
-        return Ok(Outgoing::Flat(buf.range(offset, bytes)));
+    // Also for flat data: a length that overflows is an error.
+    ty.bytes(count)?;
+    match ty.flat(count) {
+        Some((offset, bytes)) => Ok(Outgoing::Flat(buf.range(offset, bytes))),
+        None => packed(buf, count, ty),
     }
+}
+
+#[inline(never)]
+fn packed(buf: SendBuf, count: usize, ty: &Datatype) -> Result<Outgoing> {
+    let bytes = ty.bytes(count)?;
     let mut packed = Scratch::with(bytes);
     ty.pack(buf, count, packed.part(bytes));
     Ok(Outgoing::Packed(packed, bytes))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn incoming(buf: RecvBuf, count: usize, ty: &Rc<Datatype>) -> Result<Incoming> {
     let bytes = ty.bytes(count)?;
     Ok(match ty.flat(count) {
         Some((offset, bytes)) => Incoming::Flat(buf.range(offset, bytes)),
-        None => Incoming::Packed(Box::new(Unpack::new(buf, count, ty.clone(), bytes))),
+        None => Incoming::Packed(Box::new(Unpack::new(Checked { buf, count, ty: ty.clone() }, bytes))),
     })
 }
 
@@ -472,7 +410,94 @@ fn probed_status(roster: &Roster, probed: &net::Probed) -> Status {
     }
 }
 
+/// Takes a receive back: nothing writes to its buffer afterwards, which the program may free. One that has matched
+/// comes to its end first.
+#[cold]
+pub(super) fn withdraw(endpoint: &mut net::Endpoint, receive: ReqId) {
+    endpoint.cancel_recv(receive);
+    // How it ended says nothing more: the operation has failed.
+    let _ = endpoint.wait(receive);
+}
+
 #[cold]
 fn no_message<T>(message: MessageId) -> Result<T> {
     fail(ErrorClass::Request, format!("there is no probed message {}", message.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::comm::Comm;
+    use crate::core::members::Members;
+
+    const THERE: Dest = Dest::new(Peer::Rank(1), 5);
+    const HERE: Source = Source::new(Peer::Rank(0), Tag::Is(5));
+
+    /// A process alone, with a communicator of which rank 1 is no process of the job: every send there fails.
+    fn half_a_pair() -> (Mpi, CommId) {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let members = Members::listed(vec![0, 9]);
+        let me = mpi.endpoint.me();
+        let comm = CommId(mpi.comms.insert(Comm::new(members, me, 8, "half a pair")));
+        (mpi, comm)
+    }
+
+    fn bytes(scratch: &mut Scratch) -> Vec<u8> {
+        let mut bytes = vec![0; 8];
+        scratch.part(8).as_source().copy_to(&mut bytes);
+        bytes
+    }
+
+    /// A message that the receive would have taken stays where it is, and the receive's buffer as it was.
+    fn nothing_is_posted(mpi: &mut Mpi, comm: CommId, room: &mut Scratch) {
+        let mut mine = Scratch::with(8);
+        mine.part(8).copy_from_slice(&[7; 8]);
+        let (data, to) = (Data::new(mine.as_send(), 8, TypeId::BYTE), Dest::new(Peer::Rank(0), 5));
+        let sent = mpi.send(comm, data, to, Mode::Standard).expect("a message to itself");
+        assert_eq!(sent, Blocking::Done(Status::EMPTY));
+        assert_eq!(bytes(room), [0; 8], "a receive that was given up has received");
+        assert!(mpi.iprobe(comm, HERE).expect("a probe").is_some());
+    }
+
+    #[test]
+    fn a_send_that_cannot_start_takes_its_receive_back() {
+        let (mut mpi, comm) = half_a_pair();
+        let (mine, mut room) = (Scratch::with(8), Scratch::with(8));
+        let (send, recv) =
+            (Data::new(mine.as_send(), 8, TypeId::BYTE), Data::new(room.as_recv(), 8, TypeId::BYTE));
+        let failed = mpi.sendrecv(comm, send, THERE, recv, HERE).expect_err("rank 9 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        let failed = mpi.sendrecv_replace(comm, recv, THERE, HERE).expect_err("rank 9 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        nothing_is_posted(&mut mpi, comm, &mut room);
+    }
+
+    #[test]
+    fn a_send_that_fails_later_takes_its_receive_back() {
+        let (mut mpi, comm) = half_a_pair();
+        let mut room = Scratch::with(8);
+        let recv = Data::new(room.as_recv(), 8, TypeId::BYTE);
+        let State::Recv(mut receiving) = mpi.start_recv(comm, recv, HERE).expect("a receive") else {
+            panic!("a receive from itself waits")
+        };
+        // Any send that ends with an error will do: one that the endpoint no longer knows is the nearest.
+        let pattern = Pattern { context: 99, source: None, tag: None };
+        let gone = mpi.endpoint.irecv(pattern, Scratch::default().part(0));
+        withdraw(&mut mpi.endpoint, gone);
+        receiving.companion = Some((gone, None));
+        let failed = mpi.block_on(Request::new(comm, State::Recv(receiving))).expect_err("no such send");
+        assert_eq!(failed.class, ErrorClass::Request);
+        nothing_is_posted(&mut mpi, comm, &mut room);
+    }
+
+    #[test]
+    fn a_receive_that_cannot_start_leaves_no_send_behind() {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let mut memory = Scratch::with(8);
+        let data = Data::new(memory.as_recv(), 8, TypeId::BYTE);
+        let (to, nobody) = (Dest::new(Peer::Rank(0), 5), Source::new(Peer::Rank(4), Tag::Any));
+        let failed = mpi.sendrecv_replace(CommId::WORLD, data, to, nobody).expect_err("rank 4 of 1");
+        assert_eq!(failed.class, ErrorClass::Rank);
+        assert_eq!(mpi.iprobe(CommId::WORLD, HERE).expect("a probe"), None);
+    }
 }

@@ -7,34 +7,31 @@ mod reduction;
 mod rooted;
 
 use super::collective::{Collective, Form, Move};
+use super::data::Checked;
 use super::layout::Datatype;
 use super::p2p::element_count;
 use super::*;
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail};
 use proto::coll::{self, Block, Blocks, Elements, Place};
-use std::rc::Rc;
 
 /// Our memory is cut at multiples of this: reduction functions may want aligned elements.
 const STAGING_ALIGN: usize = 64;
 
-/// Elements in the program's memory.
-struct Data {
-    buf: RecvBuf,
-    count: usize,
-    ty: Rc<Datatype>,
+/// What an operation does with elements of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Before it starts they are copied to where it works.
+    Read,
+    /// After its end they are copied from where it worked.
+    Written,
 }
 
-impl Data {
-    fn bytes(&self) -> Result<usize> {
-        self.ty.bytes(self.count)
-    }
-
-    /// As many elements per process, one after the other: those of one process.
-    fn of_rank(&self, rank: u32, per_rank: usize) -> Data {
-        let distance = self.ty.extent * per_rank as i64 * i64::from(rank);
-        Data { buf: self.buf.shifted(distance as isize), count: per_rank, ty: self.ty.clone() }
-    }
+/// The blocks of a buffer with varying counts, by rank.
+struct Listed {
+    /// Where their displacements count from.
+    origin: RecvBuf,
+    blocks: Vec<Checked<RecvBuf>>,
 }
 
 /// A place for bytes: known at once, or a distance in staging that becomes an address when all is laid out.
@@ -48,59 +45,48 @@ enum Spot {
 struct Plan {
     c: Box<Collective>,
     place: Place,
-    staged: usize,
+    staged_bytes: usize,
     input: Spot,
     output: Spot,
 }
 
 impl Plan {
     fn stage(&mut self, bytes: usize) -> usize {
-        let at = self.staged;
-        self.staged = (at + bytes).next_multiple_of(STAGING_ALIGN);
+        let at = self.staged_bytes;
+        self.staged_bytes = (at + bytes).next_multiple_of(STAGING_ALIGN);
         at
     }
 
-    fn load(&mut self, data: Data, at: usize, form: Form) {
-        let Data { buf, count, ty } = data;
-        self.c.loads.push(Move { buf, count, ty, at, form });
+    /// Copies between the program's memory and a place in staging: `used` says when and which way.
+    fn copy(&mut self, data: Checked<RecvBuf>, used: Use, at: usize, form: Form) {
+        let list = match used {
+            Use::Read => &mut self.c.loads,
+            Use::Written => &mut self.c.stores,
+        };
+        list.push(Move { data, at, form });
     }
 
-    fn store(&mut self, data: Data, at: usize, form: Form) {
-        let Data { buf, count, ty } = data;
-        self.c.stores.push(Move { buf, count, ty, at, form });
-    }
-
-    /// Where to read elements.
-    fn source(&mut self, data: Data) -> Result<Spot> {
-        if let Some((offset, _)) = data.ty.flat(data.count) {
-            return Ok(Spot::Program(data.buf.shifted(offset)));
+    /// Where the operation finds or leaves elements: in the program's memory if they are bytes in a row.
+    fn spot(&mut self, data: Checked<RecvBuf>, used: Use) -> Result<Spot> {
+        match data.flat() {
+            Some((offset, _)) => Ok(Spot::Program(data.buf.shifted(offset))),
+            None => self.staged(data, used),
         }
+    }
+
+    /// A packed copy of elements.
+    fn staged(&mut self, data: Checked<RecvBuf>, used: Use) -> Result<Spot> {
         let at = self.stage(data.bytes()?);
-        self.load(data, at, Form::Packed);
+        self.copy(data, used, at, Form::Packed);
         Ok(Spot::Staged(at))
     }
 
-    /// Where to write elements.
-    fn target(&mut self, data: Data) -> Result<Spot> {
-        if let Some((offset, _)) = data.ty.flat(data.count) {
-            return Ok(Spot::Program(data.buf.shifted(offset)));
-        }
-        let at = self.stage(data.bytes()?);
-        self.store(data, at, Form::Packed);
-        Ok(Spot::Staged(at))
-    }
-
-    /// The blocks of a buffer with varying counts: read if `load`, written if `store`.
-    fn blocks(
-        &mut self,
-        blocks: Vec<Data>,
-        origin: RecvBuf,
-        load: bool,
-        store: bool,
-    ) -> Result<(Spot, Vec<Block>)> {
-        if blocks.iter().all(|data| data.ty.flat(data.count).is_some()) {
-            let at = |data: &Data| {
-                let (offset, len) = data.ty.flat(data.count).unwrap_or((0, 0));
+    /// As [`Plan::spot`] for the blocks of a buffer with varying counts.
+    fn blocks(&mut self, listed: Listed, used: Use) -> Result<(Spot, Vec<Block>)> {
+        let Listed { origin, blocks } = listed;
+        if blocks.iter().all(|data| data.flat().is_some()) {
+            let at = |data: &Checked<RecvBuf>| {
+                let (offset, len) = data.flat().unwrap_or((0, 0));
                 (data.buf.shifted(offset).as_ptr() as isize - origin.as_ptr() as isize, len)
             };
             // Displacements may be negative: ranges count from the lowest block.
@@ -108,27 +94,22 @@ impl Plan {
             let list = blocks.iter().map(|data| Block { at: (at(data).0 - low) as usize, len: at(data).1 });
             return Ok((Spot::Program(origin.shifted(low)), list.collect()));
         }
-        let start = self.staged;
+        let start = self.staged_bytes;
         let mut list = Vec::with_capacity(blocks.len());
         for data in blocks {
             let len = data.bytes()?;
-            let at = self.staged;
-            self.staged += len;
+            let at = self.staged_bytes;
+            self.staged_bytes += len;
             list.push(Block { at: at - start, len });
-            if load {
-                self.load(Data { buf: data.buf, count: data.count, ty: data.ty.clone() }, at, Form::Packed);
-            }
-            if store {
-                self.store(data, at, Form::Packed);
-            }
+            self.copy(data, used, at, Form::Packed);
         }
-        self.staged = self.staged.next_multiple_of(STAGING_ALIGN);
+        self.staged_bytes = self.staged_bytes.next_multiple_of(STAGING_ALIGN);
         Ok((Spot::Staged(start), list))
     }
 
     /// Memory is laid out: turns distances into addresses.
     fn finish(mut self) -> Box<Collective> {
-        self.c.staging.reserve(self.staged);
+        self.c.staging.reserve(self.staged_bytes);
         let staging = self.c.staging.as_recv();
         let address = |spot| match spot {
             Spot::Program(buf) => buf,
@@ -156,7 +137,7 @@ impl Mpi {
         let mut c = self.fresh(roster);
         c.context = context;
         let none = Spot::Program(RecvBuf::NONE);
-        let plan = Plan { c, place, staged: 0, input: none, output: none };
+        let plan = Plan { c, place, staged_bytes: 0, input: none, output: none };
         match call {
             Coll::Barrier => {
                 let mut plan = plan;
@@ -175,10 +156,6 @@ impl Mpi {
             | Coll::Alltoallw { .. } => self.prepare_exchange(plan, call),
             _ => self.prepare_reduction(plan, call),
         }
-    }
-
-    fn data(&self, buf: RecvBuf, count: i64, ty: TypeId) -> Result<Data> {
-        Ok(Data { buf, count: element_count(count)?, ty: self.committed(ty)?.clone() })
     }
 }
 
@@ -211,17 +188,20 @@ fn enough(entries: usize, place: Place) -> Result<()> {
 /// A buffer "in place" where the standard has none is the caller's mistake.
 fn check_in_place(call: &Coll<'_>) -> Result<()> {
     let misplaced = match call {
-        Coll::Bcast { buf, .. } => buf.is_in_place(),
-        Coll::Allgather { recv, .. }
-        | Coll::Allgatherv { recv, .. }
-        | Coll::Alltoall { recv, .. }
-        | Coll::Alltoallv { recv, .. }
-        | Coll::Alltoallw { recv, .. }
-        | Coll::Allreduce { recv, .. }
-        | Coll::ReduceScatter { recv, .. }
-        | Coll::ReduceScatterBlock { recv, .. }
-        | Coll::Scan { recv, .. }
-        | Coll::Exscan { recv, .. } => recv.is_in_place(),
+        Coll::Bcast { data: recv, .. }
+        | Coll::Gather { recv, .. }
+        | Coll::Allgather { recv, .. }
+        | Coll::Alltoall { recv, .. } => recv.buf.is_in_place(),
+        Coll::Gatherv { recv, .. } | Coll::Allgatherv { recv, .. } | Coll::Alltoallv { recv, .. } => {
+            recv.buf.is_in_place()
+        }
+        Coll::Alltoallw { recv, .. } => recv.buf.is_in_place(),
+        Coll::Reduce { of, .. }
+        | Coll::Allreduce(of)
+        | Coll::ReduceScatter { of, .. }
+        | Coll::ReduceScatterBlock(of)
+        | Coll::Scan(of)
+        | Coll::Exscan(of) => of.recv.buf.is_in_place(),
         _ => false,
     };
     if misplaced { fail(ErrorClass::Buffer, "the receive buffer cannot be in place") } else { Ok(()) }

@@ -1,12 +1,12 @@
 //! Requests: what is under way, and waiting for it.
 use super::collective::Collective;
 use super::comm::Roster;
-use super::layout::Datatype;
-use super::p2p::{Sending, accepted, destination, incoming, outgoing, received};
+use super::data::Checked;
+use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
-use net::Backoff;
+use net::{Backoff, Rest};
 use net::{ReqId, UserBufMut};
 use std::rc::Rc;
 
@@ -67,14 +67,12 @@ pub(super) struct Receiving {
 pub(super) struct Unpack {
     scratch: Scratch,
     bytes: usize,
-    buf: RecvBuf,
-    count: usize,
-    ty: Rc<Datatype>,
+    data: Checked<RecvBuf>,
 }
 
 impl Unpack {
-    pub(super) fn new(buf: RecvBuf, count: usize, ty: Rc<Datatype>, bytes: usize) -> Self {
-        Unpack { scratch: Scratch::with(bytes), bytes, buf, count, ty }
+    pub(super) fn new(data: Checked<RecvBuf>, bytes: usize) -> Self {
+        Unpack { scratch: Scratch::with(bytes), bytes, data }
     }
 
     pub(super) fn room(&mut self) -> UserBufMut {
@@ -83,14 +81,14 @@ impl Unpack {
 
     fn finish(mut self, bytes: usize) {
         let from = self.scratch.part(bytes.min(self.bytes)).as_source();
-        self.ty.unpack(from, self.buf, self.count);
+        self.data.ty.unpack(from, self.data.buf, self.data.count);
     }
 }
 
 /// What a persistent request does each time.
 pub(super) enum Recipe {
-    Send { buf: SendBuf, count: usize, ty: Rc<Datatype>, dest: Peer, tag: i32, mode: Mode },
-    Recv { buf: RecvBuf, count: usize, ty: Rc<Datatype>, source: Peer, tag: Tag },
+    Send { data: Checked<SendBuf>, dest: Dest, mode: Mode },
+    Recv { data: Checked<RecvBuf>, source: Source },
     Collective,
 }
 
@@ -143,6 +141,22 @@ impl Mpi {
     /// Call when `progress` moved nothing and the caller still waits: spins, yields or sleeps.
     pub fn pause(&mut self, backoff: &mut Backoff) {
         self.endpoint.pause(backoff);
+    }
+
+    /// As `pause`, but leaves it to the caller to yield or to sleep, where no other thread has to wait for it.
+    pub fn rest(&mut self, backoff: &mut Backoff) -> Rest {
+        self.endpoint.rest(backoff)
+    }
+
+    /// Call behind a sleep that `rest` asked for.
+    pub fn rested(&mut self) {
+        self.endpoint.rested();
+    }
+
+    /// Wakes threads that sleep if something that they may wait for has ended.
+    #[inline]
+    pub fn stir(&mut self) {
+        self.endpoint.stir();
     }
 
     /// Is the request complete? If so it is freed (inactive, if persistent). An inactive request gives the
@@ -230,8 +244,8 @@ impl Mpi {
 
     fn start_recipe(&mut self, recipe: &Recipe, roster: &Rc<Roster>) -> Result<State> {
         match recipe {
-            Recipe::Send { buf, count, ty, dest, tag, mode } => {
-                let Some((to, envelope)) = destination(roster, *dest, *tag)? else {
+            Recipe::Send { data: Checked { buf, count, ty }, dest, mode } => {
+                let Some((to, envelope)) = destination(roster, *dest)? else {
                     return Ok(State::Complete(Status::EMPTY));
                 };
                 let sent = self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode)?;
@@ -240,8 +254,8 @@ impl Mpi {
                     Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
                 })
             }
-            Recipe::Recv { buf, count, ty, source, tag } => {
-                let Some(pattern) = accepted(roster, *source, *tag)? else {
+            Recipe::Recv { data: Checked { buf, count, ty }, source } => {
+                let Some(pattern) = accepted(roster, *source)? else {
                     return Ok(State::Complete(Status::PROC_NULL));
                 };
                 Ok(State::Recv(self.post(pattern, incoming(*buf, *count, ty)?, roster.clone())))
@@ -337,11 +351,6 @@ impl Mpi {
         Ok(self.datatype(ty)?.elements(status.bytes))
     }
 
-    /// Was it an error? For symmetry with [`Status`].
-    pub fn status_error(status: &Status) -> Option<ErrorClass> {
-        (status.error != ErrorClass::Success).then_some(status.error)
-    }
-
     pub(super) fn add_request(&mut self, request: Request) -> RequestId {
         RequestId(self.requests.insert(request))
     }
@@ -422,9 +431,12 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
             if let Some((id, _)) = receiving.companion {
                 match endpoint.take(id) {
                     None => return Ok(None),
-                    Some(outcome) => outcome?,
-                };
-                receiving.companion = None;
+                    Some(Ok(_)) => receiving.companion = None,
+                    Some(Err(error)) => {
+                        withdraw(endpoint, receiving.id);
+                        return Err(error.into());
+                    }
+                }
             }
             let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
             let status = received(&receiving.roster, &outcome?);

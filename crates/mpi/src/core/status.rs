@@ -1,6 +1,6 @@
 //! How messages are addressed and how they ended.
 use super::ids::RequestId;
-use crate::error::ErrorClass;
+use crate::error::{ErrorClass, Result};
 
 /// The other side of a message, or the root of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,40 @@ pub enum Tag {
     Is(i32),
     /// Any (`MPI_ANY_TAG`).
     Any,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dest {
+    /// The receiver.
+    pub peer: Peer,
+    /// The message's tag.
+    pub tag: i32,
+}
+
+impl Dest {
+    /// To `peer`, with `tag`.
+    #[inline]
+    pub const fn new(peer: Peer, tag: i32) -> Self {
+        Dest { peer, tag }
+    }
+}
+
+/// Which messages a receive or probe accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Their sender.
+    pub peer: Peer,
+    /// Their tag.
+    pub tag: Tag,
+}
+
+impl Source {
+    /// From `peer`, with `tag`.
+    #[inline]
+    pub const fn new(peer: Peer, tag: Tag) -> Self {
+        Source { peer, tag }
+    }
 }
 
 /// The four send modes (MPI-5 3.4).
@@ -58,6 +92,12 @@ impl Status {
         Status { source: Peer::Any, tag: Tag::Any, error: ErrorClass::Success, bytes: 0, cancelled: false };
     /// Of a receive from the null process.
     pub const PROC_NULL: Status = Status { source: Peer::Null, ..Status::EMPTY };
+
+    /// The status, or its error as one.
+    #[inline]
+    pub fn checked(self) -> Result<Status> {
+        if self.error == ErrorClass::Success { Ok(self) } else { Err(self.into()) }
+    }
 }
 
 /// How a blocking call came back from the engine.

@@ -77,6 +77,16 @@ impl Setting {
         Memory::new(&bytes)
     }
 
+    /// `count` elements at a place.
+    fn of<B>(&self, buf: B, count: usize) -> Data<B> {
+        Data::new(buf, count as i64, self.ty)
+    }
+
+    /// The program's reduction of `count` elements.
+    fn reduction(&self, send: SendBuf, recv: RecvBuf, count: usize) -> Reduction {
+        Reduction { send, recv: self.of(recv, count), op: self.op }
+    }
+
     fn empty(&self, count: usize) -> Memory {
         Memory::filled(count * self.extent, 0xEE)
     }
@@ -111,13 +121,12 @@ fn joined(size: i32, count: usize) -> Vec<u8> {
 
 fn bcast(job: &mut Job, s: Setting, count: usize, root: i32) -> Result<()> {
     let mut memory = if s.rank == root { s.lay(&elements(root, count)) } else { s.empty(count) };
-    let (buf, ty) = (memory.recv(), s.ty);
-    job.collective(s.comm, Coll::Bcast { buf, count: count as i64, ty, root: Peer::Rank(root) })?;
+    let data = s.of(memory.recv(), count);
+    job.collective(s.comm, Coll::Bcast { data, root: Peer::Rank(root) })?;
     s.same(job, &mut memory, elements(root, count), "bcast")
 }
 
 fn gather_scatter(job: &mut Job, s: Setting, count: usize, root: i32) -> Result<()> {
-    let n = count as i64;
     for in_place in [false, true] {
         let here = s.rank == root;
         let mut mine = s.lay(&elements(s.rank, count));
@@ -128,18 +137,17 @@ fn gather_scatter(job: &mut Job, s: Setting, count: usize, root: i32) -> Result<
             all.recv().range(at as isize, mine.len).copy_from_slice(&mine.bytes());
             send = SendBuf::IN_PLACE;
         }
-        let (recv, root_) = (all.recv(), Peer::Rank(root));
-        let call = Coll::Gather { send, scount: n, sty: s.ty, recv, rcount: n, rty: s.ty, root: root_ };
-        job.collective(s.comm, call)?;
+        let root = Peer::Rank(root);
+        let (send, recv) = (s.of(send, count), s.of(all.recv(), count));
+        job.collective(s.comm, Coll::Gather { send, recv, root })?;
         if here {
             s.same(job, &mut all, joined(s.size, count), "gather")?;
         }
         let mut part = s.empty(count);
         let stays = in_place && here;
         let recv = if stays { RecvBuf::IN_PLACE } else { part.recv() };
-        let call =
-            Coll::Scatter { send: all.send(), scount: n, sty: s.ty, recv, rcount: n, rty: s.ty, root: root_ };
-        job.collective(s.comm, call)?;
+        let (send, recv) = (s.of(all.send(), count), s.of(recv, count));
+        job.collective(s.comm, Coll::Scatter { send, recv, root })?;
         if !stays {
             s.same(job, &mut part, elements(s.rank, count), "scatter")?;
         }
@@ -170,31 +178,28 @@ fn scattered(size: i32, counts: &[i64], displs: &[i64], total: usize) -> Vec<u8>
 
 fn gatherv_scatterv(job: &mut Job, s: Setting, count: usize, root: i32) -> Result<()> {
     let (counts, displs, total) = uneven(s.size, count);
-    let mine_count = counts[s.rank as usize];
-    let parts = Parts { counts: &counts, displs: &displs, ty: s.ty };
-    let mut mine = s.lay(&elements(s.rank, mine_count as usize));
+    let own = counts[s.rank as usize] as usize;
+    let mut mine = s.lay(&elements(s.rank, own));
     let mut all = s.empty(total);
-    let (send, recv, root_) = (mine.send(), all.recv(), Peer::Rank(root));
-    let call = Coll::Gatherv { send, scount: mine_count, sty: s.ty, recv, parts, root: root_ };
-    job.collective(s.comm, call)?;
+    let (here, root) = (s.rank == root, Peer::Rank(root));
+    let recv = Parts { buf: all.recv(), counts: &counts, displs: &displs, ty: s.ty };
+    job.collective(s.comm, Coll::Gatherv { send: s.of(mine.send(), own), recv, root })?;
     let expected = scattered(s.size, &counts, &displs, total);
-    if s.rank == root {
+    if here {
         s.same(job, &mut all, expected.clone(), "gatherv")?;
     }
-    let mut part = s.empty(mine_count as usize);
+    let mut part = s.empty(own);
     let mut source = s.lay(&expected);
-    let (send, recv) = (source.send(), part.recv());
-    let call = Coll::Scatterv { send, parts, recv, rcount: mine_count, rty: s.ty, root: root_ };
-    job.collective(s.comm, call)?;
-    s.same(job, &mut part, elements(s.rank, mine_count as usize), "scatterv")?;
+    let send = Parts { buf: source.send(), counts: &counts, displs: &displs, ty: s.ty };
+    job.collective(s.comm, Coll::Scatterv { send, recv: s.of(part.recv(), own), root })?;
+    s.same(job, &mut part, elements(s.rank, own), "scatterv")?;
     let mut all = s.empty(total);
-    let call = Coll::Allgatherv { send: mine.send(), scount: mine_count, sty: s.ty, recv: all.recv(), parts };
-    job.collective(s.comm, call)?;
+    let recv = Parts { buf: all.recv(), ..recv };
+    job.collective(s.comm, Coll::Allgatherv { send: s.of(mine.send(), own), recv })?;
     s.same(job, &mut all, expected, "allgatherv")
 }
 
 fn allgather(job: &mut Job, s: Setting, count: usize) -> Result<()> {
-    let n = count as i64;
     for in_place in [false, true] {
         let mut mine = s.lay(&elements(s.rank, count));
         let mut all = s.empty(count * s.size as usize);
@@ -204,8 +209,8 @@ fn allgather(job: &mut Job, s: Setting, count: usize) -> Result<()> {
             all.recv().range(at as isize, mine.len).copy_from_slice(&mine.bytes());
             send = SendBuf::IN_PLACE;
         }
-        let call = Coll::Allgather { send, scount: n, sty: s.ty, recv: all.recv(), rcount: n, rty: s.ty };
-        job.collective(s.comm, call)?;
+        let (send, recv) = (s.of(send, count), s.of(all.recv(), count));
+        job.collective(s.comm, Coll::Allgather { send, recv })?;
         s.same(job, &mut all, joined(s.size, count), "allgather")?;
     }
     Ok(())
@@ -217,15 +222,14 @@ fn parcel(from: i32, to: i32, count: usize) -> Vec<u8> {
 }
 
 fn alltoall(job: &mut Job, s: Setting, count: usize) -> Result<()> {
-    let n = count as i64;
     let outgoing: Vec<u8> = (0..s.size).flat_map(|to| parcel(s.rank, to, count)).collect();
     let expected: Vec<u8> = (0..s.size).flat_map(|from| parcel(from, s.rank, count)).collect();
     for in_place in [false, true] {
         let mut mine = s.lay(&outgoing);
         let mut all = if in_place { s.lay(&outgoing) } else { s.empty(count * s.size as usize) };
         let send = if in_place { SendBuf::IN_PLACE } else { mine.send() };
-        let call = Coll::Alltoall { send, scount: n, sty: s.ty, recv: all.recv(), rcount: n, rty: s.ty };
-        job.collective(s.comm, call)?;
+        let (send, recv) = (s.of(send, count), s.of(all.recv(), count));
+        job.collective(s.comm, Coll::Alltoall { send, recv })?;
         s.same(job, &mut all, expected.clone(), "alltoall")?;
     }
     Ok(())
@@ -243,13 +247,13 @@ fn alltoallv(job: &mut Job, s: Setting, count: usize) -> Result<()> {
         };
         (0..s.size).flat_map(one).collect()
     };
-    let parts = Parts { counts: &counts, displs: &displs, ty: s.ty };
     for in_place in [false, true] {
         let mut mine = s.lay(&parcels(true));
         let mut all = if in_place { s.lay(&parcels(true)) } else { s.empty(total) };
         let send = if in_place { SendBuf::IN_PLACE } else { mine.send() };
-        let call = Coll::Alltoallv { send, sparts: parts, recv: all.recv(), rparts: parts };
-        job.collective(s.comm, call)?;
+        let send = Parts { buf: send, counts: &counts, displs: &displs, ty: s.ty };
+        let recv = Parts { buf: all.recv(), counts: &counts, displs: &displs, ty: s.ty };
+        job.collective(s.comm, Coll::Alltoallv { send, recv })?;
         s.same(job, &mut all, parcels(false), "alltoallv")?;
     }
     // By datatype: one side with gaps, the other as plain integers.
@@ -259,17 +263,9 @@ fn alltoallv(job: &mut Job, s: Setting, count: usize) -> Result<()> {
     let rdispls: Vec<i64> = displs.iter().map(|displ| displ * 8).collect();
     let rcounts: Vec<i64> = counts.iter().map(|count| count * 2).collect();
     let (stypes, rtypes) = (vec![s.ty; counts.len()], vec![TypeId::INT; counts.len()]);
-    let call = Coll::Alltoallw {
-        send: mine.send(),
-        scounts: &counts,
-        sdispls: &sdispls,
-        stypes: &stypes,
-        recv: plain.recv(),
-        rcounts: &rcounts,
-        rdispls: &rdispls,
-        rtypes: &rtypes,
-    };
-    job.collective(s.comm, call)?;
+    let send = TypedParts { buf: mine.send(), counts: &counts, displs: &sdispls, types: &stypes };
+    let recv = TypedParts { buf: plain.recv(), counts: &rcounts, displs: &rdispls, types: &rtypes };
+    job.collective(s.comm, Coll::Alltoallw { send, recv })?;
     job.equal(&plain.bytes(), &parcels(false), "alltoallw")
 }
 
@@ -279,8 +275,8 @@ fn reduce(job: &mut Job, s: Setting, count: usize, root: i32) -> Result<()> {
         let mut mine = s.lay(&elements(s.rank, count));
         let mut result = if here && in_place { s.lay(&elements(s.rank, count)) } else { s.empty(count) };
         let send = if here && in_place { SendBuf::IN_PLACE } else { mine.send() };
-        let (recv, n, root_) = (result.recv(), count as i64, Peer::Rank(root));
-        job.collective(s.comm, Coll::Reduce { send, recv, count: n, ty: s.ty, op: s.op, root: root_ })?;
+        let of = s.reduction(send, result.recv(), count);
+        job.collective(s.comm, Coll::Reduce { of, root: Peer::Rank(root) })?;
         if here {
             s.same(job, &mut result, fold(0..s.size, count), "reduce")?;
         }
@@ -293,8 +289,7 @@ fn allreduce(job: &mut Job, s: Setting, count: usize) -> Result<()> {
         let mut mine = s.lay(&elements(s.rank, count));
         let mut result = if in_place { s.lay(&elements(s.rank, count)) } else { s.empty(count) };
         let send = if in_place { SendBuf::IN_PLACE } else { mine.send() };
-        let (recv, n) = (result.recv(), count as i64);
-        job.collective(s.comm, Coll::Allreduce { send, recv, count: n, ty: s.ty, op: s.op })?;
+        job.collective(s.comm, Coll::Allreduce(s.reduction(send, result.recv(), count)))?;
         s.same(job, &mut result, fold(0..s.size, count), "allreduce")?;
     }
     Ok(())
@@ -306,10 +301,9 @@ fn scans(job: &mut Job, s: Setting, count: usize) -> Result<()> {
         let start = |s: Setting| if in_place { s.lay(&elements(s.rank, count)) } else { s.empty(count) };
         let send = if in_place { SendBuf::IN_PLACE } else { mine.send() };
         let (mut upto, mut before) = (start(s), start(s));
-        let n = count as i64;
-        job.collective(s.comm, Coll::Scan { send, recv: upto.recv(), count: n, ty: s.ty, op: s.op })?;
+        job.collective(s.comm, Coll::Scan(s.reduction(send, upto.recv(), count)))?;
         s.same(job, &mut upto, fold(0..s.rank + 1, count), "scan")?;
-        job.collective(s.comm, Coll::Exscan { send, recv: before.recv(), count: n, ty: s.ty, op: s.op })?;
+        job.collective(s.comm, Coll::Exscan(s.reduction(send, before.recv(), count)))?;
         if s.rank > 0 {
             s.same(job, &mut before, fold(0..s.rank, count), "exscan")?;
         }
@@ -325,15 +319,14 @@ fn reduce_scatter(job: &mut Job, s: Setting, count: usize) -> Result<()> {
     let expected = all[first as usize * 8..][..own * 8].to_vec();
     let mut mine = s.lay(&elements(s.rank, total));
     let mut part = s.empty(own);
-    let (send, recv) = (mine.send(), part.recv());
-    job.collective(s.comm, Coll::ReduceScatter { send, recv, counts: &counts, ty: s.ty, op: s.op })?;
+    let of = s.reduction(mine.send(), part.recv(), own);
+    job.collective(s.comm, Coll::ReduceScatter { of, counts: &counts })?;
     s.same(job, &mut part, expected, "reduce_scatter")?;
     let total = count * s.size as usize;
     let all = fold(0..s.size, total);
     let mut mine = s.lay(&elements(s.rank, total));
     let mut part = s.empty(count);
-    let (send, recv, n) = (mine.send(), part.recv(), count as i64);
-    job.collective(s.comm, Coll::ReduceScatterBlock { send, recv, count: n, ty: s.ty, op: s.op })?;
+    job.collective(s.comm, Coll::ReduceScatterBlock(s.reduction(mine.send(), part.recv(), count)))?;
     let at = count * s.rank as usize * 8;
     s.same(job, &mut part, all[at..at + count * 8].to_vec(), "reduce_scatter_block")
 }
@@ -352,15 +345,16 @@ fn predefined(job: &mut Job) -> Result<()> {
         ];
         for (op, expected) in expected {
             let (mut mine, mut result) = (Memory::new(&mine), Memory::filled(mine.len(), 0));
-            let (send, recv, ty) = (mine.send(), result.recv(), TypeId::INT64_T);
-            job.collective(CommId::WORLD, Coll::Allreduce { send, recv, count, ty, op })?;
+            let of =
+                Reduction { send: mine.send(), recv: Data::new(result.recv(), count, TypeId::INT64_T), op };
+            job.collective(CommId::WORLD, Coll::Allreduce(of))?;
             job.equal(&result.bytes(), &expected, "allreduce of a predefined operation")?;
             let mut part = Memory::filled(8 * count as usize, 0);
             let total: Vec<u8> = (0..size).flat_map(|_| mine.bytes()).collect();
             if total.len() < 1 << 22 {
                 let mut all = Memory::new(&total);
-                let (send, recv) = (all.send(), part.recv());
-                job.collective(CommId::WORLD, Coll::ReduceScatterBlock { send, recv, count, ty, op })?;
+                let of = Reduction { send: all.send(), recv: Data { buf: part.recv(), ..of.recv }, op };
+                job.collective(CommId::WORLD, Coll::ReduceScatterBlock(of))?;
                 job.equal(&part.bytes(), &expected, "reduce_scatter_block of a predefined operation")?;
             }
         }
@@ -375,8 +369,9 @@ fn location(job: &mut Job) -> Result<()> {
     bytes.extend(job.rank.to_ne_bytes());
     bytes.extend([0; 4]);
     let (mut mine, mut result) = (Memory::new(&bytes), Memory::filled(16, 0xEE));
-    let (send, recv, ty, op) = (mine.send(), result.recv(), TypeId::DOUBLE_INT, OpId::MAXLOC);
-    job.collective(CommId::WORLD, Coll::Allreduce { send, recv, count: 1, ty, op })?;
+    let recv = Data::new(result.recv(), 1, TypeId::DOUBLE_INT);
+    let of = Reduction { send: mine.send(), recv, op: OpId::MAXLOC };
+    job.collective(CommId::WORLD, Coll::Allreduce(of))?;
     let best = (0..job.size).max_by_key(|rank| ((rank * 7) % 5, -rank)).unwrap_or(0);
     let mut expected = f64::from((best * 7) % 5).to_ne_bytes().to_vec();
     expected.extend(best.to_ne_bytes());
@@ -386,14 +381,39 @@ fn location(job: &mut Job) -> Result<()> {
 
 fn mistakes(job: &mut Job) -> Result<()> {
     let mut memory = Memory::filled(64, 0);
-    let (send, recv) = (memory.send(), memory.recv());
-    let (comm, ty) = (CommId::WORLD, TypeId::DOUBLE);
-    let call = Coll::Allreduce { send, recv, count: 1, ty, op: OpId::BAND };
-    let result = job.mpi.collective(comm, call);
+    let (comm, data) = (CommId::WORLD, Data::new(memory.recv(), 1, TypeId::DOUBLE));
+    let of = Reduction { send: memory.send(), recv: data, op: OpId::BAND };
+    let result = job.mpi.collective(comm, Coll::Allreduce(of));
     job.fails(result, ErrorClass::Op, "bits of floating-point numbers")?;
     let root = Peer::Rank(job.size);
-    let result = job.mpi.collective(comm, Coll::Bcast { buf: recv, count: 1, ty, root });
+    let result = job.mpi.collective(comm, Coll::Bcast { data, root });
     job.fails(result, ErrorClass::Root, "a root beyond the end")?;
-    let result = job.mpi.collective(comm, Coll::Bcast { buf: recv, count: -1, ty, root: Peer::Rank(0) });
-    job.fails(result, ErrorClass::Count, "a negative count")
+    let data = Data { count: -1, ..data };
+    let result = job.mpi.collective(comm, Coll::Bcast { data, root: Peer::Rank(0) });
+    job.fails(result, ErrorClass::Count, "a negative count")?;
+    in_place_receives(job)
+}
+
+/// Where the standard has no receive buffer in place, it is refused before anything is sent or written.
+fn in_place_receives(job: &mut Job) -> Result<()> {
+    let mut memory = Memory::filled(8, 0);
+    let (send, here) = (Data::new(memory.send(), 1, TypeId::DOUBLE), Peer::Rank(0));
+    let recv = Data::new(RecvBuf::IN_PLACE, 1, TypeId::DOUBLE);
+    let parts = Parts { buf: RecvBuf::IN_PLACE, counts: &[1], displs: &[0], ty: TypeId::DOUBLE };
+    let of = Reduction { send: send.buf, recv, op: OpId::SUM };
+    let calls = [
+        Coll::Bcast { data: recv, root: here },
+        Coll::Gather { send, recv, root: here },
+        Coll::Gatherv { send, recv: parts, root: here },
+        Coll::Allgather { send, recv },
+        Coll::Alltoall { send, recv },
+        Coll::Reduce { of, root: here },
+        Coll::Allreduce(of),
+        Coll::Scan(of),
+    ];
+    for call in calls {
+        let result = job.mpi.collective(CommId::SELF, call);
+        job.fails(result, ErrorClass::Buffer, &format!("in place: {call:?}"))?;
+    }
+    Ok(())
 }

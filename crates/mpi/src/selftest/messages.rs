@@ -17,6 +17,8 @@ pub(super) fn check(job: &mut Job) -> Result<()> {
 
 const BYTE: TypeId = TypeId::BYTE;
 const WORLD: CommId = CommId::WORLD;
+/// A receiver that exists.
+const ZERO: Dest = Dest::new(Peer::Rank(0), 0);
 
 /// Every size class around the ring, blocking and non-blocking.
 fn ring(job: &mut Job) -> Result<()> {
@@ -24,8 +26,8 @@ fn ring(job: &mut Job) -> Result<()> {
         let mut mine = Memory::new(&pattern(job.rank, len));
         let mut theirs = Memory::filled(len, 0);
         let (to, from) = (job.right(1), job.right(-1));
-        let request = job.mpi.irecv(WORLD, theirs.recv(), len as i64, BYTE, from, Tag::Is(3))?;
-        let sent = job.mpi.send(WORLD, mine.send(), len as i64, BYTE, to, 3, Mode::Standard);
+        let request = job.mpi.irecv(WORLD, theirs.received(), Source::new(from, Tag::Is(3)))?;
+        let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(to, 3), Mode::Standard);
         job.done(sent)?;
         let status = job.wait(request)?;
         job.equal(&(status.source, status.tag, status.bytes), &(from, Tag::Is(3), len), "status")?;
@@ -42,13 +44,13 @@ fn order(job: &mut Job) -> Result<()> {
         lens.iter().enumerate().map(|(i, len)| Memory::new(&pattern(job.rank + i as i32, *len))).collect();
     let mut sends = Vec::new();
     for memory in &mut out {
-        let (len, to) = (memory.len as i64, job.right(1));
-        sends.push(job.mpi.isend(WORLD, memory.send(), len, BYTE, to, 9, Mode::Standard)?);
+        let to = Dest::new(job.right(1), 9);
+        sends.push(job.mpi.isend(WORLD, memory.sent(), to, Mode::Standard)?);
     }
     for (i, len) in lens.iter().enumerate() {
         let mut theirs = Memory::filled(*len, 0);
         let from = job.right(-1);
-        let got = job.mpi.recv(WORLD, theirs.recv(), *len as i64, BYTE, from, Tag::Is(9));
+        let got = job.mpi.recv(WORLD, theirs.received(), Source::new(from, Tag::Is(9)));
         job.done(got)?;
         let left = (job.rank - 1).rem_euclid(job.size);
         job.equal(&theirs.bytes(), &pattern(left + i as i32, *len), "message in order")?;
@@ -65,10 +67,10 @@ fn modes(job: &mut Job) -> Result<()> {
         for len in [8, 100_000] {
             let mut theirs = Memory::filled(len, 0);
             let (to, from) = (job.right(1), job.right(-1));
-            let recv = job.mpi.irecv(WORLD, theirs.recv(), len as i64, BYTE, from, Tag::Is(5))?;
+            let recv = job.mpi.irecv(WORLD, theirs.received(), Source::new(from, Tag::Is(5)))?;
             job.barrier()?;
             let mut mine = Memory::new(&pattern(job.rank, len));
-            let send = job.mpi.isend(WORLD, mine.send(), len as i64, BYTE, to, 5, mode)?;
+            let send = job.mpi.isend(WORLD, mine.sent(), Dest::new(to, 5), mode)?;
             if mode == Mode::Buffered {
                 // The buffer is free at once.
                 mine.recv().range(0, len).copy_from_slice(&vec![0; len]);
@@ -81,7 +83,7 @@ fn modes(job: &mut Job) -> Result<()> {
     }
     let mut large = Memory::filled(250_000, 1);
     let to = job.right(1);
-    let sent = job.mpi.isend(WORLD, large.send(), 250_000, BYTE, to, 5, Mode::Buffered);
+    let sent = job.mpi.isend(WORLD, large.sent(), Dest::new(to, 5), Mode::Buffered);
     job.fails(sent, ErrorClass::Buffer, "a buffered send beyond the buffer")?;
     let detached = job.mpi.buffer_detach()?;
     job.equal(&detached, &(7, 200_000), "detached buffer")?;
@@ -93,14 +95,14 @@ fn modes(job: &mut Job) -> Result<()> {
 fn wildcards(job: &mut Job) -> Result<()> {
     if job.rank != 0 {
         let mut mine = Memory::new(&pattern(job.rank, 16));
-        let sent = job.mpi.send(WORLD, mine.send(), 16, BYTE, Peer::Rank(0), job.rank, Mode::Standard);
+        let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(Peer::Rank(0), job.rank), Mode::Standard);
         job.done(sent)?;
         return job.barrier();
     }
     let mut seen = vec![false; job.size as usize];
     for _ in 1..job.size {
         let mut theirs = Memory::filled(32, 0);
-        let got = job.mpi.recv(WORLD, theirs.recv(), 32, BYTE, Peer::Any, Tag::Any);
+        let got = job.mpi.recv(WORLD, theirs.received(), Source::new(Peer::Any, Tag::Any));
         let status = job.done(got)?;
         let Peer::Rank(from) = status.source else {
             return job.equal(&status.source, &Peer::Rank(1), "source");
@@ -114,12 +116,14 @@ fn wildcards(job: &mut Job) -> Result<()> {
 }
 
 fn null_process(job: &mut Job) -> Result<()> {
-    let sent = job.mpi.send(WORLD, SendBuf::NONE, 5, TypeId::INT, Peer::Null, 0, Mode::Synchronous);
+    let five = Data::new(SendBuf::NONE, 5, TypeId::INT);
+    let sent = job.mpi.send(WORLD, five, Dest::new(Peer::Null, 0), Mode::Synchronous);
     job.done(sent)?;
-    let got = job.mpi.recv(WORLD, RecvBuf::NONE, 5, TypeId::INT, Peer::Null, Tag::Any);
+    let (five, nobody) = (Data::new(RecvBuf::NONE, 5, TypeId::INT), Source::new(Peer::Null, Tag::Any));
+    let got = job.mpi.recv(WORLD, five, nobody);
     let status = job.done(got)?;
     job.equal(&status, &Status::PROC_NULL, "receive from the null process")?;
-    let found = job.mpi.improbe(WORLD, Peer::Null, Tag::Any)?;
+    let found = job.mpi.improbe(WORLD, nobody)?;
     job.equal(&found, &Some((MessageId::NO_PROC, Status::PROC_NULL)), "probe of the null process")
 }
 
@@ -129,8 +133,9 @@ fn truncation(job: &mut Job) -> Result<()> {
         let mut theirs = Memory::filled(len, 0xEE);
         let (to, from) = (job.right(1), job.right(-1));
         let short = len as i64 / 2;
-        let recv = job.mpi.irecv(WORLD, theirs.recv(), short, BYTE, from, Tag::Is(1))?;
-        let sent = job.mpi.send(WORLD, mine.send(), len as i64, BYTE, to, 1, Mode::Standard);
+        let room = Data::new(theirs.recv(), short, BYTE);
+        let recv = job.mpi.irecv(WORLD, room, Source::new(from, Tag::Is(1)))?;
+        let sent = job.mpi.send(WORLD, mine.sent(), Dest::new(to, 1), Mode::Standard);
         job.done(sent)?;
         let status = job.wait(recv)?;
         job.equal(&status.error, &ErrorClass::Truncate, "a message longer than the buffer")?;
@@ -148,10 +153,11 @@ fn probes(job: &mut Job) -> Result<()> {
     for (tag, len) in [(40, 12usize), (41, 90_000)] {
         let mut mine = Memory::new(&pattern(job.rank, len));
         let to = job.right(1);
-        let send = job.mpi.isend(WORLD, mine.send(), len as i64, BYTE, to, tag, Mode::Standard)?;
+        let send = job.mpi.isend(WORLD, mine.sent(), Dest::new(to, tag), Mode::Standard)?;
         let (from, mut backoff) = (job.right(-1), crate::Backoff::default());
+        let source = Source::new(from, Tag::Is(tag));
         let status = loop {
-            if let Some(status) = job.mpi.iprobe(WORLD, from, Tag::Is(tag))? {
+            if let Some(status) = job.mpi.iprobe(WORLD, source)? {
                 break status;
             }
             job.mpi.pause(&mut backoff);
@@ -159,17 +165,17 @@ fn probes(job: &mut Job) -> Result<()> {
         job.equal(&(status.source, status.tag, status.bytes), &(from, Tag::Is(tag), len), "probe")?;
         let elements = job.mpi.get_count(&status, TypeId::INT)?;
         job.equal(&elements, &Some(len as u64 / 4), "count of a probed message")?;
-        let taken = job.mpi.improbe(WORLD, from, Tag::Is(tag))?;
+        let taken = job.mpi.improbe(WORLD, source)?;
         let Some((message, _)) = taken else { return job.equal(&false, &true, "a probed message is there") };
-        let again = job.mpi.iprobe(WORLD, from, Tag::Is(tag))?;
+        let again = job.mpi.iprobe(WORLD, source)?;
         job.equal(&again, &None, "a taken message is not seen again")?;
         let mut theirs = Memory::filled(len, 0);
-        let request = job.mpi.imrecv(message, theirs.recv(), len as i64, BYTE)?;
+        let request = job.mpi.imrecv(message, theirs.received())?;
         job.wait(request)?;
         job.wait(send)?;
         let left = (job.rank - 1).rem_euclid(job.size);
         job.equal(&theirs.bytes(), &pattern(left, len), "bytes of a matched receive")?;
-        let gone = job.mpi.imrecv(message, theirs.recv(), len as i64, BYTE);
+        let gone = job.mpi.imrecv(message, theirs.received());
         job.fails(gone, ErrorClass::Request, "a message is received once")?;
     }
     Ok(())
@@ -177,7 +183,7 @@ fn probes(job: &mut Job) -> Result<()> {
 
 fn cancel(job: &mut Job) -> Result<()> {
     let mut theirs = Memory::filled(8, 7);
-    let request = job.mpi.irecv(WORLD, theirs.recv(), 8, BYTE, Peer::Any, Tag::Is(999))?;
+    let request = job.mpi.irecv(WORLD, theirs.received(), Source::new(Peer::Any, Tag::Is(999)))?;
     job.mpi.cancel(request)?;
     let status = job.wait(request)?;
     job.equal(&status.cancelled, &true, "cancelled receive")?;
@@ -189,8 +195,8 @@ fn cancel(job: &mut Job) -> Result<()> {
 fn persistent(job: &mut Job) -> Result<()> {
     let (mut mine, mut theirs) = (Memory::filled(64, 0), Memory::filled(64, 0));
     let (to, from) = (job.right(1), job.right(-1));
-    let send = job.mpi.send_init(WORLD, mine.send(), 64, BYTE, to, 2, Mode::Standard)?;
-    let recv = job.mpi.recv_init(WORLD, theirs.recv(), 64, BYTE, from, Tag::Is(2))?;
+    let send = job.mpi.send_init(WORLD, mine.sent(), Dest::new(to, 2), Mode::Standard)?;
+    let recv = job.mpi.recv_init(WORLD, theirs.received(), Source::new(from, Tag::Is(2)))?;
     let status = job.wait(recv)?;
     job.equal(&status, &Status::EMPTY, "an inactive request")?;
     for round in 0..5 {
@@ -212,8 +218,8 @@ fn replace(job: &mut Job) -> Result<()> {
     for len in [5, 120_000] {
         let mut memory = Memory::new(&pattern(job.rank, len));
         let (to, from) = (job.right(1), job.right(-1));
-        let buf = memory.recv();
-        let begun = job.mpi.sendrecv_replace(WORLD, buf, len as i64, BYTE, to, 6, from, Tag::Is(6));
+        let (dest, source) = (Dest::new(to, 6), Source::new(from, Tag::Is(6)));
+        let begun = job.mpi.sendrecv_replace(WORLD, memory.received(), dest, source);
         job.done(begun)?;
         let left = (job.rank - 1).rem_euclid(job.size);
         job.equal(&memory.bytes(), &pattern(left, len), "replaced bytes")?;
@@ -222,18 +228,18 @@ fn replace(job: &mut Job) -> Result<()> {
 }
 
 fn mistakes(job: &mut Job) -> Result<()> {
-    let beyond = Peer::Rank(job.size);
-    let none = SendBuf::NONE;
-    let result = job.mpi.send(WORLD, none, 0, BYTE, beyond, 0, Mode::Standard);
-    job.fails(result, ErrorClass::Rank, "a rank beyond the end")?;
-    let result = job.mpi.send(WORLD, none, 0, BYTE, Peer::Any, 0, Mode::Standard);
-    job.fails(result, ErrorClass::Rank, "a send to any")?;
-    let result = job.mpi.send(WORLD, none, 0, BYTE, Peer::Rank(0), -5, Mode::Standard);
-    job.fails(result, ErrorClass::Tag, "a negative tag")?;
-    let result = job.mpi.send(WORLD, none, -1, BYTE, Peer::Rank(0), 0, Mode::Standard);
-    job.fails(result, ErrorClass::Count, "a negative count")?;
-    let result = job.mpi.send(WORLD, none, 0, TypeId(9999), Peer::Rank(0), 0, Mode::Standard);
-    job.fails(result, ErrorClass::Type, "no such datatype")?;
-    let result = job.mpi.send(CommId(9999), none, 0, BYTE, Peer::Rank(0), 0, Mode::Standard);
-    job.fails(result, ErrorClass::Comm, "no such communicator")
+    let none = SendData::NONE;
+    let cases = [
+        (WORLD, none, Dest::new(Peer::Rank(job.size), 0), ErrorClass::Rank, "a rank beyond the end"),
+        (WORLD, none, Dest::new(Peer::Any, 0), ErrorClass::Rank, "a send to any"),
+        (WORLD, none, Dest::new(Peer::Rank(0), -5), ErrorClass::Tag, "a negative tag"),
+        (WORLD, Data { count: -1, ..none }, ZERO, ErrorClass::Count, "a negative count"),
+        (WORLD, Data { ty: TypeId(9999), ..none }, ZERO, ErrorClass::Type, "no such datatype"),
+        (CommId(9999), none, ZERO, ErrorClass::Comm, "no such communicator"),
+    ];
+    for (comm, data, dest, class, what) in cases {
+        let result = job.mpi.send(comm, data, dest, Mode::Standard);
+        job.fails(result, class, what)?;
+    }
+    Ok(())
 }

@@ -45,8 +45,8 @@ fn roll_call(job: &mut Job, comm: CommId) -> Result<Vec<i32>> {
     let mut mine = Memory::new(&job.rank.to_ne_bytes());
     let mut all = Memory::filled(4 * size, 0xFF);
     let int = TypeId::INT;
-    let (send, recv) = (mine.send(), all.recv());
-    job.collective(comm, Coll::Allgather { send, scount: 1, sty: int, recv, rcount: 1, rty: int })?;
+    let (send, recv) = (Data::new(mine.send(), 1, int), Data::new(all.recv(), 1, int));
+    job.collective(comm, Coll::Allgather { send, recv })?;
     Ok(all.bytes().chunks(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
 }
 
@@ -117,11 +117,11 @@ fn contexts(job: &mut Job) -> Result<()> {
     let mut out: Vec<Memory> = (0..3).map(|i| Memory::filled(4, i)).collect();
     for (comm, memory) in comms.iter().zip(&mut out) {
         let to = job.right(1);
-        sends.push(job.mpi.isend(*comm, memory.send(), 4, TypeId::BYTE, to, 0, Mode::Standard)?);
+        sends.push(job.mpi.isend(*comm, memory.sent(), Dest::new(to, 0), Mode::Standard)?);
     }
     for (i, comm) in comms.iter().enumerate().rev() {
         let mut theirs = Memory::filled(4, 9);
-        let got = job.mpi.recv(*comm, theirs.recv(), 4, TypeId::BYTE, Peer::Any, Tag::Any);
+        let got = job.mpi.recv(*comm, theirs.received(), Source::new(Peer::Any, Tag::Any));
         job.done(got)?;
         job.equal(&theirs.bytes(), &vec![i as u8; 4], "a message of this communicator")?;
     }

@@ -18,13 +18,14 @@ fn several_at_once(job: &mut Job) -> Result<()> {
     let mut sums: Vec<Memory> = (0..n).map(|_| Memory::filled(8, 0)).collect();
     let mut requests = Vec::new();
     for (mine, sum) in mine.iter_mut().zip(&mut sums) {
-        let (send, recv, ty, op) = (mine.send(), sum.recv(), TypeId::INT64_T, OpId::SUM);
-        requests.push(job.mpi.icollective(WORLD, Coll::Allreduce { send, recv, count: 1, ty, op })?);
+        let recv = Data::new(sum.recv(), 1, TypeId::INT64_T);
+        let of = Reduction { send: mine.send(), recv, op: OpId::SUM };
+        requests.push(job.mpi.icollective(WORLD, Coll::Allreduce(of))?);
         requests.push(job.mpi.icollective(WORLD, Coll::Barrier)?);
     }
     let mut memory = Memory::filled(200_000, job.rank as u8);
-    let (buf, root) = (memory.recv(), Peer::Rank(job.size - 1));
-    requests.push(job.mpi.icollective(WORLD, Coll::Bcast { buf, count: 200_000, ty: TypeId::BYTE, root })?);
+    let call = Coll::Bcast { data: memory.received(), root: Peer::Rank(job.size - 1) };
+    requests.push(job.mpi.icollective(WORLD, call)?);
     for request in requests.into_iter().rev() {
         job.wait(request)?;
     }
@@ -42,8 +43,9 @@ fn behind_a_barrier(job: &mut Job) -> Result<()> {
     let op = job.mpi.op_create(UserOp { function: 1, extra: 0, commutative: false });
     let mut mine = Memory::new(&pattern(job.rank, 80));
     let mut result = Memory::filled(80, 0);
-    let (send, recv, ty) = (mine.send(), result.recv(), TypeId::DATATYPE_2INT);
-    let request = job.mpi.icollective(WORLD, Coll::Allreduce { send, recv, count: 10, ty, op })?;
+    let recv = Data::new(result.recv(), 10, TypeId::DATATYPE_2INT);
+    let of = Reduction { send: mine.send(), recv, op };
+    let request = job.mpi.icollective(WORLD, Coll::Allreduce(of))?;
     job.mpi.op_free(op)?;
     if job.rank % 2 == 0 {
         job.wait(request)?;
@@ -62,8 +64,8 @@ fn behind_a_barrier(job: &mut Job) -> Result<()> {
 
 fn persistent(job: &mut Job) -> Result<()> {
     let (mut mine, mut all) = (Memory::filled(8, 0), Memory::filled(8 * job.size as usize, 0));
-    let (send, recv, ty) = (mine.send(), all.recv(), TypeId::INT64_T);
-    let call = Coll::Allgather { send, scount: 1, sty: ty, recv, rcount: 1, rty: ty };
+    let ty = TypeId::INT64_T;
+    let call = Coll::Allgather { send: Data::new(mine.send(), 1, ty), recv: Data::new(all.recv(), 1, ty) };
     let request = job.mpi.collective_init(WORLD, call)?;
     for round in 0..4 {
         mine.recv().range(0, 8).copy_from_slice(&i64::from(job.rank * 10 + round).to_ne_bytes());
@@ -80,8 +82,8 @@ fn given_up(job: &mut Job) -> Result<()> {
     let mut mine = Memory::new(&pattern(job.rank, 100_000));
     let mut theirs = Memory::filled(100_000, 0);
     let (to, from) = (job.right(1), job.right(-1));
-    let recv = job.mpi.irecv(WORLD, theirs.recv(), 100_000, TypeId::BYTE, from, Tag::Is(8))?;
-    let send = job.mpi.isend(WORLD, mine.send(), 100_000, TypeId::BYTE, to, 8, Mode::Standard)?;
+    let recv = job.mpi.irecv(WORLD, theirs.received(), Source::new(from, Tag::Is(8)))?;
+    let send = job.mpi.isend(WORLD, mine.sent(), Dest::new(to, 8), Mode::Standard)?;
     job.mpi.request_free(send)?;
     job.wait(recv)?;
     let left = (job.rank - 1).rem_euclid(job.size);

@@ -91,16 +91,18 @@ fn spread(case: &Case, count: i64) -> (Vec<usize>, usize, usize) {
 /// With gaps to the right as bytes, and as bytes to the right with gaps.
 fn exchange(job: &mut Job, case: &Case, count: i64) -> Result<()> {
     let (places, origin, room) = spread(case, count);
-    let bytes = places.len() as i64;
     let (to, from) = (job.right(1), job.right(-1));
     let left = (job.rank - 1).rem_euclid(job.size);
-    let (world, byte) = (CommId::WORLD, TypeId::BYTE);
+    let swap = |job: &mut Job, send, recv, tag| {
+        let (dest, source) = (Dest::new(to, tag), Source::new(from, Tag::Is(tag)));
+        let begun = job.mpi.sendrecv(CommId::WORLD, send, dest, recv, source);
+        job.done(begun)
+    };
 
     let mut gaps = Memory::new(&pattern(job.rank, room));
     let mut flat = Memory::filled(places.len(), 0);
-    let (send, recv) = (gaps.send().shifted(origin as isize), flat.recv());
-    let begun = job.mpi.sendrecv(world, send, count, case.ty, to, 1, recv, bytes, byte, from, Tag::Is(1));
-    job.done(begun)?;
+    let spread = Data::new(gaps.send().shifted(origin as isize), count, case.ty);
+    swap(job, spread, flat.received(), 1)?;
     let theirs = pattern(left, room);
     let expected: Vec<u8> = places.iter().map(|place| theirs[*place]).collect();
     job.equal(&flat.bytes(), &expected, case.name)?;
@@ -111,9 +113,8 @@ fn exchange(job: &mut Job, case: &Case, count: i64) -> Result<()> {
     }
     let mut flat = Memory::new(&pattern(job.rank, places.len()));
     let mut gaps = Memory::filled(room, 0xEE);
-    let (send, recv) = (flat.send(), gaps.recv().shifted(origin as isize));
-    let begun = job.mpi.sendrecv(world, send, bytes, byte, to, 2, recv, count, case.ty, from, Tag::Is(2));
-    job.done(begun)?;
+    let spread = Data::new(gaps.recv().shifted(origin as isize), count, case.ty);
+    swap(job, flat.sent(), spread, 2)?;
     let mut expected = vec![0xEE; room];
     for (byte, place) in pattern(left, places.len()).iter().zip(&places) {
         expected[*place] = *byte;
@@ -127,25 +128,26 @@ fn pack(job: &mut Job, case: &Case) -> Result<()> {
     let mut gaps = Memory::new(&pattern(1, room));
     let mut packed = Memory::filled(bytes as usize + 10, 0);
     let mut position = 10;
-    let from = gaps.send().shifted(origin as isize);
-    job.mpi.pack(from, 2, case.ty, packed.recv(), bytes + 10, &mut position)?;
+    let from = Data::new(gaps.send().shifted(origin as isize), 2, case.ty);
+    job.mpi.pack(from, packed.recv(), bytes + 10, &mut position)?;
     job.equal(&position, &(bytes + 10), "position after packing")?;
     let expected: Vec<u8> = places.iter().map(|place| pattern(1, room)[*place]).collect();
     job.equal(&packed.bytes()[10..].to_vec(), &expected, case.name)?;
     let mut again = Memory::filled(room, 0);
     let mut position = 10;
-    let to = again.recv().shifted(origin as isize);
-    job.mpi.unpack(packed.send(), bytes + 10, &mut position, to, 2, case.ty)?;
+    let to = Data::new(again.recv().shifted(origin as isize), 2, case.ty);
+    job.mpi.unpack(packed.send(), bytes + 10, &mut position, to)?;
     let found: Vec<u8> = places.iter().map(|place| again.bytes()[*place]).collect();
     job.equal(&found, &expected, case.name)?;
     let mut position = 11;
-    let beyond = job.mpi.pack(gaps.send(), 2, case.ty, packed.recv(), bytes + 10, &mut position);
+    let beyond = job.mpi.pack(from, packed.recv(), bytes + 10, &mut position);
     job.fails(beyond, ErrorClass::Truncate, "packing beyond the end")
 }
 
 fn rules(job: &mut Job) -> Result<()> {
     let raw = job.mpi.type_vector(2, 1, 2, TypeId::INT)?;
-    let sent = job.mpi.send(CommId::WORLD, SendBuf::NONE, 0, raw, Peer::Rank(0), 0, Mode::Standard);
+    let none = Data { ty: raw, ..SendData::NONE };
+    let sent = job.mpi.send(CommId::WORLD, none, Dest::new(Peer::Rank(0), 0), Mode::Standard);
     job.fails(sent, ErrorClass::Type, "a datatype that is not committed")?;
     let contents = job.mpi.type_contents(raw)?;
     let expected = Contents {

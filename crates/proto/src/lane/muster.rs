@@ -30,10 +30,6 @@ impl Muster {
         self.clients.contains(&true)
     }
 
-    pub(crate) fn has_child(&self, child: usize) -> bool {
-        self.children[child]
-    }
-
     /// False if it was in already.
     pub(crate) fn client_enters(&mut self, client: usize) -> bool {
         let is_new = !core::mem::replace(&mut self.clients[client], true);

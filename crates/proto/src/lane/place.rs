@@ -1,19 +1,8 @@
-//! Where a node stands in the tree of one job, and where its processes are.
+//! Where a node stands in the tree of one job, and which of its processes are there.
 use crate::ids::{NodeId, Rank};
 use crate::tree::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// The way from a node to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
-    /// It is on this node, with this local number.
-    Here(u32),
-    /// It is below the child with this index.
-    Child(u32),
-    /// It is elsewhere.
-    Parent,
-}
 
 /// A node's neighbours in one job. Branches without a process of the job take no part in it, so a small job in
 /// a large tree costs what a small tree costs.
@@ -23,7 +12,7 @@ pub struct Place {
     parent: Option<NodeId>,
     children: Vec<NodeId>,
     local: Vec<Rank>,
-    hops: Vec<Hop>,
+    processes: u32,
 }
 
 impl Place {
@@ -40,21 +29,7 @@ impl Place {
         }
         let children: Vec<NodeId> =
             shape.children(node).zip(&has_ranks).filter(|(_, has)| **has).map(|(child, _)| child).collect();
-        let mut next_slot = 0;
-        let hops = places
-            .iter()
-            .map(|place| match branches[place.index()] {
-                Branch::Here => {
-                    next_slot += 1;
-                    Hop::Here(next_slot - 1)
-                }
-                Branch::Child(index) => {
-                    Hop::Child(has_ranks[..index].iter().filter(|has| **has).count() as u32)
-                }
-                Branch::Elsewhere => Hop::Parent,
-            })
-            .collect();
-        Place { node, parent: shape.parent(node), children, local, hops }
+        Place { node, parent: shape.parent(node), children, local, processes: places.len() as u32 }
     }
 
     /// This node.
@@ -79,12 +54,7 @@ impl Place {
 
     /// Processes of the job.
     pub fn processes(&self) -> u32 {
-        self.hops.len() as u32
-    }
-
-    /// The way to a process, if the job has it.
-    pub fn hop(&self, to: Rank) -> Option<Hop> {
-        self.hops.get(to.index()).copied()
+        self.processes
     }
 
     /// Does this node take part at all?
@@ -121,32 +91,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_lead_to_every_process_from_everywhere() {
-        for (nodes, radix) in [(1, 1), (5, 1), (20, 2), (40, 3), (30, 64)] {
-            let shape = Shape::new(nodes, radix);
-            let places: Vec<NodeId> = (0..nodes * 2).map(|rank| NodeId(rank * 7 % nodes)).collect();
-            let all: Vec<Place> = (0..nodes).map(|node| Place::new(shape, NodeId(node), &places)).collect();
-            for from in 0..nodes {
-                for (to, target) in places.iter().enumerate() {
-                    let (mut at, mut steps) = (NodeId(from), 0);
-                    let slot = loop {
-                        let place = &all[at.index()];
-                        at = match place.hop(Rank(to as u32)).unwrap() {
-                            Hop::Here(slot) => break slot,
-                            Hop::Child(index) => place.children()[index as usize],
-                            Hop::Parent => place.parent().unwrap(),
-                        };
-                        steps += 1;
-                        assert!(steps <= 2 * nodes);
-                    };
-                    assert_eq!(at, *target);
-                    assert_eq!(all[at.index()].local()[slot as usize], Rank(to as u32));
-                }
-            }
-        }
-    }
-
-    #[test]
     fn branches_without_processes_take_no_part() {
         let shape = Shape::new(15, 2);
         let places = [NodeId(9), NodeId(9), NodeId(4)];
@@ -155,8 +99,8 @@ mod tests {
         assert_eq!(place(1).children(), [NodeId(4)]);
         assert_eq!(place(4).children(), [NodeId(9)]);
         assert_eq!(place(4).local(), [Rank(2)]);
-        assert_eq!(place(9).hop(Rank(1)), Some(Hop::Here(1)));
-        assert_eq!(place(9).hop(Rank(3)), None);
+        assert_eq!((place(9).local(), place(9).children()), (&[Rank(0), Rank(1)][..], &[][..]));
+        assert_eq!(place(9).processes(), 3);
         assert!(!place(2).takes_part() && !place(3).takes_part() && place(0).takes_part());
     }
 }

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 fn env(source: u32, tag: i32) -> Envelope {
-    Envelope { context: 0, source: Rank(source), tag }
+    Envelope { context: 0, source: PeerIx::from_wire(source), tag }
 }
 
 fn want(source: Option<u32>, tag: Option<i32>) -> Pattern {
-    Pattern { context: 0, source: source.map(Rank), tag }
+    Pattern { context: 0, source: source.map(PeerIx::from_wire), tag }
 }
 
 /// The rules in the plainest form: two vectors in order.
@@ -47,7 +47,7 @@ enum Step {
 
 fn an_envelope() -> impl Strategy<Value = Envelope> {
     (0..2u32, 0..4u32, prop_oneof![0..6i32, Just(-1), Just(i32::MIN)])
-        .prop_map(|(context, source, tag)| Envelope { context, source: Rank(source), tag })
+        .prop_map(|(context, source, tag)| Envelope { context, source: PeerIx::from_wire(source), tag })
 }
 
 fn a_pattern() -> impl Strategy<Value = Pattern> {
@@ -183,9 +183,9 @@ fn messages_of_one_sender_do_not_overtake_each_other() {
 #[test]
 fn contexts_are_separate_even_for_wildcards() {
     let mut matcher: Matcher<(), i32> = Matcher::new();
-    matcher.unexpected(Envelope { context: 1, source: Rank(0), tag: 0 }, 1);
+    matcher.unexpected(Envelope { context: 1, source: PeerIx::from_wire(0), tag: 0 }, 1);
     assert!(matches!(matcher.post(want(None, None), ()), Posted::Queued(_)));
-    assert_eq!(matcher.arrive(Envelope { context: 1, source: Rank(0), tag: 0 }), None);
+    assert_eq!(matcher.arrive(Envelope { context: 1, source: PeerIx::from_wire(0), tag: 0 }), None);
 }
 
 #[test]

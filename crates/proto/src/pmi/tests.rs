@@ -1,5 +1,6 @@
 //! Properties of the codec: no bytes make it panic, and what one side emits the other side understands.
 use super::*;
+use crate::placement::Placement;
 use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -70,7 +71,7 @@ proptest! {
         for message in [&bytes[..], &line[..]] {
             let _ = Request::parse(message);
             let _ = Reply::parse(message);
-            let _ = core::str::from_utf8(message).map(Mapping::parse);
+            let _ = core::str::from_utf8(message).map(|text| Placement::parse(text, 64));
         }
         let mut block = b"mcmd=spawn\n".to_vec();
         block.extend(&bytes);

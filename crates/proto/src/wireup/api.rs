@@ -1,20 +1,17 @@
 //! The words that a [`Wireup`] and its driver exchange.
 #[cfg(doc)]
 use super::Wireup;
-use super::{Card, Datagram, Epoch, InputName, Params, ParseError, StateName};
-use crate::ids::Rank;
-use alloc::string::String;
+use super::{Card, Datagram, Epoch, InputName, Params, ParseError, Policy, StateName};
+use crate::ids::{Peer, PeerIx};
 
 /// What a process is to others, and how it connects.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This process.
-    pub me: Rank,
-    /// How many processes the job has.
+    pub me: Peer,
+    /// How many ranks its job has.
     pub size: u32,
-    /// A number of this job that others do not have: datagrams that strayed from another job are refused.
-    pub job: u64,
-    /// Where this process receives datagrams.
+    /// Where this process can be reached.
     pub card: Card,
     /// Of the jitter. Give every process another one.
     pub seed: u64,
@@ -22,66 +19,106 @@ pub struct Config {
     pub policy: Policy,
 }
 
-/// When and in which order the steps of a connection are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Policy {
-    /// Nothing before the first need; then one step after the other: queue pair, request, connect.
-    #[default]
-    OnDemand,
+/// How the messages of one handshake travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Each by itself: it may get lost, come twice or overtake, and is sent again until there is an answer.
+    Datagrams,
+    /// On the connection itself, reliably: each is sent once.
+    Stream,
 }
 
-/// What the driver has to do. The order of actions matters only for one peer.
+/// What the driver has to do. Actions for one peer are carried out in the order in which they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Make a queue pair that can take in data at once, then call [`Wireup::qp_ready`] or
-    /// [`Wireup::qp_failed`].
-    CreateQp {
-        /// Whom it will be connected to.
-        peer: Rank,
-    },
-    /// Ask the board for the peer's card, then call [`Wireup::card`] (or [`Wireup::peer_died`], if the peer
-    /// published none).
+pub enum Action<W> {
+    /// Find the peer's card, then call [`Wireup::card`], at once or much later (or [`Wireup::broken`], if the
+    /// peer published none).
     Lookup {
+        /// The peer's number here.
+        ix: PeerIx,
         /// Whose card.
-        peer: Rank,
+        peer: Peer,
     },
-    /// Send a datagram. It may get lost: it is sent again.
+    /// Make a queue pair that can take in data at once, of a provider that the card has, then call
+    /// [`Wireup::qp_ready`]; or [`Wireup::qp_refused`], if none is to be had at the moment; or
+    /// [`Wireup::broken`], if the peer cannot be reached.
+    CreateQp {
+        /// The peer's number here.
+        ix: PeerIx,
+        /// Whom it will be connected to.
+        peer: Peer,
+        /// Where the peer can be reached.
+        card: Card,
+    },
+    /// Send a message of the handshake, as the medium of the peer's queue pair says. A message that closes the
+    /// connection leaves before the [`Action::Destroy`] behind it is carried out.
     Send {
+        /// The peer's number here.
+        ix: PeerIx,
         /// To whom.
-        peer: Rank,
-        /// Where the peer receives datagrams.
+        peer: Peer,
+        /// Where the peer can be reached.
         card: Card,
         /// The bytes.
         datagram: Datagram,
     },
-    /// Connect the queue pair, then call [`Wireup::connected`] (or [`Wireup::peer_died`], if the peer's queue
-    /// pair cannot be reached).
+    /// Connect the queue pair, then call [`Wireup::connected`] (or [`Wireup::broken`], if the peer's queue pair
+    /// cannot be reached).
     Connect {
-        /// To whom.
-        peer: Rank,
+        /// The peer's number here.
+        ix: PeerIx,
         /// What the peer's fabric said about its queue pair.
         params: Params,
-        /// Where the peer receives datagrams.
+        /// Where the peer can be reached.
         card: Card,
     },
     /// Sends to this peer may go. Comes once per connection, also when the peer asked for it.
     Ready {
-        /// The peer.
-        peer: Rank,
+        /// The peer's number here.
+        ix: PeerIx,
+        /// What the headers of messages to the peer carry: the number that *it* gave this process.
+        name: u32,
     },
-    /// There will be no connection, or there is none any more; whoever waits for the peer has to be told.
-    Failed {
-        /// The peer.
-        peer: Rank,
-        /// The reason, as the driver gave it.
-        why: String,
+    /// The connection is about to be closed: send what is queued and finish what is posted, then call
+    /// [`Wireup::drained`]. Nothing new may be queued on it; whoever wants to send calls [`Wireup::need`].
+    Drain {
+        /// The peer's number here.
+        ix: PeerIx,
     },
-    /// Destroy the queue pair.
+    /// Take in everything that has already arrived on the queue pair, then destroy it.
     Destroy {
-        /// Whom it was for.
-        peer: Rank,
+        /// The peer's number here.
+        ix: PeerIx,
     },
+    /// The connection was closed by agreement. If a need came meanwhile, the handshake of a new one follows.
+    Closed {
+        /// The peer's number here.
+        ix: PeerIx,
+    },
+    /// The peer is lost; whoever waits for it has to be told.
+    Failed {
+        /// The peer's number here.
+        ix: PeerIx,
+        /// The reason, as the driver gave it.
+        why: W,
+    },
+}
+
+impl<W> Action<W> {
+    /// The peer it is about.
+    pub fn ix(&self) -> PeerIx {
+        match *self {
+            Action::Lookup { ix, .. }
+            | Action::CreateQp { ix, .. }
+            | Action::Send { ix, .. }
+            | Action::Connect { ix, .. }
+            | Action::Ready { ix, .. }
+            | Action::Drain { ix }
+            | Action::Destroy { ix }
+            | Action::Closed { ix }
+            | Action::Failed { ix, .. } => ix,
+        }
+    }
 }
 
 /// How far a needed connection is.
@@ -93,40 +130,76 @@ pub enum Progress {
     Pending,
 }
 
-/// Why a peer cannot be connected to at all.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NeedError {
-    /// A process sends to itself without a connection.
-    #[error("rank {0} needs no connection to itself")]
-    Oneself(Rank),
+/// Why there is no such peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchPeer {
     /// The job is smaller.
-    #[error("rank {peer} does not exist in a job of {size}")]
-    NoSuchRank {
-        /// The rank.
-        peer: Rank,
-        /// Ranks of the job.
+    #[error("{peer} does not exist in a job of {size}")]
+    Rank {
+        /// The peer.
+        peer: Peer,
+        /// Ranks of its job.
         size: u32,
     },
-    /// A death notice came before.
-    #[error("rank {peer} is lost: {why}")]
+    /// The job was never admitted, or has been retired.
+    #[error("{peer} belongs to job {}, which is not connected to this one", peer.job())]
+    Job {
+        /// The peer.
+        peer: Peer,
+    },
+}
+
+/// Why a peer cannot be connected to at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NeedError<W> {
+    /// A process sends to itself without a connection.
+    #[error("{0} needs no connection to itself")]
+    Oneself(Peer),
+    /// Nobody has this name.
+    #[error(transparent)]
+    NoSuchPeer(#[from] NoSuchPeer),
+    /// The table is full.
+    #[error("{peer} would be one peer more than the {max} that a process can have")]
+    TooMany {
+        /// The peer.
+        peer: Peer,
+        /// Peers that fit.
+        max: usize,
+    },
+    /// The peer was lost before.
+    #[error("{peer} is lost: {why}")]
     Lost {
         /// The peer.
-        peer: Rank,
-        /// The reason, as the notice gave it.
-        why: String,
+        peer: Peer,
+        /// The first cause, as the driver gave it.
+        why: W,
     },
+    /// The peer's job has been retired.
+    #[error("peer {0} belongs to a job that is not connected any more")]
+    Stale(PeerIx),
 }
 
 /// The driver reported what cannot have happened. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("connection to rank {peer}: {input} makes no sense while {state}")]
-pub struct IllegalInput {
-    /// The peer.
-    pub peer: Rank,
-    /// How far the connection was.
-    pub state: StateName,
-    /// What was reported.
-    pub input: InputName,
+pub enum IllegalInput {
+    /// Not in this state.
+    #[error("connection to {peer}: {input} makes no sense while {state}")]
+    State {
+        /// The peer.
+        peer: Peer,
+        /// How far the connection was.
+        state: StateName,
+        /// What was reported.
+        input: InputName,
+    },
+    /// The peer's job has been retired meanwhile. What the driver made for it is the driver's to destroy.
+    #[error("{input} for peer {ix}, whose job is not connected any more")]
+    Stale {
+        /// What used to be the peer's number here.
+        ix: PeerIx,
+        /// What was reported.
+        input: InputName,
+    },
 }
 
 /// Why a datagram was refused. Nothing was changed but a counter; the caller may go on.
@@ -135,20 +208,31 @@ pub enum DatagramError {
     /// No handshake message.
     #[error(transparent)]
     Parse(#[from] ParseError),
-    /// From a process of another job.
-    #[error("a handshake message of job {0:#x}")]
-    OtherJob(u64),
     /// For another process.
-    #[error("a handshake message for rank {0}")]
-    Misdirected(Rank),
-    /// From a rank the job does not have, or from oneself.
-    #[error("a handshake message from rank {0}, which is no peer")]
-    NoPeer(Rank),
+    #[error("a handshake message for {to} of job {}", to.job())]
+    Misdirected {
+        /// For whom.
+        to: Peer,
+    },
+    /// From this process, or so it says.
+    #[error("a handshake message from {0}, which is this process")]
+    Oneself(Peer),
+    /// From nobody that this process knows.
+    #[error("a handshake message from a stranger: {0}")]
+    NoSuchPeer(#[from] NoSuchPeer),
+    /// The table is full.
+    #[error("a handshake message from {peer}, one more than the {max} peers that a process can have")]
+    TooMany {
+        /// From whom.
+        peer: Peer,
+        /// Peers that fit.
+        max: usize,
+    },
     /// The peer speaks of a later connection although this one was never closed.
-    #[error("rank {peer} speaks of its connection {got}, but its connection {known} was never closed")]
+    #[error("{peer} speaks of its connection {got}, but its connection {known} was never closed")]
     EpochAhead {
         /// The peer.
-        peer: Rank,
+        peer: Peer,
         /// The connection there is.
         known: Epoch,
         /// The one the message speaks of.
@@ -165,25 +249,43 @@ pub struct Stats {
     pub answered: u64,
     /// Handshakes both began.
     pub crossed: u64,
-    /// Requests sent again.
+    /// Requests and closes sent again.
     pub retransmits: u64,
-    /// Replies sent to requests that came again.
+    /// Replies sent to requests and closes that came again.
     pub repeated_replies: u64,
     /// Messages that said nothing new (duplicates, late ones).
     pub stale: u64,
     /// Datagrams refused with a [`DatagramError`].
     pub refused: u64,
+    /// Queue pairs that were not to be had at the moment.
+    pub starved: u64,
     /// Connections that became ready.
     pub ready: u64,
+    /// Connections that were closed by agreement.
+    pub closed: u64,
 }
 
-/// A connection whose peer has not answered yet.
+/// Connections over which data can flow, those about to be closed included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// At this moment.
+    pub now: u32,
+    /// The most there were at one time.
+    pub peak: u32,
+}
+
+/// A connection that waits for somebody: for the peer's card, for a queue pair, for the peer's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
+    /// The peer's number here.
+    pub ix: PeerIx,
     /// The peer.
-    pub peer: Rank,
-    /// When the first request was sent.
+    pub peer: Peer,
+    /// What it waits for: [`Addressing`](StateName::Addressing), [`Starved`](StateName::Starved),
+    /// [`Requesting`](StateName::Requesting) or [`Closing`](StateName::Closing).
+    pub state: StateName,
+    /// Since when.
     pub since_ns: u64,
-    /// Requests sent so far.
+    /// How often it was tried.
     pub attempts: u32,
 }

@@ -1,7 +1,7 @@
 //! What a process says about itself: address card, connection parameters, epoch.
 use core::{fmt, num::NonZeroU32};
 
-/// Where a process can be reached: opaque bytes of its fabric, published on the board once.
+/// Where a process can be reached: opaque bytes of its fabric, with a section for each provider that it has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Card {
     len: u8,
@@ -15,7 +15,7 @@ pub struct CardTooLong(pub usize);
 
 impl Card {
     /// The longest card.
-    pub const BYTES_MAX: usize = 64;
+    pub const BYTES_MAX: usize = 96;
 
     /// A card with these bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, CardTooLong> {

@@ -1,63 +1,71 @@
-//! The handshake's wire format: one layout for requests and replies.
+//! The handshake's wire format: one layout for all messages.
 //!
 //! ```text
 //! offset  bytes  field
 //!      0      4  magic "BYNW"
 //!      4      1  version
-//!      5      1  kind: 1 request, 2 reply
+//!      5      1  kind: 1 request, 2 reply, 3 close, 4 close reply
 //!      6      1  length of the card
 //!      7      1  zero
-//!      8      8  job
-//!     16      4  sender's rank
-//!     20      4  receiver's rank
-//!     24      4  sender's epoch, not 0
-//!     28      4  receiver's epoch as the sender knows it, 0 if unknown (in a request)
-//!     32      8  a request's time of sending by its sender's clock; a reply returns it
-//!     40     32  connection parameters of the sender's queue pair
-//!     72   0-64  the sender's address card
+//!      8     16  sender
+//!     24     16  receiver
+//!     40      4  sender's epoch, not 0
+//!     44      4  receiver's epoch as the sender knows it, 0 if unknown (in a request)
+//!     48      8  a request's time of sending by its sender's clock; an answer returns it
+//!     56     32  connection parameters of the sender's queue pair
+//!     88      4  the number that the sender gave the receiver, for the headers of what the receiver sends
+//!     92   0-96  the sender's address card
 //! ```
 //! Numbers are little-endian. A datagram has exactly this length: anything else is refused, never guessed at.
 use super::{Card, Epoch, Params};
-use crate::ids::Rank;
+use crate::ids::Peer;
 use core::fmt;
 
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + Card::BYTES_MAX;
 
 const MAGIC: [u8; 4] = *b"BYNW";
-const VERSION: u8 = 1;
-const HEADER_BYTES: usize = 72;
+const VERSION: u8 = 2;
+const HEADER_BYTES: usize = 92;
+
+// What a fabric has to carry as one datagram, with room for a tag of the job's key beside it.
+const _: () = assert!(MESSAGE_BYTES_MAX <= 236);
 
 /// A datagram of the handshake, valid by construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Asks or answers.
+    /// Asks or answers, opens or closes.
     pub kind: MessageKind,
-    /// Which job: a datagram that strayed from another job is no peer's.
-    pub job: u64,
     /// The sender.
-    pub from: Rank,
+    pub from: Peer,
     /// The receiver.
-    pub to: Rank,
+    pub to: Peer,
     /// Which of the sender's connections this is.
     pub epoch: Epoch,
-    /// Which of the receiver's connections the sender means; a reply always knows.
+    /// Which of the receiver's connections the sender means; only a request does not know.
     pub echo: Option<Epoch>,
-    /// In a request the sender's clock, in a reply what the request had there.
+    /// The sender's clock where it asks; where it answers, what the question had there.
     pub stamp_ns: u64,
     /// What the receiver needs to connect its queue pair to the sender's.
     pub params: Params,
+    /// The number that the sender gave the receiver ([`PeerIx::to_wire`](crate::ids::PeerIx::to_wire)). The receiver
+    /// puts it into the headers of what it sends, so that nobody has to be looked up by name.
+    pub name: u32,
     /// Where the sender can be reached, so that an answer needs no lookup.
     pub card: Card,
 }
 
-/// What a message asks of its receiver. Both kinds carry the same facts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a message asks of its receiver. All kinds carry the same facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MessageKind {
     /// Connect to me, and tell me how to connect to you.
-    Request,
+    Request = 1,
     /// The answer to a request.
-    Reply,
+    Reply = 2,
+    /// Everything I had for you is sent: finish too, and let us destroy the connection.
+    Close = 3,
+    /// The answer to a close: nothing more comes.
+    CloseReply = 4,
 }
 
 /// Why bytes are not a handshake message.
@@ -72,7 +80,7 @@ pub enum ParseError {
     /// A later Banyan, or damage.
     #[error("handshake version {0}, this process speaks {VERSION}")]
     Version(u8),
-    /// Neither request nor reply.
+    /// No kind there is.
     #[error("handshake message of unknown kind {0}")]
     Kind(u8),
     /// A field holds what no sender writes.
@@ -84,19 +92,16 @@ impl Message {
     /// The bytes to send.
     pub fn emit(&self) -> Datagram {
         let mut bytes = [0; MESSAGE_BYTES_MAX];
-        let kind = match self.kind {
-            MessageKind::Request => 1,
-            MessageKind::Reply => 2,
-        };
+        let kind = self.kind as u8;
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&[VERSION, kind, self.card.as_bytes().len() as u8, 0]);
-        bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.from.0.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.to.0.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.epoch.get().to_le_bytes());
-        bytes[28..32].copy_from_slice(&self.echo.map_or(0, Epoch::get).to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.stamp_ns.to_le_bytes());
-        bytes[40..72].copy_from_slice(&self.params.0);
+        bytes[8..24].copy_from_slice(&self.from.to_bytes());
+        bytes[24..40].copy_from_slice(&self.to.to_bytes());
+        bytes[40..44].copy_from_slice(&self.epoch.get().to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.echo.map_or(0, Epoch::get).to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.stamp_ns.to_le_bytes());
+        bytes[56..88].copy_from_slice(&self.params.0);
+        bytes[88..92].copy_from_slice(&self.name.to_le_bytes());
         let len = HEADER_BYTES + self.card.as_bytes().len();
         bytes[HEADER_BYTES..len].copy_from_slice(self.card.as_bytes());
         Datagram { len: len as u8, bytes }
@@ -116,31 +121,32 @@ impl Message {
             return Err(ParseError::Length(bytes.len()));
         }
         let kind = parse_kind(kind)?;
-        let echo = Epoch::new(u32::from_le_bytes(array(header, 28)));
-        if zero != 0 || (kind == MessageKind::Reply && echo.is_none()) {
-            return Err(ParseError::Field(if zero != 0 { "reserved byte" } else { "receiver's epoch" }));
+        if zero != 0 {
+            return Err(ParseError::Field("reserved byte"));
         }
-        let epoch = Epoch::new(u32::from_le_bytes(array(header, 24)));
+        let echo = Epoch::new(u32::from_le_bytes(array(header, 44)));
+        if kind != MessageKind::Request && echo.is_none() {
+            return Err(ParseError::Field("receiver's epoch"));
+        }
+        let epoch = Epoch::new(u32::from_le_bytes(array(header, 40)));
         Ok(Self {
             kind,
-            job: u64::from_le_bytes(array(header, 8)),
-            from: Rank(u32::from_le_bytes(array(header, 16))),
-            to: Rank(u32::from_le_bytes(array(header, 20))),
+            from: Peer::from_bytes(array(header, 8)).ok_or(ParseError::Field("sender"))?,
+            to: Peer::from_bytes(array(header, 24)).ok_or(ParseError::Field("receiver"))?,
             epoch: epoch.ok_or(ParseError::Field("sender's epoch"))?,
             echo,
-            stamp_ns: u64::from_le_bytes(array(header, 32)),
-            params: Params(array(header, 40)),
+            stamp_ns: u64::from_le_bytes(array(header, 48)),
+            params: Params(array(header, 56)),
+            name: u32::from_le_bytes(array(header, 88)),
             card: Card::new(card).map_err(|_| ParseError::Length(bytes.len()))?,
         })
     }
 }
 
 fn parse_kind(kind: u8) -> Result<MessageKind, ParseError> {
-    match kind {
-        1 => Ok(MessageKind::Request),
-        2 => Ok(MessageKind::Reply),
-        other => Err(ParseError::Kind(other)),
-    }
+    use MessageKind::{Close, CloseReply, Reply, Request};
+    let known = [Request, Reply, Close, CloseReply].into_iter().find(|known| *known as u8 == kind);
+    known.ok_or(ParseError::Kind(kind))
 }
 
 /// `N` bytes of the header; the offsets are constants inside it.
@@ -176,22 +182,33 @@ impl fmt::Debug for Datagram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Job, NodeId, Rank};
     use proptest::prelude::*;
     use std::vec::Vec;
 
+    fn a_peer() -> impl Strategy<Value = Peer> {
+        any::<(bool, u32, u64)>().prop_map(|(server, number, job)| match server {
+            true => Peer::Server { job: Job(job), node: NodeId(number) },
+            false => Peer::Rank { job: Job(job), rank: Rank(number) },
+        })
+    }
+
     fn a_message() -> impl Strategy<Value = Message> {
         let card = proptest::collection::vec(any::<u8>(), 0..=Card::BYTES_MAX);
-        (any::<(bool, u64, u32, u32, u32, u32, u64, [u8; 32])>(), card).prop_map(|(fields, card)| {
-            let (asks, job, from, to, epoch, echo, stamp_ns, params) = fields;
+        let fields = any::<(u32, u32, u64, [u8; 32], u32)>();
+        (1..=4u8, a_peer(), a_peer(), fields, card).prop_map(|(kind, from, to, fields, card)| {
+            let (epoch, echo, stamp_ns, params, name) = fields;
+            let kind = parse_kind(kind).unwrap();
+            let asks = kind == MessageKind::Request;
             Message {
-                kind: if asks { MessageKind::Request } else { MessageKind::Reply },
-                job,
-                from: Rank(from),
-                to: Rank(to),
+                kind,
+                from,
+                to,
                 epoch: Epoch::new(epoch.max(1)).unwrap(),
                 echo: Epoch::new(if asks { echo } else { echo.max(1) }),
                 stamp_ns,
                 params: Params(params),
+                name,
                 card: Card::new(&card).unwrap(),
             }
         })
@@ -229,13 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn a_message_fits_a_small_datagram() {
-        const { assert!(MESSAGE_BYTES_MAX <= 192) };
-    }
-
-    #[test]
     fn refusals_say_what_is_wrong() {
-        let text = std::format!("{}", Message::parse(&[0; 80]).unwrap_err());
+        let text = std::format!("{}", Message::parse(&[0; 100]).unwrap_err());
         assert_eq!(text, "not a handshake message: starts with [00, 00, 00, 00]");
     }
 }

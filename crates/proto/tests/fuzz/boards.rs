@@ -1,9 +1,8 @@
-//! What the boards and the exchanges of neighbouring nodes tell each other, in the middle of a tree.
+//! What the boards of neighbouring nodes tell each other, in the middle of a tree.
 use crate::chance::Chance;
 use crate::{Target, Verdict};
 use banyan_proto::board::{self, Board, BoardConfig, BoardKind, Entry};
-use banyan_proto::exchange::{self, Call, Chunk, Collective, Exchange, Letter};
-use banyan_proto::ids::{NodeId, Rank};
+use banyan_proto::ids::NodeId;
 use banyan_proto::lane::{Bytes, Generation, Head, JobId, MESSAGE_BYTES_MAX, Neighbour, Place};
 use banyan_proto::tree::Shape;
 
@@ -101,70 +100,6 @@ impl Target for Boards {
         assert!(self.board.counters().bytes_peak <= (BOARD_BYTES + MESSAGE_BYTES_MAX) as u64);
         if heard.is_err() {
             *self = Self::of_kind(BoardKind::ALL[chance.below(BoardKind::ALL.len())]);
-        }
-        heard.into()
-    }
-}
-
-/// The primitives between processes.
-pub(crate) struct Exchanges {
-    exchange: Exchange,
-    numbers: Numbers,
-}
-
-impl Exchanges {
-    pub(crate) fn new() -> Self {
-        Exchanges { exchange: Exchange::new(JobId(0), Generation(0), place()), numbers: [0; 3] }
-    }
-
-    fn live(&mut self, chance: &mut Chance) {
-        let rank = Rank(2 + chance.below(2) as u32);
-        let to = Rank(chance.below(14) as u32);
-        let _ = match chance.below(3) {
-            0 => self.exchange.send(Letter { from: rank, to, tag: 0, data: bytes("words") }),
-            1 => self.exchange.recv(rank, None, 0).map(drop),
-            _ => self.exchange.enter(rank, Call::Barrier),
-        };
-    }
-}
-
-impl Target for Exchanges {
-    fn seeds(&self) -> Vec<Vec<u8>> {
-        let chunk = |from, to| Chunk { from: Rank(from), to, data: bytes("data") };
-        let letter = |from, to| Letter { from: Rank(from), to: Rank(to), tag: 0, data: bytes("words") };
-        let bodies = [
-            exchange::Body::Letter(letter(6, 2)),
-            exchange::Body::Letter(letter(0, 8)),
-            exchange::Body::Part(vec![chunk(6, None), chunk(7, Some(Rank(1)))]),
-            exchange::Body::Up { round: 0, collective: Collective::Barrier, chunks: vec![] },
-            exchange::Body::Up {
-                round: 0,
-                collective: Collective::Gather { root: Rank(0) },
-                chunks: vec![chunk(8, Some(Rank(0))), chunk(9, Some(Rank(0)))],
-            },
-            exchange::Body::Down { round: 0, chunks: vec![chunk(0, None)] },
-        ];
-        let encoded = |body| {
-            let mut out = Vec::new();
-            exchange::Message { head: Head::default(), body }.encode(&mut out);
-            out
-        };
-        bodies.into_iter().map(encoded).collect()
-    }
-
-    fn feed(&mut self, input: &[u8], chance: &mut Chance) -> Verdict {
-        let mut message = match exchange::Message::decode(input) {
-            Ok(message) => message,
-            Err(_) => return Verdict::Refused,
-        };
-        self.live(chance);
-        let from = chance.below(NEIGHBOURS.len());
-        right_head(&mut message.head, from, &mut self.numbers, chance);
-        let heard = self.exchange.hear(NEIGHBOURS[from], message);
-        let actions = std::iter::from_fn(|| self.exchange.poll_action()).count();
-        assert!(actions < ACTIONS_MAX, "{actions} actions");
-        if heard.is_err() {
-            *self = Self::new();
         }
         heard.into()
     }

@@ -1,7 +1,7 @@
 //! What comes over the links of the tree, plain and sealed, and over the mailboxes of processes.
 use crate::chance::{Chance, spoil};
 use crate::{Target, Verdict};
-use banyan_proto::ids::{NodeId, Rank};
+use banyan_proto::ids::{Job, NodeId, Peer, Rank};
 use banyan_proto::lane::JobId;
 use banyan_proto::seal::{Child, HandshakeError, Key, Nonce, Parent, Progress, Seal, TAG_BYTES};
 use banyan_proto::tree::{Answer, Ended, FRAME_BYTES_MAX, Frame, Frames, Member, Question, Stream, VERSION};
@@ -211,16 +211,21 @@ impl Target for Datagrams {
     fn seeds(&self) -> Vec<Vec<u8>> {
         let message = |kind, card: &[u8]| Message {
             kind,
-            job: 17,
-            from: Rank(1),
-            to: Rank(2),
+            from: Peer::Rank { job: Job(17), rank: Rank(1) },
+            to: Peer::Server { job: Job(18), node: NodeId(2) },
             epoch: Epoch::new(3).expect("not 0"),
             echo: Epoch::new(4),
             stamp_ns: 5,
             params: Params([6; 32]),
+            name: 7,
             card: Card::new(card).expect("short"),
         };
-        let messages = [message(MessageKind::Request, b"a card"), message(MessageKind::Reply, b"")];
+        let messages = [
+            message(MessageKind::Request, b"a card"),
+            message(MessageKind::Reply, b""),
+            message(MessageKind::Close, &[8; Card::BYTES_MAX]),
+            message(MessageKind::CloseReply, b"c"),
+        ];
         messages.iter().map(|message| message.emit().as_bytes().to_vec()).collect()
     }
 

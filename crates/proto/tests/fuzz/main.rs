@@ -110,6 +110,5 @@ fn spoilt_input_is_refused_without_panic_or_growth() {
     run("PMI-2 replies", &mut pmi::TwoReplies, inputs, seed);
     run("PMGR", &mut pmi::Pmgr::new(), inputs, seed);
     run("boards", &mut boards::Boards::new(), inputs, seed);
-    run("exchanges", &mut boards::Exchanges::new(), inputs, seed);
     run("handshakes of queue pairs", &mut links::Datagrams, inputs, seed);
 }

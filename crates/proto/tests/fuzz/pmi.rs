@@ -1,8 +1,10 @@
 //! What processes say to the agent of their node, and what foreign launchers say to processes.
 use crate::chance::Chance;
 use crate::{Target, Verdict};
+use banyan_proto::ids::{NodeId, Rank};
+use banyan_proto::placement::Placement;
 use banyan_proto::pmgr::{Event, Operation, Server};
-use banyan_proto::pmi::{self, Lines, Mapping};
+use banyan_proto::pmi::{self, Lines};
 use banyan_proto::pmi2::{self, Frames};
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
@@ -75,9 +77,10 @@ impl Target for OneReplies {
     }
 
     fn feed(&mut self, input: &[u8], _: &mut Chance) -> Verdict {
-        let mapping = std::str::from_utf8(input).ok().and_then(|text| Mapping::parse(text).ok());
-        if let Some(mapping) = mapping {
-            assert_eq!(mapping.nodes(64).len(), 64);
+        let placement = std::str::from_utf8(input).ok().and_then(|text| Placement::parse(text, 64).ok());
+        if let Some(placement) = placement {
+            let last = placement.node_of(Rank(63));
+            assert!(placement.count(last) > 0 && last < NodeId(placement.nodes()));
             return Verdict::Understood;
         }
         pmi::Reply::parse(input).into()

@@ -6,49 +6,36 @@ impl Mpi {
     pub(super) fn prepare_exchange(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
         let place = plan.place;
         match call {
-            Coll::Allgather { send, scount, sty, recv, rcount, rty } => {
-                let block = self.gather_side(&mut plan, send, scount, sty, recv, rcount, rty)?;
+            Coll::Allgather { send, recv } => {
+                let block = self.gather_side(&mut plan, send, recv)?;
                 coll::allgather(&mut plan.c.schedule, place, block);
             }
-            Coll::Allgatherv { send, scount, sty, recv, parts } => {
-                let list = self.gatherv_side(&mut plan, send, scount, sty, recv, parts)?;
+            Coll::Allgatherv { send, recv } => {
+                let list = self.gatherv_side(&mut plan, send, recv)?;
                 coll::allgatherv(&mut plan.c.schedule, place, Blocks::Listed(&list));
             }
-            Coll::Alltoall { send, scount, sty, recv, rcount, rty } => {
-                let per_rank = element_count(rcount)?;
-                let ty = self.committed(rty)?.clone();
-                let block = ty.bytes(per_rank)?;
-                let all = Data { buf: recv, count: per_rank * place.size as usize, ty };
-                if send.is_in_place() {
-                    plan.input = self.saved(&mut plan, &all)?;
+            Coll::Alltoall { send, recv } => {
+                let (per_rank, all) = self.for_everyone(&plan, recv)?;
+                let block = all.ty.bytes(per_rank)?;
+                if send.buf.is_in_place() {
+                    plan.input = plan.staged(all.clone(), Use::Read)?;
                 } else {
-                    let data =
-                        self.data(send.as_recv(), scount.saturating_mul(i64::from(place.size)), sty)?;
+                    let (_, data) = self.for_everyone(&plan, send.as_recv())?;
                     same_bytes(data.bytes()?, all.bytes()?)?;
-                    plan.input = plan.source(data)?;
+                    plan.input = plan.spot(data, Use::Read)?;
                 }
-                plan.output = plan.target(all)?;
+                plan.output = plan.spot(all, Use::Written)?;
                 coll::alltoall(&mut plan.c.schedule, place, block);
             }
-            Coll::Alltoallv { send, sparts, recv, rparts } => {
-                let sends = if send.is_in_place() {
-                    None
-                } else {
-                    Some((send.as_recv(), self.parts(place, send.as_recv(), sparts)?))
-                };
-                self.prepare_alltoallv(&mut plan, sends, recv, self.parts(place, recv, rparts)?)?;
+            Coll::Alltoallv { send, recv } => {
+                let send = (!send.buf.is_in_place()).then(|| send.as_recv());
+                let sends = send.map(|send| self.parts(place, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.parts(place, recv)?)?;
             }
-            Coll::Alltoallw { send, scounts, sdispls, stypes, recv, rcounts, rdispls, rtypes } => {
-                let sends = if send.is_in_place() {
-                    None
-                } else {
-                    Some((
-                        send.as_recv(),
-                        self.parts_by_type(place, send.as_recv(), scounts, sdispls, stypes)?,
-                    ))
-                };
-                let recvs = self.parts_by_type(place, recv, rcounts, rdispls, rtypes)?;
-                self.prepare_alltoallv(&mut plan, sends, recv, recvs)?;
+            Coll::Alltoallw { send, recv } => {
+                let send = (!send.buf.is_in_place()).then(|| send.as_recv());
+                let sends = send.map(|send| self.typed_parts(place, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.typed_parts(place, recv)?)?;
             }
             _ => return fail(ErrorClass::Intern, "not an exchange"),
         }
@@ -56,71 +43,52 @@ impl Mpi {
     }
 
     /// `sends` is `None` for an exchange in place: the blocks to send are what the receive buffer holds.
-    pub(super) fn prepare_alltoallv(
-        &self,
-        plan: &mut Plan,
-        sends: Option<(RecvBuf, Vec<Data>)>,
-        recv: RecvBuf,
-        recvs: Vec<Data>,
-    ) -> Result<()> {
+    fn prepare_alltoallv(&self, plan: &mut Plan, sends: Option<Listed>, recvs: Listed) -> Result<()> {
         let send_list = match sends {
-            Some((buf, sends)) => {
-                let (spot, list) = plan.blocks(sends, buf, true, false)?;
+            Some(sends) => {
+                let (spot, list) = plan.blocks(sends, Use::Read)?;
                 plan.input = spot;
                 list
             }
             None => {
-                let start = plan.staged;
-                let mut list = Vec::with_capacity(recvs.len());
-                for data in &recvs {
-                    let at = plan.staged;
-                    self.saved(plan, data)?;
-                    list.push(Block { at: at - start, len: data.bytes()? });
+                let start = plan.staged_bytes;
+                let mut list = Vec::with_capacity(recvs.blocks.len());
+                for data in &recvs.blocks {
+                    list.push(Block { at: plan.staged_bytes - start, len: data.bytes()? });
+                    plan.staged(data.clone(), Use::Read)?;
                 }
                 plan.input = Spot::Staged(start);
                 list
             }
         };
-        let (spot, recv_list) = plan.blocks(recvs, recv, false, true)?;
+        let (spot, recv_list) = plan.blocks(recvs, Use::Written)?;
         plan.output = spot;
         let (sends, recvs) = (Blocks::Listed(&send_list), Blocks::Listed(&recv_list));
         coll::alltoallv(&mut plan.c.schedule, plan.place, sends, recvs);
         Ok(())
     }
 
-    /// A packed copy, made when the operation starts.
-    pub(super) fn saved(&self, plan: &mut Plan, data: &Data) -> Result<Spot> {
-        let at = plan.stage(data.bytes()?);
-        plan.load(Data { buf: data.buf, count: data.count, ty: data.ty.clone() }, at, Form::Packed);
-        Ok(Spot::Staged(at))
-    }
-
-    pub(super) fn parts(&self, place: Place, buf: RecvBuf, parts: Parts<'_>) -> Result<Vec<Data>> {
+    pub(super) fn parts(&self, place: Place, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
         let ty = self.committed(parts.ty)?;
         enough(parts.counts.len().min(parts.displs.len()), place)?;
         let block = |(count, displ): (&i64, &i64)| {
-            let buf = buf.shifted((displ * ty.extent) as isize);
-            Ok(Data { buf, count: element_count(*count)?, ty: ty.clone() })
+            let buf = parts.buf.shifted((displ * ty.extent) as isize);
+            Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
         };
-        parts.counts.iter().zip(parts.displs).take(place.size as usize).map(block).collect()
+        let blocks = parts.counts.iter().zip(parts.displs).take(place.size as usize).map(block);
+        Ok(Listed { origin: parts.buf, blocks: blocks.collect::<Result<_>>()? })
     }
 
-    pub(super) fn parts_by_type(
-        &self,
-        place: Place,
-        buf: RecvBuf,
-        counts: &[i64],
-        displs: &[i64],
-        types: &[TypeId],
-    ) -> Result<Vec<Data>> {
+    fn typed_parts(&self, place: Place, parts: TypedParts<'_, RecvBuf>) -> Result<Listed> {
+        let TypedParts { buf, counts, displs, types } = parts;
         enough(counts.len().min(displs.len()).min(types.len()), place)?;
-        (0..place.size as usize)
-            .map(|rank| {
-                let count = element_count(counts[rank])?;
-                // A block of no elements may come with no datatype worth the name.
-                let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
-                Ok(Data { buf: buf.shifted(displs[rank] as isize), count, ty: self.committed(ty)?.clone() })
-            })
-            .collect()
+        let block = |rank: usize| {
+            let count = element_count(counts[rank])?;
+            // A block of no elements may come with no datatype worth the name.
+            let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
+            Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: self.committed(ty)?.clone() })
+        };
+        let blocks = (0..place.size as usize).map(block);
+        Ok(Listed { origin: buf, blocks: blocks.collect::<Result<_>>()? })
     }
 }

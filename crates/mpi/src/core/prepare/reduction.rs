@@ -6,42 +6,38 @@ impl Mpi {
     pub(super) fn prepare_reduction(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
         let place = plan.place;
         match call {
-            Coll::Reduce { send, recv, count, ty, op, root } => {
+            Coll::Reduce { of, root } => {
                 let root = root_rank(root, place)?;
-                let count = element_count(count)?;
-                let is_root = place.rank == root;
-                let e = self.reduction(&mut plan, send, recv, count, is_root.then_some(count), ty, op)?;
+                let count = element_count(of.recv.count)?;
+                let e = self.reduction(&mut plan, of, count, (place.rank == root).then_some(count))?;
                 coll::reduce(&mut plan.c.schedule, place, root, e);
             }
-            Coll::Allreduce { send, recv, count, ty, op } => {
-                let count = element_count(count)?;
-                let e = self.reduction(&mut plan, send, recv, count, Some(count), ty, op)?;
+            Coll::Allreduce(of) => {
+                let count = element_count(of.recv.count)?;
+                let e = self.reduction(&mut plan, of, count, Some(count))?;
                 coll::allreduce(&mut plan.c.schedule, place, e);
             }
-            Coll::Scan { send, recv, count, ty, op } => {
-                let count = element_count(count)?;
-                let e = self.reduction(&mut plan, send, recv, count, Some(count), ty, op)?;
+            Coll::Scan(of) => {
+                let count = element_count(of.recv.count)?;
+                let e = self.reduction(&mut plan, of, count, Some(count))?;
                 coll::scan(&mut plan.c.schedule, place, e);
             }
-            Coll::Exscan { send, recv, count, ty, op } => {
-                let count = element_count(count)?;
-                let result = (place.rank > 0).then_some(count);
-                let e = self.reduction(&mut plan, send, recv, count, result, ty, op)?;
+            Coll::Exscan(of) => {
+                let count = element_count(of.recv.count)?;
+                let e = self.reduction(&mut plan, of, count, (place.rank > 0).then_some(count))?;
                 coll::exscan(&mut plan.c.schedule, place, e);
             }
-            Coll::ReduceScatterBlock { send, recv, count, ty, op } => {
-                let count = element_count(count)?;
-                let all = count * place.size as usize;
-                let e = self.reduction(&mut plan, send, recv, all, Some(count), ty, op)?;
+            Coll::ReduceScatterBlock(of) => {
+                let count = element_count(of.recv.count)?;
+                let e = self.reduction(&mut plan, of, count * place.size as usize, Some(count))?;
                 coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Equal(count * e.unit));
             }
-            Coll::ReduceScatter { send, recv, counts, ty, op } => {
+            Coll::ReduceScatter { of, counts } => {
                 enough(counts.len(), place)?;
                 let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
                 let counts = counts.collect::<Result<Vec<usize>>>()?;
-                let all = counts.iter().sum();
                 let own = counts[place.rank as usize];
-                let e = self.reduction(&mut plan, send, recv, all, Some(own), ty, op)?;
+                let e = self.reduction(&mut plan, of, counts.iter().sum(), Some(own))?;
                 let mut at = 0;
                 let block = |count: &usize| {
                     let len = count * e.unit;
@@ -58,17 +54,14 @@ impl Mpi {
 
     /// Lays out a reduction of `count` elements, of which `result` come back to this process (`None`: it has
     /// no receive buffer).
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn reduction(
+    fn reduction(
         &self,
         plan: &mut Plan,
-        send: SendBuf,
-        recv: RecvBuf,
+        of: Reduction,
         count: usize,
         result: Option<usize>,
-        id: TypeId,
-        op: OpId,
     ) -> Result<Elements> {
+        let Reduction { send, recv: RecvData { buf: recv, ty: id, .. }, op } = of;
         let ty = self.committed(id)?;
         plan.c.combine = Some(self.combine(op, id, ty)?);
         let commutes = self.op_commutative(op)?;
@@ -82,11 +75,12 @@ impl Mpi {
             plan.output = Spot::Program(recv.shifted(offset));
         } else {
             let at = plan.stage(count * unit);
-            plan.load(Data { buf: from, count, ty: ty.clone() }, at, Form::Spread);
+            plan.copy(Checked { buf: from, count, ty: ty.clone() }, Use::Read, at, Form::Spread);
             plan.input = Spot::Staged(at);
             if let Some(result) = result {
                 let at = plan.stage(result * unit);
-                plan.store(Data { buf: recv, count: result, ty: ty.clone() }, at, Form::Spread);
+                let data = Checked { buf: recv, count: result, ty: ty.clone() };
+                plan.copy(data, Use::Written, at, Form::Spread);
                 plan.output = Spot::Staged(at);
             }
         }

@@ -1,63 +1,53 @@
 //! Collectives with a root that move data: broadcast, gather, scatter.
 use super::*;
+use crate::buffer::SendBuf;
 use proto::coll;
 
 impl Mpi {
     pub(super) fn prepare_rooted(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
         let place = plan.place;
         match call {
-            Coll::Bcast { buf, count, ty, root } => {
-                let data = self.data(buf, count, ty)?;
+            Coll::Bcast { data, root } => {
+                let data = self.checked(data)?;
                 let (root, bytes) = (root_rank(root, place)?, data.bytes()?);
-                plan.output = if place.rank == root { plan.source(data)? } else { plan.target(data)? };
+                let used = if place.rank == root { Use::Read } else { Use::Written };
+                plan.output = plan.spot(data, used)?;
                 coll::bcast(&mut plan.c.schedule, place, root, bytes);
             }
-            Coll::Gather { send, scount, sty, recv, rcount, rty, root } => {
+            Coll::Gather { send, recv, root } => {
                 let root = root_rank(root, place)?;
-                if place.rank != root {
-                    let data = self.data(send.as_recv(), scount, sty)?;
-                    let bytes = data.bytes()?;
-                    plan.input = plan.source(data)?;
-                    coll::gather(&mut plan.c.schedule, place, root, bytes);
-                } else {
-                    let block = self.gather_side(&mut plan, send, scount, sty, recv, rcount, rty)?;
-                    coll::gather(&mut plan.c.schedule, place, root, block);
-                }
+                let block = match place.rank == root {
+                    true => self.gather_side(&mut plan, send, recv)?,
+                    false => self.leaf_sends(&mut plan, send)?,
+                };
+                coll::gather(&mut plan.c.schedule, place, root, block);
             }
-            Coll::Scatter { send, scount, sty, recv, rcount, rty, root } => {
+            Coll::Scatter { send, recv, root } => {
                 let root = root_rank(root, place)?;
-                let block = if place.rank == root {
-                    self.scatter_root(&mut plan, send, scount, sty, recv, rcount, rty)?
-                } else {
-                    let data = self.data(recv, rcount, rty)?;
-                    let bytes = data.bytes()?;
-                    plan.output = plan.target(data)?;
-                    bytes
+                let block = match place.rank == root {
+                    true => self.scatter_root(&mut plan, send, recv)?,
+                    false => self.leaf_receives(&mut plan, recv)?,
                 };
                 coll::scatter(&mut plan.c.schedule, place, root, block);
             }
-            Coll::Gatherv { send, scount, sty, recv, parts, root } => {
+            Coll::Gatherv { send, recv, root } => {
                 let root = root_rank(root, place)?;
                 if place.rank != root {
-                    let data = self.data(send.as_recv(), scount, sty)?;
-                    let bytes = data.bytes()?;
-                    plan.input = plan.source(data)?;
+                    let bytes = self.leaf_sends(&mut plan, send)?;
                     coll::gatherv(&mut plan.c.schedule, place, root, bytes, Blocks::Equal(0));
                 } else {
-                    let list = self.gatherv_side(&mut plan, send, scount, sty, recv, parts)?;
+                    let list = self.gatherv_side(&mut plan, send, recv)?;
                     let own = list[root as usize].len;
                     coll::gatherv(&mut plan.c.schedule, place, root, own, Blocks::Listed(&list));
                 }
             }
-            Coll::Scatterv { send, parts, recv, rcount, rty, root } => {
+            Coll::Scatterv { send, recv, root } => {
                 let root = root_rank(root, place)?;
                 if place.rank != root {
-                    let data = self.data(recv, rcount, rty)?;
-                    let bytes = data.bytes()?;
-                    plan.output = plan.target(data)?;
+                    let bytes = self.leaf_receives(&mut plan, recv)?;
                     coll::scatterv(&mut plan.c.schedule, place, root, bytes, Blocks::Equal(0));
                 } else {
-                    let list = self.scatterv_root(&mut plan, send, parts, recv, rcount, rty)?;
+                    let list = self.scatterv_root(&mut plan, send, recv)?;
                     let own = list[root as usize].len;
                     coll::scatterv(&mut plan.c.schedule, place, root, own, Blocks::Listed(&list));
                 }
@@ -67,113 +57,91 @@ impl Mpi {
         Ok(plan.finish())
     }
 
+    /// A process that is not the root of a gather: gives its bytes.
+    fn leaf_sends(&self, plan: &mut Plan, send: SendData) -> Result<usize> {
+        let data = self.checked(send.as_recv())?;
+        let bytes = data.bytes()?;
+        plan.input = plan.spot(data, Use::Read)?;
+        Ok(bytes)
+    }
+
+    /// A process that is not the root of a scatter: gives its bytes.
+    fn leaf_receives(&self, plan: &mut Plan, recv: RecvData) -> Result<usize> {
+        let data = self.checked(recv)?;
+        let bytes = data.bytes()?;
+        plan.output = plan.spot(data, Use::Written)?;
+        Ok(bytes)
+    }
+
     /// The side of a gather that collects equal blocks: gives the bytes of a block.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn gather_side(
-        &self,
-        plan: &mut Plan,
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
-    ) -> Result<usize> {
-        let Place { rank, size, .. } = plan.place;
-        let per_rank = element_count(rcount)?;
-        let all = Data { buf: recv, count: per_rank * size as usize, ty: self.committed(rty)?.clone() };
+    pub(super) fn gather_side(&self, plan: &mut Plan, send: SendData, recv: RecvData) -> Result<usize> {
+        let rank = plan.place.rank;
+        let (per_rank, all) = self.for_everyone(plan, recv)?;
         let own = all.of_rank(rank, per_rank);
-        all.bytes()?;
         let block = own.bytes()?;
-        plan.output = plan.target(all)?;
-        if send.is_in_place() {
-            plan.input = Plan::inside(plan.output, rank as usize * block);
-            if let Spot::Staged(at) = plan.input {
-                plan.load(own, at, Form::Packed);
-            }
-        } else {
-            let data = self.data(send.as_recv(), scount, sty)?;
-            same_bytes(data.bytes()?, block)?;
-            plan.input = plan.source(data)?;
-        }
+        plan.output = plan.spot(all, Use::Written)?;
+        self.own_input(plan, send, own, Block { at: rank as usize * block, len: block })?;
         Ok(block)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn scatter_root(
-        &self,
-        plan: &mut Plan,
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
-    ) -> Result<usize> {
-        let Place { rank, size, .. } = plan.place;
-        let per_rank = element_count(scount)?;
-        let ty = self.committed(sty)?.clone();
-        let block = ty.bytes(per_rank)?;
-        let all = Data { buf: send.as_recv(), count: per_rank * size as usize, ty };
-        all.bytes()?;
-        plan.input = plan.source(all)?;
-        if recv.is_in_place() {
-            plan.output = Plan::inside(plan.input, rank as usize * block);
-        } else {
-            let data = self.data(recv, rcount, rty)?;
-            same_bytes(data.bytes()?, block)?;
-            plan.output = plan.target(data)?;
-        }
+    fn scatter_root(&self, plan: &mut Plan, send: SendData, recv: RecvData) -> Result<usize> {
+        let rank = plan.place.rank;
+        let (per_rank, all) = self.for_everyone(plan, send.as_recv())?;
+        let block = all.ty.bytes(per_rank)?;
+        plan.input = plan.spot(all, Use::Read)?;
+        self.own_output(plan, recv, Block { at: rank as usize * block, len: block })?;
         Ok(block)
     }
 
     pub(super) fn gatherv_side(
         &self,
         plan: &mut Plan,
-        send: SendBuf,
-        scount: i64,
-        sty: TypeId,
-        recv: RecvBuf,
-        parts: Parts<'_>,
+        send: SendData,
+        recv: Parts<'_, RecvBuf>,
     ) -> Result<Vec<Block>> {
         let rank = plan.place.rank as usize;
-        let blocks = self.parts(plan.place, recv, parts)?;
-        let own = Data { buf: blocks[rank].buf, count: blocks[rank].count, ty: blocks[rank].ty.clone() };
-        let (spot, list) = plan.blocks(blocks, recv, false, true)?;
+        let parts = self.parts(plan.place, recv)?;
+        let own = parts.blocks[rank].clone();
+        let (spot, list) = plan.blocks(parts, Use::Written)?;
         plan.output = spot;
-        if send.is_in_place() {
-            plan.input = Plan::inside(spot, list[rank].at);
-            if let Spot::Staged(at) = plan.input {
-                plan.load(own, at, Form::Packed);
-            }
-        } else {
-            let data = self.data(send.as_recv(), scount, sty)?;
-            same_bytes(data.bytes()?, list[rank].len)?;
-            plan.input = plan.source(data)?;
-        }
+        self.own_input(plan, send, own, list[rank])?;
         Ok(list)
     }
 
-    pub(super) fn scatterv_root(
-        &self,
-        plan: &mut Plan,
-        send: SendBuf,
-        parts: Parts<'_>,
-        recv: RecvBuf,
-        rcount: i64,
-        rty: TypeId,
-    ) -> Result<Vec<Block>> {
-        let rank = plan.place.rank as usize;
-        let blocks = self.parts(plan.place, send.as_recv(), parts)?;
-        let (spot, list) = plan.blocks(blocks, send.as_recv(), true, false)?;
+    fn scatterv_root(&self, plan: &mut Plan, send: Parts<'_, SendBuf>, recv: RecvData) -> Result<Vec<Block>> {
+        let (spot, list) = plan.blocks(self.parts(plan.place, send.as_recv())?, Use::Read)?;
         plan.input = spot;
-        if recv.is_in_place() {
-            plan.output = Plan::inside(spot, list[rank].at);
-        } else {
-            let data = self.data(recv, rcount, rty)?;
-            same_bytes(data.bytes()?, list[rank].len)?;
-            plan.output = plan.target(data)?;
-        }
+        self.own_output(plan, recv, list[plan.place.rank as usize])?;
         Ok(list)
+    }
+
+    /// The count of `data` is that of each process: gives it, and the elements of all.
+    pub(super) fn for_everyone(&self, plan: &Plan, data: RecvData) -> Result<(usize, Checked<RecvBuf>)> {
+        let mut all = self.checked(data)?;
+        let per_rank = all.count;
+        all.count = per_rank.saturating_mul(plan.place.size as usize);
+        all.bytes()?;
+        Ok((per_rank, all))
+    }
+
+    /// What the collecting process itself contributes to `block` of the output.
+    fn own_input(&self, plan: &mut Plan, send: SendData, own: Checked<RecvBuf>, block: Block) -> Result<()> {
+        if !send.buf.is_in_place() {
+            return same_bytes(self.leaf_sends(plan, send)?, block.len);
+        }
+        plan.input = Plan::inside(plan.output, block.at);
+        if let Spot::Staged(at) = plan.input {
+            plan.copy(own, Use::Read, at, Form::Packed);
+        }
+        Ok(())
+    }
+
+    /// What the distributing process itself gets of `block` of the input.
+    fn own_output(&self, plan: &mut Plan, recv: RecvData, block: Block) -> Result<()> {
+        if recv.buf.is_in_place() {
+            plan.output = Plan::inside(plan.input, block.at);
+            return Ok(());
+        }
+        same_bytes(self.leaf_receives(plan, recv)?, block.len)
     }
 }

@@ -1,11 +1,12 @@
 //! Many peers in virtual time: a net that loses, repeats and reorders, drivers that take their time, peers that do
-//! not call the library for a while, and deaths. A seed decides everything; a failure prints it.
+//! not call the library for a while, connections that are closed and opened again, and deaths. A seed decides
+//! everything; a failure prints it.
 use super::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
-/// Needs begin within this time.
-const NEEDS_WITHIN_NS: u64 = 50 * MS;
+/// Sends are asked for within this time.
+const SENDS_WITHIN_NS: u64 = 50 * MS;
 /// Far more than any run needs: a run that lasts longer has a need that never ends.
 const END_NS: u64 = 60_000 * MS;
 
@@ -26,16 +27,17 @@ impl Chance {
     }
 }
 
-/// What happens to one process at a time.
+/// What happens to one process at a time. Peers are meant by rank.
 #[derive(Clone, Debug)]
 enum Event {
-    Need(Rank),
+    Send(u32),
+    Close(u32),
     Datagram(Datagram),
-    Work(Action),
+    Work(Action<&'static str>),
     /// The time that `poll_timeout` gave.
     Timeout,
     Dies,
-    PeerDied(Rank),
+    PeerDied(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,24 +45,55 @@ struct Weather {
     loss_percent: u64,
     copy_percent: u64,
     delay_max_ns: u64,
-    /// Chance that a queue pair cannot be made just now.
-    qp_failure_percent: u64,
+    /// Chance that a queue pair is not to be had just now.
+    refusal_percent: u64,
+    /// Chance that one side of a connection that became ready closes it after a while.
+    close_percent: u64,
+    /// Pairs of an even and an odd rank use streams.
+    streams: bool,
     deaths: u32,
 }
 
-const FAIR: Weather =
-    Weather { loss_percent: 0, copy_percent: 0, delay_max_ns: 20_000, qp_failure_percent: 0, deaths: 0 };
+const FAIR: Weather = Weather {
+    loss_percent: 0,
+    copy_percent: 0,
+    delay_max_ns: 20_000,
+    refusal_percent: 0,
+    close_percent: 0,
+    streams: false,
+    deaths: 0,
+};
+const STORM: Weather = Weather { loss_percent: 40, copy_percent: 20, delay_max_ns: 5 * MS, ..FAIR };
+
+/// What an endpoint keeps for one peer.
+#[derive(Default)]
+struct Link {
+    /// The queue pair, and what it is connected to.
+    qp: Option<(u32, Option<u32>)>,
+    /// Is it about to be destroyed?
+    doomed: bool,
+    queued: u32,
+    asked: u32,
+    received: u32,
+    failed: Option<&'static str>,
+}
 
 struct Process {
-    wireup: Wireup,
+    wireup: Machine,
     alive: bool,
     /// Outside the library until then: events wait.
     away_until_ns: u64,
-    /// The queue pair to each peer, and what it is connected to.
-    qps: BTreeMap<Rank, (u32, Option<u32>)>,
-    needed: BTreeSet<Rank>,
-    ready: BTreeSet<Rank>,
-    failed: BTreeMap<Rank, String>,
+    links: BTreeMap<u32, Link>,
+}
+
+impl Process {
+    fn link(&mut self, peer: u32) -> &mut Link {
+        self.links.entry(peer).or_default()
+    }
+
+    fn rank_of(&self, ix: PeerIx) -> u32 {
+        self.wireup.who(ix).and_then(Peer::rank).expect("a rank").0
+    }
 }
 
 struct Simulation {
@@ -80,10 +113,7 @@ impl Simulation {
             wireup: Wireup::new(Config { seed: seed ^ u64::from(me), ..config(me, size) }),
             alive: true,
             away_until_ns: 0,
-            qps: BTreeMap::new(),
-            needed: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            failed: BTreeMap::new(),
+            links: BTreeMap::new(),
         };
         let processes = (0..size).map(process).collect();
         let (events, chance) = (BTreeMap::new(), Chance(seed));
@@ -100,15 +130,14 @@ impl Simulation {
         self.schedule(delay_ns, at, event);
     }
 
-    /// Each process needs some others, at different times; some are away for a while; some die.
-    fn populate(&mut self, needs_each: u64) {
+    /// Each process sends to some others, at different times; some are away for a while; some die.
+    fn populate(&mut self, sends_each: u64) {
         let size = self.processes.len();
         for at in 0..size {
-            for _ in 0..needs_each {
-                let peer = Rank(self.chance.below(size as u64) as u32);
-                if peer.index() != at {
-                    self.processes[at].needed.insert(peer);
-                    self.schedule_within(NEEDS_WITHIN_NS, at, Event::Need(peer));
+            for _ in 0..sends_each {
+                let peer = self.chance.below(size as u64) as u32;
+                if peer as usize != at {
+                    self.schedule_within(SENDS_WITHIN_NS, at, Event::Send(peer));
                 }
             }
             if self.chance.percent(20) {
@@ -117,7 +146,7 @@ impl Simulation {
         }
         for _ in 0..self.weather.deaths {
             let at = self.chance.below(size as u64) as usize;
-            self.schedule_within(2 * NEEDS_WITHIN_NS, at, Event::Dies);
+            self.schedule_within(2 * SENDS_WITHIN_NS, at, Event::Dies);
         }
     }
 
@@ -141,57 +170,92 @@ impl Simulation {
         let now = self.now_ns;
         let process = &mut self.processes[at];
         match event {
-            Event::Need(peer) => self.need(at, peer),
+            Event::Send(peer) => self.ask(at, peer),
+            Event::Close(peer) => {
+                let ix = process.wireup.find(rank(peer)).expect("it was ready");
+                // It may have been closed, or lost, meanwhile.
+                let _ = process.wireup.close(ix, now);
+            }
             Event::Datagram(datagram) => process.wireup.datagram(datagram.as_bytes(), now).unwrap(),
             Event::Work(action) => self.work(at, action),
             Event::Timeout => process.wireup.tick(now),
             Event::Dies => return self.die(at),
-            Event::PeerDied(peer) => process.wireup.peer_died(peer, "killed by signal 9"),
+            Event::PeerDied(peer) => {
+                let ix = process.wireup.intern(rank(peer)).unwrap();
+                process.wireup.broken(ix, "killed by signal 9");
+            }
         }
         self.after(at);
     }
 
-    fn need(&mut self, at: usize, peer: Rank) {
+    /// Somebody wants to send.
+    fn ask(&mut self, at: usize, peer: u32) {
         let process = &mut self.processes[at];
-        if let Err(error) = process.wireup.need(peer, self.now_ns) {
-            let NeedError::Lost { why, .. } = error else { panic!("{error}") };
-            process.failed.insert(peer, why);
+        process.link(peer).asked += 1;
+        let ix = process.wireup.intern(rank(peer)).unwrap();
+        match process.wireup.need(ix, self.now_ns) {
+            Ok(Progress::Ready) => self.transmit(at, peer, 1),
+            Ok(Progress::Pending) => process.link(peer).queued += 1,
+            Err(error) => assert!(matches!(error, NeedError::Lost { .. }), "{error}"),
+        }
+    }
+
+    /// Puts sends into the peer's queue pair, which has to be there to take them in.
+    fn transmit(&mut self, at: usize, peer: u32, sends: u32) {
+        let (_, to) = self.processes[at].link(peer).qp.expect("a queue pair");
+        let other = &mut self.processes[peer as usize];
+        if other.alive {
+            let link = other.link(at as u32);
+            let live = link.qp.filter(|_| !link.doomed).map(|(number, _)| number);
+            assert!(to.is_some() && to == live, "a send from {at} to {peer} is lost: {to:?}, {live:?}");
+            link.received += sends;
         }
     }
 
     fn die(&mut self, dead: usize) {
         self.processes[dead].alive = false;
-        for at in 0..self.processes.len() {
-            self.schedule_within(100 * MS, at, Event::PeerDied(Rank(dead as u32)));
+        for at in (0..self.processes.len()).filter(|at| *at != dead) {
+            self.schedule_within(100 * MS, at, Event::PeerDied(dead as u32));
         }
-        // Its own notice does not reach it.
+    }
+
+    fn medium(&self, at: usize, peer: u32) -> Medium {
+        let streams = self.weather.streams && (at as u32 + peer) % 2 == 1;
+        if streams { Medium::Stream } else { Medium::Datagrams }
     }
 
     /// The driver's work is done now.
-    fn work(&mut self, at: usize, action: Action) {
-        let (now, process) = (self.now_ns, &mut self.processes[at]);
+    fn work(&mut self, at: usize, action: Action<&'static str>) {
+        let (now, ix) = (self.now_ns, action.ix());
+        let process = &mut self.processes[at];
+        let peer = process.rank_of(ix);
         match action {
-            Action::CreateQp { peer } if self.chance.percent(self.weather.qp_failure_percent) => {
-                process.wireup.qp_failed(peer, "no queue pair left").unwrap();
+            Action::CreateQp { .. } if self.chance.percent(self.weather.refusal_percent) => {
+                process.wireup.qp_refused(ix, "no queue pair left", now).unwrap();
             }
-            Action::CreateQp { peer } => {
+            Action::CreateQp { .. } => {
                 self.qps_made += 1;
-                let before = process.qps.insert(peer, (self.qps_made, None));
+                let before = process.link(peer).qp.replace((self.qps_made, None));
                 assert_eq!(before, None, "two live queue pairs from {at} to {peer}");
                 let mut params = [0; 32];
                 params[..4].copy_from_slice(&self.qps_made.to_le_bytes());
-                process.wireup.qp_ready(peer, Params(params), now).unwrap();
+                let medium = self.medium(at, peer);
+                self.processes[at].wireup.qp_ready(ix, Params(params), medium, now).unwrap();
             }
-            Action::Connect { peer, params, card } => {
-                assert_eq!(card, config(peer.0, 2).card);
+            Action::Connect { params, card, .. } => {
+                assert_eq!(card, card_of(peer));
                 let remote = u32::from_le_bytes(params.0[..4].try_into().unwrap());
-                process.qps.get_mut(&peer).expect("a queue pair to connect").1 = Some(remote);
-                process.wireup.connected(peer, now).unwrap();
+                let qp = process.link(peer).qp.as_mut();
+                qp.expect("a queue pair to connect").1 = Some(remote);
+                process.wireup.connected(ix, now).unwrap();
             }
-            Action::Destroy { peer } => {
-                process.qps.remove(&peer).expect("a queue pair to destroy");
+            Action::Drain { .. } => process.wireup.drained(ix, now).unwrap(),
+            Action::Destroy { .. } => {
+                let link = process.link(peer);
+                link.qp.take().expect("a queue pair to destroy");
+                link.doomed = false;
             }
-            Action::Lookup { peer } => process.wireup.card(peer, config(peer.0, 2).card, now).unwrap(),
+            Action::Lookup { .. } => process.wireup.card(ix, card_of(peer), now).unwrap(),
             other => panic!("{other:?} takes no time"),
         }
     }
@@ -199,20 +263,26 @@ impl Simulation {
     /// Carries the actions out, and sets the alarm.
     fn after(&mut self, at: usize) {
         while let Some(action) = self.processes[at].wireup.poll_action() {
+            let process = &mut self.processes[at];
+            let peer = process.rank_of(action.ix());
             match action {
-                Action::Send { peer, card, datagram } => {
-                    assert_eq!(card, config(peer.0, 2).card);
-                    self.send(peer.index(), datagram);
+                Action::Send { card, datagram, .. } => {
+                    assert_eq!(card, card_of(peer));
+                    self.send(at, peer, datagram);
                 }
-                Action::Ready { peer } => {
-                    assert!(self.processes[at].ready.insert(peer), "ready twice");
+                Action::Ready { name, .. } => self.ready(at, peer, name),
+                Action::Closed { .. } => {}
+                Action::Failed { why, .. } => {
+                    let link = process.link(peer);
+                    assert_eq!(link.failed.replace(why), None, "failed twice");
+                    link.queued = 0;
                 }
-                Action::Failed { peer, why } => self.failed(at, peer, why),
                 // In order, as a driver works: the same delay for all.
                 work @ (Action::CreateQp { .. } | Action::Connect { .. } | Action::Destroy { .. }) => {
+                    process.link(peer).doomed |= matches!(work, Action::Destroy { .. });
                     self.schedule(MS, at, Event::Work(work));
                 }
-                lookup => self.schedule_within(2 * MS, at, Event::Work(lookup)),
+                later => self.schedule_within(2 * MS, at, Event::Work(later)),
             }
         }
         if let Some(due_ns) = self.processes[at].wireup.poll_timeout() {
@@ -220,68 +290,73 @@ impl Simulation {
         }
     }
 
-    fn failed(&mut self, at: usize, peer: Rank, why: String) {
-        if why == "no queue pair left" {
-            // Whoever needs it tries again.
-            if self.processes[at].needed.contains(&peer) {
-                self.schedule(10 * MS, at, Event::Need(peer));
-            }
-            return;
+    fn ready(&mut self, at: usize, peer: u32, name: u32) {
+        let here = self.processes[peer as usize].wireup.who(PeerIx::from_wire(name));
+        assert_eq!(here, Some(rank(at as u32)), "the number that {peer} gave {at}");
+        let queued = core::mem::take(&mut self.processes[at].link(peer).queued);
+        self.transmit(at, peer, queued);
+        if self.chance.percent(self.weather.close_percent) {
+            self.schedule_within(SENDS_WITHIN_NS, at, Event::Close(peer));
         }
-        self.processes[at].failed.insert(peer, why);
     }
 
-    fn send(&mut self, to: usize, datagram: Datagram) {
-        let copies = if self.chance.percent(self.weather.copy_percent) { 2 } else { 1 };
+    fn send(&mut self, from: usize, to: u32, datagram: Datagram) {
+        let reliable = self.medium(from, to) == Medium::Stream;
+        let copies = if !reliable && self.chance.percent(self.weather.copy_percent) { 2 } else { 1 };
         for _ in 0..copies {
-            if !self.chance.percent(self.weather.loss_percent) {
-                self.schedule_within(self.weather.delay_max_ns, to, Event::Datagram(datagram));
+            if reliable || !self.chance.percent(self.weather.loss_percent) {
+                self.schedule_within(self.weather.delay_max_ns, to as usize, Event::Datagram(datagram));
             }
         }
     }
 
-    /// Everybody got what was needed, or a reason, and both ends agree about each connection.
+    /// All that was sent arrived, or there is a reason, and both ends agree about each connection.
     fn check_end(&self) {
         for (at, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
-            for peer in &process.needed {
-                let dead = !self.processes[peer.index()].alive;
-                match process.failed.get(peer) {
-                    Some(why) => assert!(dead && why == "killed by signal 9", "{at} to {peer}: {why}"),
-                    None => assert!(!dead && process.ready.contains(peer), "{at} to {peer}: no end"),
+            for (peer, link) in &process.links {
+                let other = &self.processes[*peer as usize];
+                let theirs = other.links.get(&(at as u32));
+                assert_eq!(link.queued, 0, "{at} to {peer}: a need without an end");
+                match (other.alive, link.failed) {
+                    (false, why) => assert_eq!(why, Some("killed by signal 9"), "{at} to {peer}"),
+                    (true, None) => assert_eq!(theirs.map_or(0, |link| link.received), link.asked),
+                    (true, Some(why)) => panic!("{at} to {peer}, which lives: {why}"),
                 }
+                let Some((number, connected_to)) = link.qp else { continue };
+                let theirs = theirs.and_then(|link| link.qp).map(|qp| (Some(qp.0), qp.1));
+                assert_eq!(theirs, Some((connected_to, Some(number))), "{at} to {peer} is half open");
             }
-            for (peer, (number, connected_to)) in &process.qps {
-                assert_eq!(process.wireup.state(*peer), StateName::Ready, "{at} to {peer} is half open");
-                let theirs = self.processes[peer.index()].qps.get(&Rank(at as u32));
-                assert_eq!(theirs.map(|qp| (Some(qp.0), qp.1)), Some((*connected_to, Some(*number))));
-            }
+            let ready = process.wireup.peers.iter().filter(|row| row.2.name() == StateName::Ready).count();
+            assert_eq!(ready, process.links.values().filter(|link| link.qp.is_some()).count());
+            assert_eq!(process.wireup.connections().now as usize, ready);
             assert_eq!(process.wireup.poll_timeout(), None);
-            assert_eq!(process.wireup.stats().refused, 0);
+            assert_eq!((process.wireup.waiting().count(), process.wireup.stats().refused), (0, 0));
         }
     }
 
-    /// Peers stored anywhere, and pairs that somebody needed.
-    fn stored_and_needed(&self) -> (usize, usize) {
-        let stored = self.processes.iter().map(|process| process.wireup.peers.len()).sum();
-        let pair = |at: usize, peer: Rank| (at.min(peer.index()), at.max(peer.index()));
-        let needs = self.processes.iter().enumerate();
-        let pairs: BTreeSet<_> =
-            needs.flat_map(|(at, process)| process.needed.iter().map(move |&peer| pair(at, peer))).collect();
+    /// Peers stored anywhere, and pairs of whom one sent to the other.
+    fn stored_and_used(&self) -> (usize, usize) {
+        let stored = self.processes.iter().map(|process| process.wireup.peers.iter().count()).sum();
+        let mut pairs = BTreeSet::new();
+        for (at, process) in (0u32..).zip(&self.processes) {
+            let used = process.links.iter().filter(|(_, link)| link.asked > 0);
+            pairs.extend(used.map(|(&peer, _)| (at.min(peer), at.max(peer))));
+        }
         (stored, pairs.len())
     }
 }
 
-fn simulate(seeds: std::ops::Range<u64>, size: u32, needs_each: u64, weather: Weather) -> Stats {
+fn simulate(seeds: std::ops::Range<u64>, size: u32, sends_each: u64, weather: Weather) -> Stats {
     let mut sum = Stats::default();
     for seed in seeds {
         let result = std::panic::catch_unwind(|| {
             let mut simulation = Simulation::new(seed, size, weather);
-            simulation.populate(needs_each);
+            simulation.populate(sends_each);
             simulation.run();
             simulation.check_end();
             if weather.deaths == 0 {
-                let (stored, needed) = simulation.stored_and_needed();
-                assert_eq!(stored, 2 * needed, "something is stored for a peer that nobody needed");
+                let (stored, used) = simulation.stored_and_used();
+                assert_eq!(stored, 2 * used, "something is stored for a peer that nobody uses");
             }
             simulation.processes.iter().map(|process| process.wireup.stats()).collect::<Vec<_>>()
         });
@@ -291,38 +366,53 @@ fn simulate(seeds: std::ops::Range<u64>, size: u32, needs_each: u64, weather: We
             sum.crossed += one.crossed;
             sum.stale += one.stale;
             sum.ready += one.ready;
+            sum.starved += one.starved;
+            sum.closed += one.closed;
         }
     }
     sum
 }
 
 #[test]
-fn nothing_is_stored_for_peers_that_nobody_needs() {
+fn nothing_is_stored_for_peers_that_nobody_uses() {
     let mut simulation = Simulation::new(1, 16, FAIR);
-    simulation.schedule(0, 3, Event::Need(Rank(7)));
-    simulation.processes[3].needed.insert(Rank(7));
+    simulation.schedule(0, 3, Event::Send(7));
     simulation.run();
     simulation.check_end();
-    assert_eq!(simulation.stored_and_needed(), (2, 1));
+    assert_eq!(simulation.stored_and_used(), (2, 1));
 }
 
 #[test]
 fn storms_of_loss_copies_and_reordering() {
-    let storm = Weather { loss_percent: 40, copy_percent: 20, delay_max_ns: 5 * MS, ..FAIR };
-    let sum = simulate(0..60, 12, 6, storm);
+    let sum = simulate(0..60, 12, 6, STORM);
     assert!(sum.retransmits > 0 && sum.crossed > 0 && sum.stale > 0, "no storm: {sum:?}");
 }
 
 #[test]
 fn queue_pairs_run_out_now_and_then() {
-    let scarce = Weather { qp_failure_percent: 30, loss_percent: 10, ..FAIR };
-    assert!(simulate(100..140, 10, 5, scarce).ready > 0);
+    let scarce = Weather { refusal_percent: 30, loss_percent: 10, close_percent: 50, ..FAIR };
+    let sum = simulate(100..140, 10, 10, scarce);
+    assert!(sum.ready > 0 && sum.starved > 0, "{sum:?}");
 }
 
 #[test]
 fn deaths_end_every_need_of_the_dead_with_the_reason() {
-    let war = Weather { loss_percent: 20, copy_percent: 10, delay_max_ns: 5 * MS, deaths: 3, ..FAIR };
+    let war = Weather { deaths: 3, close_percent: 30, ..STORM };
     assert!(simulate(200..260, 12, 6, war).ready > 0);
+}
+
+#[test]
+fn connections_close_and_open_again_in_a_storm() {
+    let sum = simulate(400..460, 8, 40, Weather { close_percent: 90, ..STORM });
+    assert!(sum.closed > 1000 && sum.ready > sum.closed / 2, "{sum:?}");
+    // More than one connection for each pair: 60 runs of 28 pairs, both ends counted.
+    assert!(sum.ready > 60 * 28 * 2 * 3 / 2, "few were opened again: {sum:?}");
+}
+
+#[test]
+fn connections_close_and_open_again_over_streams() {
+    let sum = simulate(500..540, 8, 40, Weather { close_percent: 90, streams: true, ..STORM });
+    assert!(sum.closed > 500, "{sum:?}");
 }
 
 #[test]
@@ -332,6 +422,6 @@ fn all_to_all_among_many() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let storm = Weather { loss_percent: 40, copy_percent: 20, delay_max_ns: 5 * MS, ..FAIR };
+    let storm = Weather { close_percent: 50, ..STORM };
     assert_eq!(simulate(7..9, 12, 6, storm), simulate(7..9, 12, 6, storm));
 }

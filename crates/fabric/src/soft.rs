@@ -1,0 +1,337 @@
+//! The soft provider: processes of one host. A queue pair is a ring in each side's segment, made when the pair leaves
+//! RESET; a datagram is a slot of the receiver's mailbox.
+//!
+//! Who asks for a connection has messages to send, and may compute for an hour before it is here again. So it makes
+//! one more ring, in its *own* segment: what it posts before it is answered lies there, the peer reads it when it
+//! answers, and the last word in that ring sends it on to the usual one ([`qp`]).
+mod cq;
+mod qp;
+
+pub use cq::HOT_MAX;
+
+use crate::card::Card;
+use crate::context::{Node, OpenError};
+use crate::provider::{Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent};
+use crate::qp::{MrKey, ProviderKind, Qp};
+use crate::state::{self, QpState};
+use cq::Cq;
+use proto::ids::QpNum;
+use proto::wireup::Params;
+use qp::{QpEntry, Slot};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use sys::cpu::Barrier;
+use sys::node::{NodeFacts, NodeSegment};
+use sys::ring::payload_max;
+use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
+use sys::{Locator, SharedMap, UserBuf};
+
+const _: () = assert!(crate::DATAGRAM_MAX <= DATAGRAM_MAX);
+
+/// Registered memory in this process's own segment.
+#[derive(Debug)]
+pub struct SharedRegion {
+    /// Names it to peers.
+    pub key: MrKey,
+    /// The memory; its address is what peers name.
+    pub map: SharedMap,
+    offset: u64,
+}
+
+/// The provider. See the module's head.
+#[derive(Debug)]
+pub struct Soft {
+    node: NodeSegment,
+    slot: u32,
+    segment: Segment,
+    barrier: Barrier,
+    qps: Vec<Slot>,
+    live: usize,
+    /// Queue pair of each receive ring.
+    rings: Vec<Option<u32>>,
+    /// Segments of peers that are mapped, by process.
+    peers: HashMap<u32, Rc<PeerSegment>>,
+    /// Rings of early messages that their readers may not have read to the end.
+    retired: Vec<qp::Early>,
+    cq: Cq,
+    cma: bool,
+    frugal: bool,
+    ring_bytes_max: usize,
+    mappable: bool,
+}
+
+impl Soft {
+    pub(crate) fn open(node: &Node, cma: bool, ring_bytes_max: usize) -> Result<Self, OpenError> {
+        let (node, slot, agent) = match node {
+            Node::Agent { segment, slot } => {
+                (NodeSegment::open(segment).map_err(OpenError::Node)?, *slot, true)
+            }
+            Node::Own(facts) => (NodeSegment::create(facts).map_err(OpenError::Node)?, 0, false),
+        };
+        let slots = node.facts().slots;
+        if slot >= slots {
+            return Err(OpenError::Slot { slot, slots });
+        }
+        node.claim_slot(slot, std::process::id());
+        let registered = Barrier::register();
+        // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
+        let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
+        let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
+        node.take_qp(slot).map_err(OpenError::Limit)?; // the one for datagrams
+        if cma {
+            sys::cma::allow_siblings();
+        }
+        let same_space = !agent || node.facts().pid_space == sys::node::pid_space();
+        Ok(Soft {
+            mappable: same_space && sys::process::opens_to_peers(),
+            node,
+            slot,
+            segment,
+            barrier: registered,
+            qps: Vec::new(),
+            live: 0,
+            rings: Vec::new(),
+            peers: HashMap::new(),
+            retired: Vec::new(),
+            cq: Cq::default(),
+            cma,
+            frugal: false,
+            ring_bytes_max,
+        })
+    }
+
+    /// What the agent fixed for the node.
+    pub fn facts(&self) -> &NodeFacts {
+        self.node.facts()
+    }
+
+    /// Can other processes of the user map this one's segment, as far as can be known from here?
+    pub(crate) fn is_mappable(&self) -> bool {
+        self.mappable
+    }
+
+    pub(crate) fn locator(&self) -> io::Result<Locator> {
+        self.segment.locator()
+    }
+
+    pub(crate) fn pollable_doorbell(&mut self) -> io::Result<BorrowedFd<'_>> {
+        self.segment.pollable_doorbell()
+    }
+
+    pub(crate) fn sleeper(&self) -> Sleeper {
+        self.segment.sleeper()
+    }
+
+    /// Asks to be rung from now on, by the futex or by a descriptor.
+    pub(crate) fn arm(&self, pollable: bool) -> io::Result<Armed> {
+        if pollable { self.segment.arm_pollable() } else { Ok(self.segment.arm()) }
+    }
+
+    /// Memory in the segment, registered.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> io::Result<Option<SharedRegion>> {
+        let (offset, map) = self.segment.carve(bytes.next_multiple_of(4096))?;
+        let region = Region { addr: map.addr(), bytes: map.bytes() as u64, segment_offset: Some(offset) };
+        let Some(key) = self.segment.register(region) else {
+            self.segment.give_back(offset, map.bytes());
+            return Ok(None);
+        };
+        Ok(Some(SharedRegion { key: MrKey(key), map, offset }))
+    }
+
+    /// Ends the registration of memory in the segment and gives it back.
+    pub(crate) fn free(&mut self, region: SharedRegion) {
+        self.segment.deregister(region.key.0);
+        let bytes = region.map.bytes();
+        drop(region.map);
+        self.segment.give_back(region.offset, bytes);
+    }
+
+    pub(crate) fn touched_bytes(&self) -> u64 {
+        self.segment.touched_bytes()
+    }
+
+    pub(crate) fn publish_stat(&self, index: usize, value: u64) {
+        self.node.stat(self.slot, index).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn published_stat(&self, index: usize) -> u64 {
+        self.node.stat(self.slot, index).load(Ordering::Relaxed)
+    }
+
+    /// The segment of a process, mapped on first use.
+    fn peer(&mut self, at: &Locator) -> io::Result<Rc<PeerSegment>> {
+        if let Some(peer) = self.peers.get(&at.pid) {
+            return Ok(peer.clone());
+        }
+        let peer = Rc::new(PeerSegment::open(at, self.barrier)?);
+        self.peers.insert(at.pid, peer.clone());
+        Ok(peer)
+    }
+
+    fn entry(&self, qp: Qp) -> Option<&QpEntry> {
+        self.qps.get(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_ref()
+    }
+
+    fn entry_mut(&mut self, qp: Qp) -> Option<&mut QpEntry> {
+        self.qps.get_mut(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_mut()
+    }
+
+    /// The queue pair with this index.
+    fn named(&self, index: u32) -> Qp {
+        Qp::new(ProviderKind::Soft, index as usize, self.qps[index as usize].generation)
+    }
+
+    /// Checks a move and makes it.
+    fn go(&mut self, qp: Qp, to: QpState) -> Result<&mut QpEntry, ConnectError> {
+        let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
+        state::check(entry.num.0, entry.state, to)?;
+        Ok(entry)
+    }
+}
+
+impl Provider for Soft {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Soft
+    }
+
+    fn caps(&self) -> Caps {
+        Caps {
+            message_max: payload_max(self.ring_sizes().last().copied().unwrap_or_default()),
+            early: true,
+            reads_alone: self.cma,
+            reads: self.cma,
+            places: false,
+            control_on_stream: false,
+        }
+    }
+
+    fn create(&mut self) -> Result<Qp, CreateError> {
+        self.make()
+    }
+
+    fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
+        self.prepare(qp, peer, role)
+    }
+
+    fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+        self.attach(qp, peer, params)
+    }
+
+    fn rts(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        self.go(qp, QpState::ReadyToSend)?.state = QpState::ReadyToSend;
+        Ok(())
+    }
+
+    fn sqd(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        self.go(qp, QpState::SendDrained)?.state = QpState::SendDrained;
+        Ok(())
+    }
+
+    /// What was posted is in the peer's memory at once.
+    fn is_drained(&self, qp: Qp) -> bool {
+        self.entry(qp).is_some()
+    }
+
+    fn state(&self, qp: Qp) -> QpState {
+        self.entry(qp).map_or(QpState::Reset, |entry| entry.state)
+    }
+
+    fn destroy(&mut self, qp: Qp) {
+        self.unmake(qp);
+    }
+
+    fn count(&self) -> usize {
+        self.live
+    }
+
+    fn send_control(&mut self, _: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
+        assert!(bytes.len() <= DATAGRAM_MAX, "a datagram of {} bytes", bytes.len());
+        let at = to.soft.ok_or(ReachError::NotShared)?;
+        let peer = self.peer(&at).map_err(|error| ControlError::Map { pid: at.pid, error })?;
+        Ok(if peer.send_datagram(bytes) { Sent::Sent } else { Sent::Dropped })
+    }
+
+    fn register(&mut self, buf: UserBuf) -> Option<MrKey> {
+        let region = Region { addr: buf.addr(), bytes: buf.len() as u64, segment_offset: None };
+        self.segment.register(region).map(MrKey)
+    }
+
+    fn deregister(&mut self, key: MrKey) {
+        self.segment.deregister(key.0);
+    }
+
+    fn set_frugal(&mut self, frugal: bool) {
+        self.frugal = frugal;
+        let entries = self.qps.iter().filter_map(|slot| slot.entry.as_ref());
+        for inbound in entries.filter_map(|entry| entry.inbound.as_ref()) {
+            inbound.ring.set_frugal(frugal);
+            if let Some((next, _)) = &inbound.next {
+                next.set_frugal(frugal);
+            }
+        }
+    }
+
+    fn datagrams_dropped(&mut self) -> u64 {
+        self.segment.dropped().into()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let entries = self.qps.iter().filter_map(|slot| slot.entry.as_ref());
+        let rings: usize = entries.map(QpEntry::remote_bytes).sum();
+        self.segment.bytes() + (self.peers.len() * HEAD_BYTES + rings) as u64
+    }
+}
+
+impl Drop for Soft {
+    fn drop(&mut self) {
+        (0..=self.live).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
+    }
+}
+
+/// What a peer needs to send to a queue pair, in the bytes of [`Params`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingParams {
+    /// The queue pair.
+    pub num: QpNum,
+    /// Number of its receive ring.
+    pub ring: u32,
+    /// Where the ring lies in its owner's segment.
+    pub ring_offset: u64,
+    /// Length of the ring.
+    pub ring_bytes: u32,
+    /// Length of the ring of early messages; 0 if there is none.
+    pub early_bytes: u32,
+    /// Where that lies in the same segment.
+    pub early_offset: u64,
+}
+
+impl RingParams {
+    /// As bytes.
+    pub fn to_params(&self) -> Params {
+        let mut out = [0; 32];
+        out[0..4].copy_from_slice(&self.num.0.to_le_bytes());
+        out[4..8].copy_from_slice(&self.ring.to_le_bytes());
+        out[8..16].copy_from_slice(&self.ring_offset.to_le_bytes());
+        out[16..20].copy_from_slice(&self.ring_bytes.to_le_bytes());
+        out[20..24].copy_from_slice(&self.early_bytes.to_le_bytes());
+        out[24..32].copy_from_slice(&self.early_offset.to_le_bytes());
+        Params(out)
+    }
+
+    /// From bytes; what they mean is checked when the queue pair connects.
+    pub fn from_params(params: &Params) -> Self {
+        let u32_at = |at: usize| u32::from_le_bytes(params.0[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(params.0[at..at + 8].try_into().expect("eight bytes"));
+        RingParams {
+            num: QpNum(u32_at(0)),
+            ring: u32_at(4),
+            ring_offset: u64_at(8),
+            ring_bytes: u32_at(16),
+            early_bytes: u32_at(20),
+            early_offset: u64_at(24),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Completions: which ring has something, without looking at all of them.
+//!
+//! A few *hot* rings are polled directly: their writers see that and set no ready bit, so that a message
+//! costs one line transfer. All others set a bit in this process's ready bitmap. A ring becomes hot when
+//! there is room, or when it was found by its bit often; the one that was quiet longest makes room.
+//!
+//! Nobody waits for ever: every so many events the order is turned round, so that datagrams, rings found by their bit
+//! and hot rings further back have their turn beside a ring that never runs empty.
+use super::Soft;
+use super::qp::{Home, QpEntry, grown};
+use crate::event::{Event, View};
+use crate::provider::BreakReason;
+use crate::state::QpState;
+use std::collections::VecDeque;
+use sys::ring::{Next, RingRx};
+use sys::segment::DATAGRAM_MAX;
+
+/// Rings that are polled directly.
+pub const HOT_MAX: usize = 8;
+/// A cold ring that was found ready this often takes the place of a hot one.
+const COLD_HITS_MAX: u32 = 32;
+/// Events after which everybody else is looked at first.
+const TURN: u32 = 64;
+/// Messages of one cold ring before the next one has its turn.
+const COLD_BURST: u32 = 16;
+
+/// Where to look next.
+#[derive(Debug)]
+pub(super) struct Cq {
+    /// Queue pairs polled directly, the most recently active first.
+    hot: Vec<u32>,
+    /// Queue pairs whose ready bit was found, to be emptied.
+    draining: VecDeque<u32>,
+    /// Messages that the first of them has given in a row.
+    burst: u32,
+    /// Events found.
+    events: u32,
+    /// Whose turn it is among the hot ones.
+    turn: usize,
+    /// Whose message was lent last: its writer may wait for the room.
+    lent: Option<u32>,
+    datagram: Box<[u8; DATAGRAM_MAX]>,
+}
+
+impl Default for Cq {
+    fn default() -> Self {
+        Cq {
+            hot: Vec::with_capacity(HOT_MAX),
+            draining: VecDeque::new(),
+            burst: 0,
+            events: 0,
+            turn: 0,
+            lent: None,
+            datagram: Box::new([0; DATAGRAM_MAX]),
+        }
+    }
+}
+
+enum Found {
+    Message(u32),
+    Broken(u32),
+    Datagram(usize),
+    Nothing,
+}
+
+impl Soft {
+    /// The next event, if there is one. Call again until there is none.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Event<'_>> {
+        match self.find() {
+            Found::Message(index) => {
+                let qp = self.named(index);
+                self.cq.lent = Some(index);
+                let ring = &mut self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring;
+                Some(Event::Receive { qp, view: View::Ring(ring.view()) })
+            }
+            Found::Nothing => None,
+            Found::Datagram(len) => Some(Event::Datagram(&self.cq.datagram[..len])),
+            Found::Broken(index) => {
+                self.qps[index as usize].entry.as_mut()?.state = QpState::Error;
+                self.forget_receiving(index);
+                let why = BreakReason::Nonsense("a slot that no writer writes");
+                Some(Event::Broken { qp: self.named(index), why })
+            }
+        }
+    }
+
+    /// Is there something to be found?
+    pub(crate) fn any_ready(&self) -> bool {
+        let looked_at = self.cq.hot.iter().chain(&self.cq.draining);
+        let entries = looked_at.filter_map(|index| self.qps[*index as usize].entry.as_ref());
+        self.segment.has_news() || entries.into_iter().any(is_ready)
+    }
+
+    #[inline]
+    fn find(&mut self) -> Found {
+        if let Some(index) = self.cq.lent.take()
+            && let Some(entry) = self.qps[index as usize].entry.as_mut()
+        {
+            entry.wake_writer();
+        }
+        self.cq.events = self.cq.events.wrapping_add(1);
+        if self.cq.events.is_multiple_of(TURN) {
+            return self.find_in_turn();
+        }
+        let found = self.find_hot(0);
+        if !matches!(found, Found::Nothing) {
+            return found;
+        }
+        if self.cq.draining.is_empty() && !self.segment.has_news() {
+            return Found::Nothing;
+        }
+        self.find_cold()
+    }
+
+    #[inline]
+    fn find_hot(&mut self, from: usize) -> Found {
+        let mut place = from;
+        while place < self.cq.hot.len() {
+            let index = self.cq.hot[place];
+            if self.qps[index as usize].entry.as_ref().is_some_and(is_ready) {
+                if place > 0 {
+                    // Move to front: the order is the order of recent activity.
+                    self.cq.hot[..=place].rotate_right(1);
+                }
+                match self.look(index) {
+                    Next::Message => return Found::Message(index),
+                    Next::Broken => return Found::Broken(index),
+                    // Growth was dealt with: the same ring, or the one behind it, may have a message.
+                    _ => {
+                        place = 0;
+                        continue;
+                    }
+                }
+            }
+            place += 1;
+        }
+        Found::Nothing
+    }
+
+    /// Everybody else first.
+    #[cold]
+    fn find_in_turn(&mut self) -> Found {
+        if let Some(len) = self.segment.take_datagram(&mut self.cq.datagram) {
+            return Found::Datagram(len);
+        }
+        let found = self.find_rings();
+        if !matches!(found, Found::Nothing) {
+            return found;
+        }
+        self.cq.turn = (self.cq.turn + 1) % self.cq.hot.len().max(1);
+        match self.find_hot(self.cq.turn) {
+            Found::Nothing => self.find_hot(0),
+            found => found,
+        }
+    }
+
+    #[cold]
+    fn find_cold(&mut self) -> Found {
+        match self.find_rings() {
+            Found::Nothing => {
+                let taken = self.segment.take_datagram(&mut self.cq.datagram);
+                taken.map_or(Found::Nothing, Found::Datagram)
+            }
+            found => found,
+        }
+    }
+
+    /// A message in a ring that is not polled directly.
+    fn find_rings(&mut self) -> Found {
+        loop {
+            while let Some(&index) = self.cq.draining.front() {
+                match self.look(index) {
+                    Next::Message => {
+                        self.cq.burst += 1;
+                        if self.cq.burst >= COLD_BURST {
+                            self.cq.burst = 0;
+                            self.cq.draining.rotate_left(1);
+                        }
+                        return Found::Message(index);
+                    }
+                    Next::Broken => return Found::Broken(index),
+                    Next::Empty => {
+                        self.cq.burst = 0;
+                        self.cq.draining.pop_front();
+                    }
+                    Next::Grow(_) | Next::Switch => {}
+                }
+            }
+            if !self.take_ready() {
+                return Found::Nothing;
+            }
+        }
+    }
+
+    /// Moves what the ready bitmap names to the list of rings to be emptied.
+    fn take_ready(&mut self) -> bool {
+        let mut ready = Vec::new();
+        self.segment.take_ready(|ring| ready.push(ring));
+        for ring in &ready {
+            let Some(Some(index)) = self.rings.get(*ring).copied() else { continue };
+            let Some(entry) = self.qps[index as usize].entry.as_mut() else { continue };
+            if entry.state == QpState::Init {
+                continue; // not receiving yet; looked at when it is
+            }
+            entry.cold_hits += 1;
+            if !entry.hot && entry.cold_hits > COLD_HITS_MAX {
+                self.make_hot(index);
+            }
+            if !self.cq.draining.contains(&index) {
+                self.cq.draining.push_back(index);
+            }
+        }
+        !self.cq.draining.is_empty()
+    }
+
+    /// Looks at the next slot of a queue pair's ring; growth is dealt with here.
+    #[inline]
+    fn look(&mut self, index: u32) -> Next {
+        let entry = self.qps[index as usize].entry.as_mut();
+        let Some(inbound) = entry.and_then(|entry| entry.inbound.as_mut()) else { return Next::Empty };
+        let next = inbound.ring.next_slot();
+        match next {
+            Next::Grow(payload) => self.grow(index, payload),
+            Next::Switch => return self.switch(index),
+            _ => {}
+        }
+        next
+    }
+
+    #[cold]
+    fn grow(&mut self, index: u32, payload: usize) {
+        let sizes = self.ring_sizes();
+        let entry = self.qps[index as usize].entry.as_mut().expect("a live queue pair");
+        let inbound = entry.inbound.as_mut().expect("a receiving queue pair");
+        if inbound.next.is_some() {
+            return;
+        }
+        let carved = grown(sizes, inbound.ring.bytes(), payload).map(|bytes| self.segment.carve(bytes));
+        // Without memory for a larger ring the writer goes on in the small one, and is told so.
+        let Some(Ok((offset, map))) = carved else { return inbound.ring.refuse() };
+        let mut ring = RingRx::new(map);
+        ring.set_barrier(inbound.ring.barrier());
+        ring.set_polled(entry.hot);
+        ring.set_frugal(self.frugal);
+        inbound.ring.offer(offset, ring.bytes());
+        inbound.next = Some((ring, offset));
+    }
+
+    #[cold]
+    fn switch(&mut self, index: u32) -> Next {
+        let entry = self.qps[index as usize].entry.as_mut().expect("a live queue pair");
+        let inbound = entry.inbound.as_mut().expect("a receiving queue pair");
+        let Some((ring, offset)) = inbound.next.take() else { return Next::Broken };
+        // Credits too: the owner of an early ring takes its memory back when all of it has been read.
+        inbound.ring.return_credit();
+        let old = std::mem::replace(&mut inbound.ring, ring);
+        let home = std::mem::replace(&mut inbound.home, Home::Own(offset));
+        let bytes = old.bytes();
+        drop(old);
+        if let Home::Own(old_offset) = home {
+            self.segment.give_back(old_offset, bytes);
+        }
+        Next::Switch
+    }
+
+    /// A queue pair begins to receive: hot if there is room.
+    pub(super) fn begin_receiving(&mut self, index: u32) {
+        if self.cq.hot.len() < HOT_MAX {
+            self.make_hot(index);
+        }
+        // A writer that saw neither the flag nor the number of the ring has written before this returns.
+        self.segment.settle();
+        self.cq.draining.push_back(index);
+    }
+
+    /// A queue pair receives no more.
+    pub(super) fn forget_receiving(&mut self, index: u32) {
+        self.cq.hot.retain(|i| *i != index);
+        self.cq.draining.retain(|i| *i != index);
+    }
+
+    fn make_hot(&mut self, index: u32) {
+        if self.cq.hot.len() == HOT_MAX {
+            let quiet = self.cq.hot.pop().expect("a full set");
+            if let Some(entry) = self.qps[quiet as usize].entry.as_mut() {
+                entry.cold_hits = 0;
+                entry.set_polled(false);
+            }
+            // A writer that still saw the ring polled has written before this returns.
+            self.segment.settle();
+            self.cq.draining.push_back(quiet);
+        }
+        self.cq.hot.push(index);
+        if let Some(entry) = self.qps[index as usize].entry.as_mut() {
+            entry.set_polled(true);
+        }
+    }
+}
+
+#[inline]
+fn is_ready(entry: &QpEntry) -> bool {
+    entry.inbound.as_ref().is_some_and(|inbound| inbound.ring.is_ready())
+}

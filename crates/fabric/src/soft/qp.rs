@@ -1,0 +1,475 @@
+//! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
+use super::{RingParams, Soft};
+use crate::card::Card;
+use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
+use crate::qp::{Qp, RemoteMemory};
+use crate::state::QpState;
+use proto::ids::QpNum;
+use proto::wireup::Params;
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use sys::ring::{Full, Growth, RING_BYTES_MIN, RingRx, RingTx, payload_max};
+use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
+use sys::{SharedMap, UserBuf, UserBufMut};
+
+/// Sizes a ring may have: it starts with the first and grows with use.
+const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
+/// The ring of early messages.
+const EARLY_BYTES: usize = 32 << 10;
+
+/// A place for a queue pair.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Counts those that were here before.
+    pub generation: u32,
+    pub entry: Option<QpEntry>,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    /// The ring that is read now.
+    pub ring: RingRx,
+    pub home: Home,
+    pub id: u32,
+    /// The ring that the writer goes on to: a larger one on offer, or the usual one behind the early one. With its offset
+    /// in the own segment.
+    pub next: Option<(RingRx, u64)>,
+}
+
+/// Whose memory a ring is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// In the own segment, at this offset.
+    Own(u64),
+    /// In the writer's.
+    Peer,
+}
+
+#[derive(Debug)]
+struct Outbound {
+    ring: RingTx,
+    id: u32,
+    peer: Rc<PeerSegment>,
+    pid: u32,
+}
+
+/// A ring in the own segment that a peer reads.
+#[derive(Debug)]
+pub(super) struct Early {
+    ring: RingTx,
+    offset: u64,
+    peer: Rc<PeerSegment>,
+}
+
+#[derive(Debug)]
+pub(super) struct QpEntry {
+    pub num: QpNum,
+    pub state: QpState,
+    pub inbound: Option<Inbound>,
+    outbound: Option<Outbound>,
+    early: Option<Early>,
+    /// Is its ring in the set that is polled directly?
+    pub hot: bool,
+    /// Times it was found by its ready bit since it was hot.
+    pub cold_hits: u32,
+}
+
+impl QpEntry {
+    pub fn remote_bytes(&self) -> usize {
+        self.outbound.as_ref().map_or(0, |out| out.ring.bytes())
+    }
+
+    pub fn set_polled(&mut self, polled: bool) {
+        self.hot = polled;
+        if let Some(inbound) = &self.inbound {
+            inbound.ring.set_polled(polled);
+            if let Some((next, _)) = &inbound.next {
+                next.set_polled(polled);
+            }
+        }
+    }
+
+    /// Wakes the peer if it sleeps until there is room in the ring that this side reads.
+    #[inline]
+    pub fn wake_writer(&mut self) {
+        if let (Some(inbound), Some(out)) = (&mut self.inbound, &self.outbound)
+            && inbound.ring.take_writer_waits()
+        {
+            out.peer.ring();
+        }
+    }
+}
+
+impl Soft {
+    pub(super) fn make(&mut self) -> Result<Qp, CreateError> {
+        if self.live >= RINGS_MAX {
+            return Err(CreateError::Rings);
+        }
+        let num = QpNum(self.node.take_qp(self.slot).map_err(CreateError::Device)?);
+        let entry = QpEntry {
+            num,
+            state: QpState::Reset,
+            inbound: None,
+            outbound: None,
+            early: None,
+            hot: false,
+            cold_hits: 0,
+        };
+        let index = match self.qps.iter().position(|slot| slot.entry.is_none()) {
+            Some(index) => index,
+            None => {
+                self.qps.push(Slot { generation: 0, entry: None });
+                self.qps.len() - 1
+            }
+        };
+        self.qps[index].entry = Some(entry);
+        self.live += 1;
+        Ok(self.named(index as u32))
+    }
+
+    /// RESET to INIT: makes the receive ring and, for who asks, the ring of early messages.
+    pub(super) fn prepare(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
+        self.go(qp, QpState::Init)?;
+        let at = peer.soft.ok_or(ReachError::NotShared)?;
+        let map_error = |error| ConnectError::Map { pid: at.pid, error };
+        let peer = self.peer(&at).map_err(map_error)?;
+        self.reclaim();
+        let bytes = RING_SIZES[0];
+        let (offset, map) = self.segment.carve(bytes).map_err(ConnectError::Memory)?;
+        // Without memory for early messages they wait for the answer, as elsewhere.
+        let early = (role == Role::Asks).then(|| self.segment.carve(EARLY_BYTES).ok()).flatten();
+        let early = early.map(|(offset, map)| Early { ring: RingTx::new(map), offset, peer });
+        let id = self.rings.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.rings.push(None);
+            self.rings.len() - 1
+        });
+        self.rings[id] = Some(qp.index() as u32);
+        let inbound = Inbound { ring: RingRx::new(map), home: Home::Own(offset), id: id as u32, next: None };
+        inbound.ring.set_frugal(self.frugal);
+        let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
+        entry.state = QpState::Init;
+        entry.inbound = Some(inbound);
+        let params = RingParams {
+            num: entry.num,
+            ring: id as u32,
+            ring_offset: offset,
+            ring_bytes: bytes as u32,
+            early_bytes: early.as_ref().map_or(0, |early| early.ring.bytes() as u32),
+            early_offset: early.as_ref().map_or(0, |early| early.offset),
+        };
+        entry.early = early;
+        Ok(params.to_params())
+    }
+
+    /// INIT to RTR: maps the peer's ring and begins to receive.
+    pub(super) fn attach(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+        self.go(qp, QpState::ReadyToReceive)?;
+        let at = peer.soft.ok_or(ReachError::NotShared)?;
+        let params = RingParams::from_params(params);
+        let bytes = params.ring_bytes as usize;
+        if !RING_SIZES.contains(&bytes)
+            || params.ring as usize >= RINGS_MAX
+            || ![0, EARLY_BYTES as u32].contains(&params.early_bytes)
+        {
+            return Err(ConnectError::Params {
+                num: params.num,
+                ring: params.ring,
+                bytes: params.ring_bytes,
+            });
+        }
+        let map_error = |error| ConnectError::Map { pid: at.pid, error };
+        let segment = self.peer(&at).map_err(map_error)?;
+        let ring = RingTx::new(segment.map(params.ring_offset, bytes).map_err(map_error)?);
+        let early = match params.early_bytes {
+            0 => None,
+            bytes => {
+                let map = segment.map(params.early_offset, bytes as usize).map_err(map_error)?;
+                Some(RingRx::new(map))
+            }
+        };
+        let frugal = self.frugal;
+        let barrier = segment.barrier();
+        let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
+        if let Some(inbound) = &mut entry.inbound {
+            inbound.ring.set_barrier(barrier);
+        }
+        let outbound = Outbound { ring, id: params.ring, peer: segment, pid: at.pid };
+        let retired = entry.early.take().map(|mut early| {
+            early.ring.switch().expect("a free line is kept for it");
+            early.notify();
+            early
+        });
+        entry.outbound = Some(outbound);
+        if let (Some(mut early), Some(inbound)) = (early, &mut entry.inbound) {
+            early.set_frugal(frugal);
+            early.set_barrier(barrier);
+            early.set_ready_id(inbound.id);
+            let usual = std::mem::replace(&mut inbound.ring, early);
+            if let Home::Own(offset) = std::mem::replace(&mut inbound.home, Home::Peer) {
+                inbound.next = Some((usual, offset));
+            }
+        }
+        entry.state = QpState::ReadyToReceive;
+        self.retired.extend(retired);
+        // Whatever the peer has sent already set its ready bit, or finds the ring polled from now on.
+        self.begin_receiving(qp.index() as u32);
+        Ok(())
+    }
+
+    /// Gives back the rings of early messages that have been read to the end.
+    fn reclaim(&mut self) {
+        let mut at = 0;
+        while at < self.retired.len() {
+            if self.retired[at].ring.is_consumed() {
+                let early = self.retired.swap_remove(at);
+                let bytes = early.ring.bytes();
+                drop(early.ring);
+                self.segment.give_back(early.offset, bytes);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Ends a queue pair and gives its memory back.
+    pub(super) fn unmake(&mut self, qp: Qp) {
+        let slot = self.qps.get_mut(qp.index()).filter(|slot| slot.generation == qp.generation());
+        let Some(slot) = slot else { return };
+        let Some(mut entry) = slot.entry.take() else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        if let Some(inbound) = entry.inbound.take() {
+            self.rings[inbound.id as usize] = None;
+            let mut ranges = Vec::new();
+            if let Home::Own(offset) = inbound.home {
+                ranges.push((offset, inbound.ring.bytes()));
+            }
+            ranges.extend(inbound.next.as_ref().map(|(ring, offset)| (*offset, ring.bytes())));
+            drop(inbound);
+            ranges.into_iter().for_each(|(offset, bytes)| self.segment.give_back(offset, bytes));
+        }
+        // Nobody may have read it: its memory stays until the end, or until somebody has.
+        self.retired.extend(entry.early.take());
+        self.forget_receiving(qp.index() as u32);
+        self.live -= 1;
+        self.node.give_qp(self.slot);
+    }
+
+    /// Sizes that rings may have here.
+    pub(super) fn ring_sizes(&self) -> &'static [usize] {
+        let count = RING_SIZES.iter().filter(|size| **size <= self.ring_bytes_max).count();
+        &RING_SIZES[..count.max(1)]
+    }
+
+    /// Sends a message: header and payload are copied, so that the buffer is free on return.
+    #[inline]
+    pub fn post_send(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+        self.post(qp, payload.len(), |ring| ring.send(header, payload))
+    }
+
+    pub(crate) fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+    ) -> Result<(), PostError> {
+        self.post(qp, payload.len(), |ring| ring.send_bytes(header, payload))
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        qp: Qp,
+        bytes: usize,
+        write: impl Fn(&mut RingTx) -> Result<(), Full>,
+    ) -> Result<(), PostError> {
+        let Some(entry) = self.entry_mut(qp) else { return Err(PostError::Stale) };
+        if entry.state != QpState::ReadyToSend {
+            return post_early(entry, bytes, write);
+        }
+        let out = entry.outbound.as_mut().expect("a connected queue pair has a ring");
+        loop {
+            if bytes <= out.ring.payload_max() && write(&mut out.ring).is_ok() {
+                out.peer.notify(out.id as usize, || out.ring.is_polled());
+                return Ok(());
+            }
+            make_room(out, bytes)?;
+        }
+    }
+
+    /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
+    pub(crate) fn expect_stream(&mut self, qp: Qp, bytes: usize) {
+        let out = self.entry_mut(qp).and_then(|entry| entry.outbound.as_mut());
+        if let Some(out) = out.filter(|out| bytes > out.ring.bytes()) {
+            out.ring.ask_growth(bytes.min(payload_max(RING_SIZES[RING_SIZES.len() - 1])));
+            out.peer.notify(out.id as usize, || out.ring.is_polled());
+        }
+    }
+
+    /// The longest message that the ring takes as it is.
+    pub(crate) fn fragment_max(&self, qp: Qp) -> usize {
+        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
+        out.map_or(0, |out| match out.ring.growth() {
+            Growth::Refused => out.ring.payload_max(),
+            Growth::Open | Growth::Offered { .. } => payload_max(RING_SIZES[1]),
+        })
+    }
+
+    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more.
+    pub(crate) fn set_waiting(&mut self, qp: Qp, waiting: bool) {
+        if let Some(out) = self.entry_mut(qp).and_then(|entry| entry.outbound.as_mut()) {
+            out.ring.set_waiting(waiting);
+        }
+    }
+
+    /// Does the peer ask for rendezvous instead of eager messages?
+    #[inline]
+    pub(crate) fn is_peer_frugal(&self, qp: Qp) -> bool {
+        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
+        out.is_some_and(|out| out.ring.is_frugal())
+    }
+
+    /// Reads the peer's memory into `to`.
+    pub(crate) fn rdma_read(&mut self, qp: Qp, to: UserBufMut, from: RemoteMemory) -> Result<(), RdmaError> {
+        match self.remote(qp, from, to.len())? {
+            Remote::Shared(map, offset) => copy_from_map(&map, offset, to),
+            Remote::Process(pid) => {
+                let done = sys::cma::read(pid, from.addr, to);
+                done.map_err(|e| self.rdma_error(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `from` into the peer's memory.
+    pub(crate) fn rdma_write(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
+        match self.remote(qp, to, from.len())? {
+            Remote::Shared(map, offset) => copy_to_map(&map, offset, from),
+            Remote::Process(pid) => {
+                let done = sys::cma::write(pid, from, to.addr);
+                done.map_err(|e| self.rdma_error(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes a double word of the peer's memory; the old value. Only memory in a segment can be changed so.
+    pub(crate) fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<u64, RdmaError> {
+        match self.remote(qp, at, 8)? {
+            Remote::Shared(map, offset) if offset.is_multiple_of(8) => {
+                let word = map.u64_at(offset);
+                Ok(match op {
+                    AtomicOp::Add(value) => word.fetch_add(value, Ordering::AcqRel),
+                    AtomicOp::Swap { expected, new } => {
+                        let swapped =
+                            word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
+                        swapped.unwrap_or_else(|old| old)
+                    }
+                })
+            }
+            _ => Err(RdmaError::Atomic),
+        }
+    }
+
+    fn remote(&self, qp: Qp, memory: RemoteMemory, bytes: usize) -> Result<Remote, RdmaError> {
+        let entry = self.entry(qp).ok_or(RdmaError::State)?;
+        let out = entry.outbound.as_ref().ok_or(RdmaError::State)?;
+        let region = out.peer.region(memory.key.0).ok_or(RdmaError::Key)?;
+        let start = memory.addr.checked_sub(region.addr).ok_or(RdmaError::Key)?;
+        if start.checked_add(bytes as u64).is_none_or(|end| end > region.bytes) {
+            return Err(RdmaError::Key);
+        }
+        match region.segment_offset {
+            Some(offset) => {
+                let page = (offset + start) & !4095;
+                let inside = (offset + start - page) as usize;
+                let map =
+                    out.peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
+                Ok(Remote::Shared(map, inside))
+            }
+            None if self.cma => Ok(Remote::Process(out.pid)),
+            None => Err(RdmaError::Forbidden),
+        }
+    }
+
+    fn rdma_error(&mut self, error: io::Error) -> RdmaError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+                self.cma = false;
+                RdmaError::Forbidden
+            }
+            _ => RdmaError::Io(error),
+        }
+    }
+}
+
+enum Remote {
+    Shared(SharedMap, usize),
+    Process(u32),
+}
+
+impl Early {
+    /// Tells the reader, if it has begun to read: before that it will look by itself.
+    fn notify(&self) {
+        self.peer.notify_reader(&self.ring);
+    }
+}
+
+/// A message before the peer has answered. It stays in this process's memory, where the peer finds it.
+#[cold]
+fn post_early(
+    entry: &mut QpEntry,
+    bytes: usize,
+    write: impl Fn(&mut RingTx) -> Result<(), Full>,
+) -> Result<(), PostError> {
+    match &mut entry.early {
+        Some(early) if entry.state == QpState::Init => {
+            if bytes > early.ring.payload_max() {
+                return Err(PostError::Full);
+            }
+            write(&mut early.ring).map_err(|Full| PostError::Full)?;
+            early.notify();
+            Ok(())
+        }
+        None if entry.state == QpState::Init => Err(PostError::Full),
+        _ => Err(PostError::State { qp: entry.num.0, state: entry.state }),
+    }
+}
+
+/// A message did not fit: `Ok` when the queue pair has moved to a larger ring that was on offer. Otherwise
+/// asks for one if that would help.
+#[cold]
+fn make_room(out: &mut Outbound, bytes: usize) -> Result<(), PostError> {
+    let max = payload_max(RING_SIZES[RING_SIZES.len() - 1]);
+    if bytes > max {
+        return Err(PostError::TooLong { bytes, max });
+    }
+    match out.ring.growth() {
+        Growth::Offered { offset, bytes: ring_bytes }
+            if RING_SIZES.contains(&ring_bytes) && ring_bytes > out.ring.bytes() =>
+        {
+            let map = out.peer.map(offset, ring_bytes).map_err(|_| PostError::Full)?;
+            out.ring.switch().map_err(|Full| PostError::Full)?;
+            out.peer.notify(out.id as usize, || out.ring.is_polled());
+            out.ring = RingTx::new(map);
+            return Ok(());
+        }
+        // The reader has no memory for a larger one: what is too long for this one never fits.
+        Growth::Refused if bytes > out.ring.payload_max() => {
+            return Err(PostError::TooLong { bytes, max: out.ring.payload_max() });
+        }
+        _ => {}
+    }
+    // A ring that is merely full grows once; the largest size is for messages that need it.
+    if bytes > out.ring.payload_max() || out.ring.bytes() < RING_SIZES[1] {
+        out.ring.ask_growth(bytes);
+        out.peer.notify(out.id as usize, || out.ring.is_polled());
+    }
+    Err(PostError::Full)
+}
+
+/// The size of the next ring for a writer that asked for messages of `payload` bytes.
+pub(super) fn grown(sizes: &[usize], bytes: usize, payload: usize) -> Option<usize> {
+    sizes.iter().copied().find(|size| *size > bytes && payload_max(*size) >= payload)
+}

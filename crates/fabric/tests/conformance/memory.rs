@@ -1,0 +1,133 @@
+//! Reads, writes and atomics on registered memory.
+use super::rig::*;
+use banyan_fabric::{
+    AtomicOp, AtomicPosted, MrKey, Posted, ProviderKind, Qp, RdmaError, RemoteMemory, WorkError,
+};
+
+crate::on_every_provider!(
+    reads_and_writes_touch_only_what_is_registered,
+    many_requests_end_once_each_and_in_order,
+    atomics_return_what_was_there,
+);
+
+/// Reading: the end, whatever way it comes. The other process serves.
+fn read(a: &mut Peer, b: &mut Peer, qp: Qp, to: &mut [u8], from: RemoteMemory) -> Result<(), WorkError> {
+    match a.context.rdma_read(qp, target(to), from) {
+        Ok(posted) => end(a, b, posted),
+        Err(RdmaError::Key) => Err(WorkError::Key),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn write(a: &mut Peer, b: &mut Peer, qp: Qp, from: &[u8], to: RemoteMemory) -> Result<(), WorkError> {
+    match a.context.rdma_write(qp, source(from), to) {
+        Ok(posted) => end(a, b, posted),
+        Err(RdmaError::Key) => Err(WorkError::Key),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn end(a: &mut Peer, b: &mut Peer, posted: Posted) -> Result<(), WorkError> {
+    let Posted::Later(work) = posted else { return Ok(()) };
+    wait("the end of a request", || {
+        assert_eq!(b.poll(), None);
+        a.poll().map(|got| match got {
+            Got::Done(ended, result) if ended == work => result.map(drop),
+            other => panic!("{other:?}"),
+        })
+    })
+}
+
+fn reads_and_writes_touch_only_what_is_registered(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (qa, _) = connect(&mut a, &mut b);
+    for bytes in [1000usize, 300_000] {
+        let mut memory = pattern(bytes, 0);
+        let buf = target(&mut memory).as_source();
+        let key = b.context.register(kind, buf).unwrap();
+        let at = |offset: usize| RemoteMemory { addr: buf.addr() + offset as u64, key };
+        let mut got = vec![0u8; bytes - 400];
+        read(&mut a, &mut b, qa, &mut got, at(400)).unwrap();
+        assert_eq!(got, pattern(bytes, 0)[400..]);
+        write(&mut a, &mut b, qa, &vec![255; bytes - 990], at(990)).unwrap();
+        write(&mut a, &mut b, qa, &[], at(bytes)).unwrap();
+        assert_eq!(read(&mut a, &mut b, qa, &mut got, at(401)), Err(WorkError::Key));
+        assert_eq!(write(&mut a, &mut b, qa, &got, at(401)), Err(WorkError::Key));
+        let wrong = RemoteMemory { key: MrKey(key.0 + 1), ..at(0) };
+        assert_eq!(read(&mut a, &mut b, qa, &mut got, wrong), Err(WorkError::Key));
+        b.context.deregister(kind, key);
+        assert_eq!(read(&mut a, &mut b, qa, &mut got, at(0)), Err(WorkError::Key));
+        assert_eq!(write(&mut a, &mut b, qa, &[0], at(0)), Err(WorkError::Key));
+        assert_eq!(
+            (&memory[..990], &memory[990..]),
+            (&pattern(bytes, 0)[..990], &vec![255; bytes - 990][..])
+        );
+        // After refusals the connection is as good as before.
+        a.send(qa, [1, 1], b"still here");
+        assert_eq!(b.message().2, b"still here");
+    }
+}
+
+fn many_requests_end_once_each_and_in_order(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (qa, _) = connect(&mut a, &mut b);
+    let mut memory = pattern(1 << 20, 0);
+    let buf = target(&mut memory).as_source();
+    let key = b.context.register(kind, buf).unwrap();
+    let mut got = vec![vec![0u8; 10_000]; 100];
+    let mut later = Vec::new();
+    for (i, to) in got.iter_mut().enumerate() {
+        let from = RemoteMemory { addr: buf.addr() + 10_000 * i as u64, key };
+        if let Posted::Later(work) = a.context.rdma_read(qa, target(to), from).unwrap() {
+            later.push(work);
+        }
+    }
+    for work in later {
+        let got = wait("the end of a read", || {
+            assert_eq!(b.poll(), None);
+            a.poll()
+        });
+        assert_eq!(got, Got::Done(work, Ok(0)));
+    }
+    for (i, got) in got.iter().enumerate() {
+        assert_eq!(got[..], memory[10_000 * i..][..10_000]);
+    }
+    assert!(a.is_quiet() && b.is_quiet());
+}
+
+fn atomics_return_what_was_there(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (qa, _) = connect(&mut a, &mut b);
+    // Memory that every provider can do them in.
+    let region = b.context.allocate(4096).unwrap().unwrap();
+    let mut words = [0u64; 4];
+    let (addr, key) = match kind {
+        ProviderKind::Soft => (region.map.addr(), region.key),
+        ProviderKind::Sockets => {
+            // SAFETY: the words live until the end of the test, and are read when the operations are over.
+            let buf = unsafe { sys::UserBufMut::new(words.as_mut_ptr().cast(), 32) };
+            (buf.addr(), b.context.register(kind, buf.as_source()).unwrap())
+        }
+    };
+    let mut atomic =
+        |op, offset: u64| match a.context.rdma_atomic(qa, op, RemoteMemory { addr: addr + offset, key }) {
+            Ok(AtomicPosted::Done(old)) => Ok(old),
+            Ok(AtomicPosted::Later(work)) => wait("the end of an atomic", || {
+                assert_eq!(b.poll(), None);
+                a.poll().map(|got| match got {
+                    Got::Done(ended, result) if ended == work => result,
+                    other => panic!("{other:?}"),
+                })
+            }),
+            Err(RdmaError::Key) => Err(WorkError::Key),
+            Err(RdmaError::Atomic) => Err(WorkError::Atomic),
+            Err(error) => panic!("{error}"),
+        };
+    assert_eq!(atomic(AtomicOp::Add(5), 8), Ok(0));
+    assert_eq!(atomic(AtomicOp::Add(u64::MAX), 8), Ok(5));
+    assert_eq!(atomic(AtomicOp::Swap { expected: 5, new: 9 }, 8), Ok(4));
+    assert_eq!(atomic(AtomicOp::Swap { expected: 4, new: 9 }, 8), Ok(4));
+    assert_eq!(atomic(AtomicOp::Add(0), 8), Ok(9));
+    assert_eq!(atomic(AtomicOp::Add(1), 4), Err(WorkError::Atomic));
+    assert_eq!(atomic(AtomicOp::Add(1), 1 << 20), Err(WorkError::Key));
+}

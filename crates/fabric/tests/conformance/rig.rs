@@ -1,0 +1,237 @@
+//! Contexts to try things on, and a handshake like that of `proto::wireup`.
+use banyan_fabric::sockets;
+use banyan_fabric::{
+    BreakReason, Card, Config, Context, Event, Node, Params, Posted, ProviderKind, Push, Qp, Role, WorkError,
+    WorkId,
+};
+use std::time::{Duration, Instant};
+use sys::node::{NodeFacts, NodeSegment};
+use sys::{UserBuf, UserBufMut};
+
+/// How long a test waits for anything; no test waits that long unless it fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Instantiates tests that take a provider, for all of them.
+#[macro_export]
+macro_rules! on_every_provider {
+    ($($test:ident),* $(,)?) => {
+        mod soft_provider {
+            $(#[test] fn $test() { super::$test(banyan_fabric::ProviderKind::Soft); })*
+        }
+        mod sockets_provider {
+            $(#[test] fn $test() { super::$test(banyan_fabric::ProviderKind::Sockets); })*
+        }
+    };
+}
+
+/// A host whose processes talk through one provider.
+pub struct Host {
+    pub node: NodeSegment,
+    kind: ProviderKind,
+}
+
+impl Host {
+    pub fn new(kind: ProviderKind, slots: u32, qp_max: u32) -> Self {
+        let facts = NodeFacts {
+            node: 0,
+            slots,
+            cores: 2,
+            qp_max,
+            oversubscribed: true,
+            host: [1, 2],
+            key: [3, 4, 5, 6],
+            pid_space: sys::node::pid_space(),
+        };
+        Host { node: NodeSegment::create(&facts).unwrap(), kind }
+    }
+
+    pub fn config(&self, slot: u32) -> Config {
+        let sockets = self.kind == ProviderKind::Sockets;
+        Config {
+            node: Node::Agent { segment: self.node.locator().unwrap(), slot },
+            cma: true,
+            sockets: sockets.then(|| sockets::Config {
+                addr: [127, 0, 0, 1].into(),
+                interface: "lo".into(),
+                ports: None,
+                key: None,
+                timeout: Duration::from_secs(1),
+            }),
+            sockets_now: sockets,
+            force_net: sockets,
+            faults: None,
+            ring_bytes_max: 1 << 20,
+        }
+    }
+
+    pub fn open(&self, slot: u32) -> Peer {
+        self.open_with(&self.config(slot))
+    }
+
+    pub fn open_with(&self, config: &Config) -> Peer {
+        Peer { context: Context::open(config).unwrap(), kind: self.kind, start: Instant::now() }
+    }
+}
+
+pub fn pair(kind: ProviderKind) -> (Peer, Peer) {
+    let host = Host::new(kind, 2, 1000);
+    (host.open(0), host.open(1))
+}
+
+/// A process.
+pub struct Peer {
+    pub context: Context,
+    pub kind: ProviderKind,
+    start: Instant,
+}
+
+/// An event, copied out.
+#[derive(Debug, PartialEq)]
+pub enum Got {
+    Message(Qp, [u64; 2], Vec<u8>),
+    Incoming(Qp, [u64; 2], usize),
+    Done(WorkId, Result<u64, WorkError>),
+    Control(Vec<u8>),
+    Broken(Qp, BreakReason),
+}
+
+impl Peer {
+    pub fn card(&self) -> Card {
+        *self.context.card()
+    }
+
+    /// The next event; a long message that is announced is not answered.
+    pub fn poll(&mut self) -> Option<Got> {
+        self.context.tick(self.start.elapsed().as_nanos() as u64);
+        Some(match self.context.poll()? {
+            Event::Receive { qp, view } => Got::Message(qp, view.header(), view.to_vec()),
+            Event::Incoming { qp, header, len } => Got::Incoming(qp, header, len),
+            Event::Done(work, result) => Got::Done(work, result),
+            Event::Datagram(bytes) => Got::Control(bytes.to_vec()),
+            Event::Broken { qp, why } => Got::Broken(qp, why),
+        })
+    }
+
+    /// The next event, with long messages collected.
+    pub fn poll_whole(&mut self) -> Option<Got> {
+        match self.poll()? {
+            Got::Incoming(qp, ..) => {
+                self.context.keep(qp);
+                None
+            }
+            got => Some(got),
+        }
+    }
+
+    /// The next message.
+    pub fn message(&mut self) -> (Qp, [u64; 2], Vec<u8>) {
+        match wait("a message", || self.poll_whole()) {
+            Got::Message(qp, header, bytes) => (qp, header, bytes),
+            other => panic!("{other:?} instead of a message"),
+        }
+    }
+
+    /// The next control message.
+    pub fn control(&mut self) -> Vec<u8> {
+        match wait("a control message", || self.poll()) {
+            Got::Control(bytes) => bytes,
+            other => panic!("{other:?} instead of a control message"),
+        }
+    }
+
+    /// The end of posted work.
+    pub fn done(&mut self, work: WorkId) -> Result<u64, WorkError> {
+        match wait("the end of work", || self.poll()) {
+            Got::Done(ended, result) if ended == work => result,
+            other => panic!("{other:?} instead of the end of {work:?}"),
+        }
+    }
+
+    /// Nothing comes, for a number of polls.
+    pub fn is_quiet(&mut self) -> bool {
+        (0..100).all(|_| self.poll().is_none())
+    }
+
+    pub fn send(&mut self, qp: Qp, header: [u64; 2], bytes: &[u8]) -> Posted {
+        self.context.post_send(qp, header, source(bytes), Push::Now).unwrap()
+    }
+
+    /// Makes a queue pair that asks `peer`, and sends the request.
+    pub fn ask(&mut self, peer: &Card) -> (Qp, Params) {
+        let qp = self.context.create_qp(self.kind).unwrap();
+        let params = self.context.to_init(qp, peer, Role::Asks).unwrap();
+        self.context.send_control(Some(qp), peer, &params.0).unwrap();
+        (qp, params)
+    }
+
+    /// Makes a queue pair for a request, connects it, and replies.
+    pub fn answer(&mut self, peer: &Card, request: &[u8]) -> Qp {
+        let qp = self.context.create_qp(self.kind).unwrap();
+        let params = self.context.to_init(qp, peer, Role::Answers).unwrap();
+        self.connect(qp, peer, request);
+        self.context.send_control(Some(qp), peer, &params.0).unwrap();
+        qp
+    }
+
+    /// Connects a queue pair with what the peer has said.
+    pub fn connect(&mut self, qp: Qp, peer: &Card, params: &[u8]) {
+        self.context.to_rtr(qp, peer, &Params(params.try_into().unwrap())).unwrap();
+        self.context.to_rts(qp).unwrap();
+    }
+}
+
+/// Connects two processes: the first one asks.
+pub fn connect(a: &mut Peer, b: &mut Peer) -> (Qp, Qp) {
+    let (card_a, card_b) = (a.card(), b.card());
+    let (qa, _) = a.ask(&card_b);
+    let request = b.control();
+    let qb = b.answer(&card_a, &request);
+    let reply = a.control();
+    a.connect(qa, &card_b, &reply);
+    (qa, qb)
+}
+
+/// Closes a connection by agreement: the first one begins.
+pub fn close(a: &mut Peer, b: &mut Peer, qa: Qp, qb: Qp) {
+    let (card_a, card_b) = (a.card(), b.card());
+    for (peer, qp) in [(&mut *a, qa), (&mut *b, qb)] {
+        peer.context.to_sqd(qp).unwrap();
+        wait("an empty queue", || {
+            peer.context.is_drained(qp).then_some(()).or_else(|| peer.poll().map(drop))
+        });
+    }
+    a.context.send_control(Some(qa), &card_b, b"close").unwrap();
+    assert_eq!(b.control(), b"close");
+    b.context.send_control(Some(qb), &card_a, b"closed").unwrap();
+    b.context.destroy_qp(qb);
+    assert_eq!(a.control(), b"closed");
+    a.context.destroy_qp(qa);
+}
+
+/// Does `step` until it yields something.
+#[track_caller]
+pub fn wait<T>(what: &str, mut step: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = step() {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "no sign of {what}");
+        std::thread::yield_now();
+    }
+}
+
+pub fn source(bytes: &[u8]) -> UserBuf {
+    // SAFETY: the tests keep the bytes until the operation is over.
+    unsafe { UserBuf::new(bytes.as_ptr(), bytes.len()) }
+}
+
+pub fn target(bytes: &mut [u8]) -> UserBufMut {
+    // SAFETY: the tests keep the bytes, and read them only when the operation is over.
+    unsafe { UserBufMut::new(bytes.as_mut_ptr(), bytes.len()) }
+}
+
+/// Bytes in which every place differs from those near it.
+pub fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|i| ((i + seed) % 251) as u8).collect()
+}

@@ -1,0 +1,329 @@
+//! The way to a peer as the endpoint sees it: its queue pair, and what waits to be sent.
+use crate::api::{NetError, ReqId};
+use crate::endpoint::{Endpoint, sent};
+use crate::request::{Lent, State};
+use crate::wire::{Header, UNNAMED};
+use fabric::{PostError, Posted, ProviderKind, Push, Qp};
+use proto::ids::PeerIx;
+use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES};
+use std::collections::VecDeque;
+use sys::UserBuf;
+
+/// Bytes of eager messages kept per peer while its connection is being made.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
+/// A peer this process has to do with.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Made, perhaps not connected yet.
+    pub qp: Option<Qp>,
+    /// Connected, and open for sends.
+    pub ready: Option<Qp>,
+    /// The number that the peer gave this process.
+    pub name: u32,
+    /// Longest message that is sent without asking.
+    pub eager_max: usize,
+    /// What waits, in order.
+    pub queue: VecDeque<Pending>,
+    /// Bytes of messages that were kept for it before it was connected.
+    pub kept_bytes: usize,
+    pub failed: Option<NetError>,
+    /// To be closed as soon as nothing is under way on it.
+    pub draining: bool,
+    /// Is it in the list of links with something in their queue?
+    listed: bool,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Link {
+            qp: None,
+            ready: None,
+            name: UNNAMED,
+            eager_max: EAGER_UNKNOWN,
+            queue: VecDeque::new(),
+            kept_bytes: 0,
+            failed: None,
+            draining: false,
+            listed: false,
+        }
+    }
+}
+
+impl Link {
+    /// May a message be copied and kept until there is a connection? A sender must not wait for a peer that is not in
+    /// the library yet. But who blocks has a promise that the message is on its way: only memory that the peer can
+    /// read keeps it.
+    pub fn may_keep(&self, bytes: usize, push: Push) -> bool {
+        let keeps = match self.qp {
+            None => push == Push::Soon,
+            Some(qp) => push == Push::Soon || qp.provider() == ProviderKind::Soft,
+        };
+        self.ready.is_none() && keeps && self.kept_bytes + bytes <= KEPT_BYTES_MAX
+    }
+}
+
+/// Something that waits to be sent.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// A message; `request` is done when it has been posted.
+    Message { header: Header, data: Data, request: Option<ReqId> },
+    /// The rest of a buffer, in fragments.
+    Stream { request: ReqId, into: u32, offset: usize, len: usize },
+}
+
+/// The payload of a message that waits.
+#[derive(Debug)]
+pub(crate) enum Data {
+    /// In the program's buffer.
+    User(UserBuf),
+    /// In memory of its own.
+    Own(Box<[u8]>),
+}
+
+impl Data {
+    /// A copy of the program's buffer.
+    pub fn copy(buf: UserBuf) -> Self {
+        let mut bytes = vec![0; buf.len()].into_boxed_slice();
+        buf.copy_to(&mut bytes);
+        Data::Own(bytes)
+    }
+}
+
+impl Pending {
+    pub fn message(header: Header, data: Data, request: Option<ReqId>) -> Self {
+        Pending::Message { header, data, request }
+    }
+
+    pub fn owned(header: Header, bytes: &[u8]) -> Self {
+        Pending::Message { header, data: Data::Own(bytes.into()), request: None }
+    }
+}
+
+/// What became of the first in a queue.
+enum Front {
+    Sent,
+    /// The device goes on with it.
+    Working(fabric::WorkId),
+    /// A part of it was sent.
+    Part,
+    /// No room.
+    Stays,
+    /// It never fits: it must be offered.
+    TooLong,
+}
+
+impl Endpoint {
+    /// The link of a peer, made on first use.
+    pub(crate) fn link(&mut self, ix: PeerIx) -> &mut Link {
+        if self.links.len() <= ix.index() {
+            self.links.resize_with(ix.index() + 1, Link::default);
+        }
+        &mut self.links[ix.index()]
+    }
+
+    /// Puts something at the end of a link's queue and sends what can be sent.
+    pub(crate) fn enqueue(&mut self, ix: PeerIx, pending: Pending, push: Push) {
+        let link = self.link(ix);
+        link.queue.push_back(pending);
+        if link.queue.len() == 1 {
+            self.pump(ix, push);
+        }
+        self.list(ix);
+    }
+
+    /// Notes that a link has something in its queue.
+    pub(crate) fn list(&mut self, ix: PeerIx) {
+        let link = &mut self.links[ix.index()];
+        if !link.listed && !link.queue.is_empty() {
+            link.listed = true;
+            self.waiting.push(ix);
+        }
+    }
+
+    /// Sends what waits, as far as there is room. Did anything move?
+    pub(crate) fn pump_all(&mut self) -> bool {
+        let mut moved = false;
+        let mut place = 0;
+        while place < self.waiting.len() {
+            let ix = self.waiting[place];
+            moved |= self.pump(ix, Push::Now);
+            let link = &mut self.links[ix.index()];
+            if link.queue.is_empty() {
+                link.listed = false;
+                self.waiting.swap_remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        moved
+    }
+
+    /// Posts one eager message on a link with an empty queue, if that is possible now.
+    pub(crate) fn try_post(
+        &mut self,
+        ix: PeerIx,
+        header: Header,
+        buf: UserBuf,
+        push: Push,
+    ) -> Option<Posted> {
+        let link = &self.links[ix.index()];
+        let qp = link.ready.or(link.qp.filter(|_| !link.draining))?;
+        self.context.post_send(qp, header.encode(link.name), buf, push).ok()
+    }
+
+    /// Sends what waits for one peer. Did anything move?
+    pub(crate) fn pump(&mut self, ix: PeerIx, push: Push) -> bool {
+        let mut moved = false;
+        loop {
+            let link = &self.links[ix.index()];
+            // Before the peer has answered, the device may still take messages for it.
+            let Some(qp) = link.ready.or(link.qp.filter(|_| !link.draining)) else { break };
+            let front = match link.queue.front() {
+                None => break,
+                Some(_) => self.post_front(ix, qp, push),
+            };
+            match front {
+                Ok(Front::Sent) => self.sent_front(ix),
+                Ok(Front::Working(work)) => self.work_front(ix, work),
+                Ok(Front::Part) => {}
+                Ok(Front::Stays) => break,
+                Ok(Front::TooLong) => self.offer_front(ix),
+                // A queue pair that takes nothing has broken, and that is told by an event.
+                Err(_) => break,
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Posts the first in the queue, or a part of it.
+    fn post_front(&mut self, ix: PeerIx, qp: Qp, push: Push) -> Result<Front, PostError> {
+        let Endpoint { links, context, requests, .. } = self;
+        let link = &mut links[ix.index()];
+        let posted = match link.queue.front_mut() {
+            None => return Ok(Front::Stays),
+            Some(Pending::Message { header, data: Data::User(buf), .. }) => {
+                context.post_send(qp, header.encode(link.name), *buf, push)
+            }
+            Some(Pending::Message { header, data: Data::Own(bytes), .. }) => {
+                context.post_send_bytes(qp, header.encode(link.name), bytes).map(|()| Posted::Done)
+            }
+            Some(Pending::Stream { request, into, offset, len }) => {
+                // Not before the peer has answered: fragments are an answer themselves.
+                if link.ready.is_none() {
+                    return Ok(Front::Stays);
+                }
+                let Some(State::SendOffered { data, .. }) = requests.get(*request) else {
+                    return Ok(Front::Sent); // it has ended otherwise
+                };
+                let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
+                let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(link.name);
+                let posted = match data {
+                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes)),
+                    Lent::Own(own) => context.post_send_bytes(qp, header, &own[*offset..*offset + bytes]),
+                };
+                match posted {
+                    Ok(()) => {
+                        *offset += bytes;
+                        return Ok(if *offset == *len { Front::Sent } else { Front::Part });
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        match posted {
+            Ok(Posted::Done) => Ok(Front::Sent),
+            Ok(Posted::Later(work)) => Ok(Front::Working(work)),
+            Err(PostError::Full) => Ok(Front::Stays),
+            Err(PostError::TooLong { .. }) => Ok(Front::TooLong),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first in the queue has been sent.
+    fn sent_front(&mut self, ix: PeerIx) {
+        match self.links[ix.index()].queue.pop_front() {
+            Some(Pending::Message { request: Some(id), .. }) => {
+                self.requests.replace(id, State::Done(Ok(sent(ix))));
+            }
+            Some(Pending::Stream { request, .. }) => self.send_finished(request.index, ix),
+            _ => {}
+        }
+    }
+
+    /// The first in the queue lies in the program's buffer, and the device goes on with it.
+    fn work_front(&mut self, ix: PeerIx, work: fabric::WorkId) {
+        let Some(Pending::Message { header, request, .. }) = self.links[ix.index()].queue.pop_front() else {
+            return;
+        };
+        match (request, header) {
+            (Some(id), _) => {
+                self.requests.replace(id, State::SendPosted { to: ix });
+                self.works.insert(work, id);
+            }
+            // A synchronous send waits for its answer, which cannot come before the bytes have gone.
+            (None, Header::Message { .. }) => {}
+            (None, _) => unreachable!("only messages lie in the program's buffer"),
+        }
+    }
+
+    /// A message that the connection can never take in one piece is offered instead.
+    fn offer_front(&mut self, ix: PeerIx) {
+        let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front() else {
+            return;
+        };
+        let Header::Message { envelope, request: named, kind } = header else { return };
+        let data = match data {
+            Data::User(buf) => Lent::User(buf),
+            Data::Own(bytes) => Lent::Own(bytes),
+        };
+        // Whoever waits for it waits for the receiver now.
+        let waits = match kind {
+            crate::wire::Kind::EagerSync => self.requests.by_index(named),
+            _ => request,
+        };
+        self.offer_again(ix, envelope, data, waits);
+    }
+
+    /// The connection will never work (again): whoever waits for it is told.
+    pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
+        self.counters.failed += 1;
+        let link = self.link(ix);
+        link.failed = Some(error.clone());
+        link.ready = None;
+        let queue = std::mem::take(&mut link.queue);
+        if let Some(qp) = link.qp.take() {
+            self.context.destroy_qp(qp);
+        }
+        for pending in queue {
+            if let Pending::Message { request: Some(id), .. } = pending {
+                self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
+            }
+        }
+        for id in self.requests.ids_where(|state| state.waits_for() == Some(ix)) {
+            if let Some(State::SendOffered { key: Some((kind, key)), .. }) = self.requests.get(id) {
+                self.context.deregister(*kind, *key);
+            }
+            self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
+        }
+        let hopeless: Vec<ReqId> = self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
+        hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
+    }
+
+    /// A receive that was posted for a peer which has failed.
+    pub(crate) fn fail_if_hopeless(&mut self, id: ReqId, pattern: proto::matching::Pattern) {
+        let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed.clone());
+        if let Some(error) = failed {
+            self.fail_receive(id, &error);
+        }
+    }
+
+    fn fail_receive(&mut self, id: ReqId, error: &NetError) {
+        if let Some(State::ReceivePosted { key, .. }) = self.requests.get(id)
+            && self.matcher.cancel(*key).is_some()
+        {
+            self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Drives `proto::wireup`: carries out what it decides on this process's device.
+use crate::api::{Cause, NetError};
+use crate::endpoint::Endpoint;
+use fabric::{BreakReason, Card, Qp, Role};
+use proto::ids::{NodeId, Peer, PeerIx, Rank};
+use proto::transfer;
+use proto::wireup::{self, Action, Medium, NeedError, Params, StateName};
+use std::sync::Arc;
+
+/// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
+/// knows better why the peer is gone.
+const NOTICE_NS: u64 = 1_000_000_000;
+
+/// A peer whose connection is lost, and when that becomes an error.
+#[derive(Debug)]
+pub(crate) struct Doomed {
+    pub due_ns: u64,
+    ix: PeerIx,
+    cause: Arc<Cause>,
+}
+
+impl Endpoint {
+    /// This process among its peers.
+    pub(crate) const SELF: PeerIx = PeerIx::ME;
+
+    /// The number of a peer, given out on first use.
+    pub(crate) fn intern(&mut self, peer: Peer) -> Result<PeerIx, NetError> {
+        let ix = self.wireup.intern(peer).map_err(|_| NetError::NoSuchPeer { peer, size: self.job.size })?;
+        self.link(ix);
+        Ok(ix)
+    }
+
+    /// Somebody wants to talk to a peer that is not connected.
+    pub(crate) fn need(&mut self, ix: PeerIx) {
+        let now_ns = self.now_ns();
+        if let Err(NeedError::Lost { why, .. }) = self.wireup.need(ix, now_ns) {
+            let error = self.unreachable(ix, why);
+            self.fail(ix, error);
+        }
+        self.carry_out();
+    }
+
+    /// A control message came in.
+    pub(crate) fn handshake(&mut self, datagram: &[u8]) {
+        let now_ns = self.now_ns();
+        // What was refused is counted by the machine; a stranger's datagram is no reason to stop.
+        let _ = self.wireup.datagram(datagram, now_ns);
+        self.carry_out();
+    }
+
+    /// Closes the connection to a peer as soon as nothing is under way on it. It is opened again when it is needed.
+    pub fn close(&mut self, peer: Peer) {
+        let now_ns = self.now_ns();
+        if let Some(ix) = self.wireup.find(peer)
+            && self.wireup.state(ix) == StateName::Ready
+        {
+            let _ = self.wireup.close(ix, now_ns);
+            self.carry_out();
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self) {
+        while let Some(action) = self.wireup.poll_action() {
+            match action {
+                Action::Lookup { ix, peer } => self.look_up(ix, peer),
+                Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
+                Action::Send { ix, card, datagram, .. } => self.send_handshake(ix, &card, datagram.as_bytes()),
+                Action::Connect { ix, params, card } => self.connect(ix, &params, &card),
+                Action::Ready { ix, name } => self.ready(ix, name),
+                Action::Drain { ix } => self.drain(ix),
+                Action::Destroy { ix } => self.destroy(ix),
+                Action::Closed { ix } => self.count_connections(-i64::from(self.is_remote(ix))),
+                Action::Failed { ix, why } => {
+                    let error = self.unreachable(ix, why);
+                    self.fail(ix, error);
+                }
+            }
+        }
+    }
+
+    /// The card of a peer, at once or when the board has it.
+    fn look_up(&mut self, ix: PeerIx, peer: Peer) {
+        match self.card_of(peer) {
+            Ok(Some(card)) => self.found(ix, &card),
+            Ok(None) => self.waits.lookups.push(ix),
+            Err(cause) => self.lose(ix, cause),
+        }
+    }
+
+    /// Looks again for the cards that were not there yet. Was one found?
+    pub(crate) fn look_again(&mut self) -> bool {
+        if self.waits.lookups.is_empty() || !self.fence_is_over() {
+            return false;
+        }
+        for ix in std::mem::take(&mut self.waits.lookups) {
+            if let Some(peer) = self.wireup.who(ix) {
+                self.look_up(ix, peer);
+            }
+        }
+        self.carry_out();
+        true
+    }
+
+    fn found(&mut self, ix: PeerIx, card: &Card) {
+        let now_ns = self.now_ns();
+        match wireup::Card::new(&card.to_bytes()) {
+            Ok(card) => drop(self.wireup.card(ix, card, now_ns)),
+            Err(_) => self.lose(ix, Cause::Card(fabric::CardError::Length(card.to_bytes().len()))),
+        }
+    }
+
+    fn create(&mut self, ix: PeerIx, peer: Peer, card: &wireup::Card) {
+        let role = if self.wireup.is_asked(ix) { Role::Answers } else { Role::Asks };
+        let now_ns = self.now_ns();
+        match self.make_qp(ix, card, role) {
+            Ok((qp, params)) => {
+                let caps = self.context.caps(qp.provider());
+                self.name_qp(qp, ix);
+                let link = self.link(ix);
+                link.qp = Some(qp);
+                link.eager_max = transfer::eager_max(means(&caps));
+                let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
+                if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
+                    self.link(ix).qp = None;
+                    self.context.destroy_qp(qp);
+                }
+            }
+            Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
+            // The peer would wait for an answer for ever, and nobody here waits to be told.
+            Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
+                let place = self.place_of(peer);
+                self.abort(1, &format!("{peer} on {place} asks for a connection, but {cause}"))
+            }
+            Err(Refused::ForGood(cause)) => self.lose(ix, cause),
+        }
+    }
+
+    fn make_qp(
+        &mut self,
+        _: PeerIx,
+        card: &wireup::Card,
+        role: Role,
+    ) -> Result<(Qp, Params), Refused> {
+        let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
+        let before = *self.context.card();
+        let kind = self.context.reach(&card).map_err(|e| Refused::ForGood(e.into()))?;
+        if *self.context.card() != before
+            && let Ok(card) = wireup::Card::new(&self.context.card().to_bytes())
+        {
+            self.wireup.set_card(card);
+        }
+        let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
+        self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
+            self.context.destroy_qp(qp);
+            match error {
+                fabric::ConnectError::Memory(_) | fabric::ConnectError::Descriptors { .. } => {
+                    Refused::ForNow(Cause::Connect(Arc::new(error)))
+                }
+                error => Refused::ForGood(Cause::Connect(Arc::new(error))),
+            }
+        })
+    }
+
+    /// The queue pair's peer, for what arrives unnamed and for what breaks.
+    fn name_qp(&mut self, qp: Qp, ix: PeerIx) {
+        let table = &mut self.by_qp[qp.provider() as usize];
+        if table.len() <= qp.index() {
+            table.resize(qp.index() + 1, Self::SELF);
+        }
+        table[qp.index()] = ix;
+    }
+
+    fn send_handshake(&mut self, ix: PeerIx, card: &wireup::Card, datagram: &[u8]) {
+        let qp = self.link(ix).qp;
+        let sent = Card::from_bytes(card.as_bytes()).map_err(Cause::from).and_then(|to| {
+            self.context.send_control(qp, &to, datagram).map_err(|e| Cause::Control(Arc::new(e)))
+        });
+        // A full mailbox is a lost datagram, which the machine sends again.
+        if let Err(cause) = sent {
+            self.lose(ix, cause);
+        }
+    }
+
+    fn connect(&mut self, ix: PeerIx, params: &Params, card: &wireup::Card) {
+        let Some(qp) = self.link(ix).qp else { return };
+        let connected = Card::from_bytes(card.as_bytes()).map_err(Cause::from).and_then(|card| {
+            let moved = self.context.to_rtr(qp, &card, params).and_then(|()| self.context.to_rts(qp));
+            moved.map_err(|e| Cause::Connect(Arc::new(e)))
+        });
+        let now_ns = self.now_ns();
+        match connected {
+            Ok(()) => drop(self.wireup.connected(ix, now_ns)),
+            Err(cause) => self.lose(ix, cause),
+        }
+    }
+
+    fn ready(&mut self, ix: PeerIx, name: u32) {
+        let remote = self.is_remote(ix);
+        let link = self.link(ix);
+        link.ready = link.qp;
+        link.name = name;
+        link.kept_bytes = 0;
+        self.count_connections(remote.into());
+        self.list(ix);
+        self.pump(ix, fabric::Push::Now);
+    }
+
+    /// To be closed: when everything that waits has gone, it takes nothing new.
+    fn drain(&mut self, ix: PeerIx) {
+        self.link(ix).draining = true;
+        self.waits.draining.push(ix);
+        self.finish_drains();
+    }
+
+    /// Closes what has nothing under way any more. Did anything move?
+    pub(crate) fn finish_drains(&mut self) -> bool {
+        let before = self.waits.draining.len();
+        for ix in std::mem::take(&mut self.waits.draining) {
+            let Some(qp) = self.link(ix).ready else { continue };
+            let idle = self.link(ix).queue.is_empty() && self.context.is_drained(qp);
+            if !idle {
+                self.waits.draining.push(ix);
+                continue;
+            }
+            let _ = self.context.to_sqd(qp);
+            self.link(ix).ready = None;
+            let now_ns = self.now_ns();
+            let _ = self.wireup.drained(ix, now_ns);
+        }
+        self.carry_out();
+        self.waits.draining.len() < before
+    }
+
+    /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the next polls find it, and
+    /// then it goes.
+    fn destroy(&mut self, ix: PeerIx) {
+        let link = self.link(ix);
+        link.ready = None;
+        link.draining = false;
+        if let Some(qp) = link.qp.take() {
+            match self.context.qp_state(qp) {
+                fabric::state::QpState::Error => self.context.destroy_qp(qp),
+                _ => self.waits.leaving.push(qp),
+            }
+        }
+    }
+
+    /// Everything that had arrived has been taken in: queue pairs that are closed go.
+    pub(crate) fn bury(&mut self) {
+        for qp in std::mem::take(&mut self.waits.leaving) {
+            self.context.destroy_qp(qp);
+        }
+    }
+
+    /// A queue pair broke below.
+    pub(crate) fn broken(&mut self, qp: Qp, cause: Cause) {
+        let Some(&ix) = self.by_qp[qp.provider() as usize].get(qp.index()) else { return };
+        if self.link(ix).qp != Some(qp) {
+            self.context.destroy_qp(qp); // one that was being closed
+            return;
+        }
+        let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
+        if gone && self.job.pmi.is_some() {
+            let due_ns = self.now_ns() + NOTICE_NS;
+            self.link(ix).ready = None;
+            self.waits.doomed.push(Doomed { due_ns, ix, cause: Arc::new(cause) });
+        } else {
+            self.lose(ix, cause);
+        }
+    }
+
+    /// Connections that broke a while ago are errors now, since nobody has ended this process.
+    pub(crate) fn lose_doomed(&mut self, now_ns: u64) -> bool {
+        let due = self.waits.doomed.iter().position(|doomed| doomed.due_ns <= now_ns);
+        let Some(at) = due else { return false };
+        let doomed = self.waits.doomed.swap_remove(at);
+        self.wireup.broken(doomed.ix, doomed.cause);
+        self.carry_out();
+        true
+    }
+
+    /// The peer cannot be reached, now or any more.
+    fn lose(&mut self, ix: PeerIx, cause: Cause) {
+        self.wireup.broken(ix, Arc::new(cause));
+    }
+
+    /// The error for whoever waits for a peer.
+    pub(crate) fn unreachable(&mut self, ix: PeerIx, cause: Arc<Cause>) -> NetError {
+        let peer = self.who(ix);
+        let node = self.node_of_peer(peer);
+        NetError::Unreachable { peer, node, host: self.host_of(node), cause }
+    }
+
+    pub(crate) fn node_of_peer(&self, peer: Peer) -> NodeId {
+        match peer {
+            Peer::Rank { job, rank } if job == self.job.id && rank.0 < self.job.size => self.node_of(rank),
+            Peer::Server { node, .. } => node,
+            Peer::Rank { .. } => NodeId(0),
+        }
+    }
+
+    fn is_remote(&self, ix: PeerIx) -> bool {
+        self.node_of_peer(self.who(ix)) != self.node_of(self.rank())
+    }
+
+    /// Ranks this process is connected to, in order.
+    pub fn connected_peers(&self) -> Vec<Rank> {
+        let is_ready = |ix: PeerIx| self.links.get(ix.index()).is_some_and(|link| link.ready.is_some());
+        let ready = self.wireup.peers().filter(|(ix, _)| is_ready(*ix));
+        let mut peers: Vec<Rank> = ready.filter_map(|(_, peer)| peer.rank()).collect();
+        peers.sort_unstable();
+        peers
+    }
+}
+
+/// Why there is no queue pair.
+enum Refused {
+    /// It may be had later.
+    ForNow(Cause),
+    /// Never.
+    ForGood(Cause),
+}
+
+fn means(caps: &fabric::Caps) -> transfer::Means {
+    transfer::Means { reads_alone: caps.reads_alone, places: caps.places, message_max: caps.message_max }
+}
+

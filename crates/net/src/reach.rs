@@ -1,0 +1,260 @@
+//! Where peers are, and where this process is for them: cards on the board, addresses, the job's key.
+use crate::api::Cause;
+use crate::endpoint::Endpoint;
+use crate::pmi::PmiError;
+use fabric::{Card, sockets};
+use proto::env::{NetChoice, NetSettings};
+use proto::ids::{NodeId, Peer, Rank};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use sys::net::Interface;
+
+/// Where the launcher puts the names of hosts, by node.
+const KEY_OF_HOSTS: &str = "banyan-hosts";
+/// Pieces of one card at most.
+const PIECES_MAX: usize = 8;
+
+/// Why this process has no way to other hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum ReachSetupError {
+    /// The interfaces of this host cannot be listed.
+    #[error("cannot list the network interfaces: {0}")]
+    Interfaces(io::Error),
+    /// None is what the user wants.
+    #[error("no interface of this host is {choice} (--net); there are: {there_are}")]
+    NoSuchInterface {
+        /// What was wanted.
+        choice: NetChoice,
+        /// What there is.
+        there_are: String,
+    },
+    /// No key could be made.
+    #[error("cannot make a key for the job: {0}")]
+    Key(io::Error),
+    /// The board has no key, or something else in its place.
+    #[error("rank 0 has put no key for the job on the board")]
+    NoKey,
+}
+
+/// The name of a rank's card on the board, or of one more piece of it.
+pub(crate) fn card_key(rank: Rank, piece: usize) -> String {
+    if piece == 0 { format!("card-{rank}") } else { format!("card-{rank}-{piece}") }
+}
+
+impl Endpoint {
+    /// The card of a peer; `None` while not all have put theirs.
+    pub(crate) fn card_of(&mut self, peer: Peer) -> Result<Option<Card>, Cause> {
+        let Some(rank) = peer.rank() else { return Err(Cause::NoCard) };
+        if let Some(card) = self.pieces(rank, Self::card_here)? {
+            return Ok(Some(card));
+        }
+        if !self.fence_is_over() {
+            return Ok(None);
+        }
+        let here = self.pieces(rank, Self::card_here)?;
+        match here {
+            Some(card) => Ok(Some(card)),
+            None => self.pieces(rank, Self::card_asked)?.map(Some).ok_or(Cause::NoCard),
+        }
+    }
+
+    /// A card from its pieces, if the first one is there.
+    fn pieces(
+        &mut self,
+        rank: Rank,
+        get: fn(&mut Self, &str) -> Result<Option<String>, Cause>,
+    ) -> Result<Option<Card>, Cause> {
+        let Some(mut text) = get(self, &card_key(rank, 0))? else { return Ok(None) };
+        for piece in 1..PIECES_MAX {
+            match text.parse::<Card>() {
+                Ok(card) => return Ok(Some(card)),
+                // Too short for what it says it holds.
+                Err(fabric::CardError::Length(_)) => match get(self, &card_key(rank, piece))? {
+                    Some(more) => text += &more,
+                    None => break,
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+        text.parse().map(Some).map_err(Cause::from)
+    }
+
+    fn card_here(&mut self, key: &str) -> Result<Option<String>, Cause> {
+        let found = self.job.pmi.as_mut().ok_or(Cause::Alone)?.get_here(key);
+        self.counters.cards_here += u64::from(found.is_some());
+        Ok(found)
+    }
+
+    fn card_asked(&mut self, key: &str) -> Result<Option<String>, Cause> {
+        self.counters.cards_asked += 1;
+        let pmi = self.job.pmi.as_mut().ok_or(Cause::Alone)?;
+        pmi.get(key).map_err(|error| Cause::Pmi(Arc::new(error)))
+    }
+
+    /// The name of a node's host, where the launcher says it.
+    pub(crate) fn host_of(&mut self, node: NodeId) -> Option<Arc<str>> {
+        if self.job.hosts.is_none() {
+            let over = self.fence_is_over();
+            let listed = self.job.pmi.as_mut().filter(|_| over).and_then(|pmi| pmi.get(KEY_OF_HOSTS).ok()?);
+            let names = listed.map(|text| text.split(',').map(String::from).collect());
+            self.job.hosts = Some(names.unwrap_or_default());
+        }
+        let hosts = self.job.hosts.as_ref()?;
+        hosts.get(node.index()).map(|name| name.as_str().into())
+    }
+
+    /// Where a peer is, for people.
+    pub(crate) fn place_of(&self, peer: Peer) -> String {
+        let node = self.node_of_peer(peer);
+        match self.job.hosts.as_ref().and_then(|hosts| hosts.get(node.index())) {
+            Some(host) => format!("node {node} (host {host})"),
+            None => format!("node {node}"),
+        }
+    }
+}
+
+/// How this process would open sockets. `None`: it has no address but its own.
+pub(crate) fn sockets_config(net: &NetSettings) -> Result<Option<sockets::Config>, ReachSetupError> {
+    let interfaces = sys::net::interfaces().map_err(ReachSetupError::Interfaces)?;
+    let chosen = choose(net, &interfaces)?;
+    Ok(chosen.map(|interface| sockets::Config {
+        addr: interface.addr,
+        interface: interface.name.clone(),
+        ports: net.ports.map(|ports| (ports.low, ports.high)),
+        key: None,
+        timeout: net.timeout,
+    }))
+}
+
+/// The interface for traffic between hosts: what the user wants, what the agent was reached by, what leads to the world,
+/// or any that is not a bridge for containers. Loopback at last, for processes of one host that cannot share memory.
+fn choose<'i>(
+    net: &NetSettings,
+    interfaces: &'i [Interface],
+) -> Result<Option<&'i Interface>, ReachSetupError> {
+    if let Some(choice) = &net.choice {
+        let fits = |interface: &&Interface| match choice {
+            NetChoice::Interface(name) => interface.name == *name,
+            NetChoice::Cidr { .. } => choice.contains(interface.addr),
+        };
+        let mut fitting: Vec<&Interface> = interfaces.iter().filter(|i| i.up).filter(fits).collect();
+        fitting.sort_by_key(|interface| (is_link_local(interface.addr), interface.addr.is_ipv6()));
+        return match fitting.first() {
+            Some(interface) => Ok(Some(interface)),
+            None => Err(ReachSetupError::NoSuchInterface {
+                choice: choice.clone(),
+                there_are: describe(interfaces),
+            }),
+        };
+    }
+    if let Some(address) = &net.address {
+        let given = |interface: &&Interface| {
+            interface.addr == address.addr
+                && address.scope.as_ref().is_none_or(|scope| *scope == interface.name)
+        };
+        if let Some(interface) = interfaces.iter().find(given) {
+            return Ok(Some(interface));
+        }
+    }
+    // Addresses of documentation (RFC 5737, RFC 3849): nothing is sent, the route alone is asked for.
+    let outside: [IpAddr; 2] = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];
+    let by_route = outside.into_iter().filter_map(sys::net::source_towards).find_map(|source| {
+        interfaces.iter().find(|interface| interface.addr == source && !interface.bridge)
+    });
+    let usable = |interface: &&Interface| interface.up && !interface.loopback && !interface.bridge;
+    let mut any: Vec<&Interface> = interfaces.iter().filter(usable).collect();
+    any.sort_by_key(|interface| (is_link_local(interface.addr), interface.addr.is_ipv6()));
+    let loopback = || interfaces.iter().find(|interface| interface.loopback && interface.up);
+    Ok(by_route.or(any.first().copied()).or_else(loopback))
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+fn describe(interfaces: &[Interface]) -> String {
+    let texts: Vec<String> =
+        interfaces.iter().map(|i| format!("{} ({}/{})", i.name, i.addr, i.prefix)).collect();
+    texts.join(", ")
+}
+
+/// A key for a job whose launcher has none, as text for its board.
+pub(crate) fn new_key() -> Result<String, ReachSetupError> {
+    let mut key = [0; 32];
+    sys::process::random(&mut key).map_err(ReachSetupError::Key)?;
+    Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The key that rank 0 has put on the board.
+pub(crate) fn parse_key(text: Option<String>) -> Result<[u8; 32], ReachSetupError> {
+    let text = text.filter(|text| text.len() == 64 && text.is_ascii()).ok_or(ReachSetupError::NoKey)?;
+    let mut key = [0; 32];
+    for (at, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).map_err(|_| ReachSetupError::NoKey)?;
+    }
+    Ok(key)
+}
+
+/// A process manager that fails is told as it is.
+impl From<PmiError> for Cause {
+    fn from(error: PmiError) -> Self {
+        Cause::Pmi(Arc::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, addr: &str, bridge: bool) -> Interface {
+        let loopback = name == "lo";
+        Interface {
+            name: name.into(),
+            index: 1,
+            addr: addr.parse().unwrap(),
+            prefix: 24,
+            up: true,
+            loopback,
+            bridge,
+        }
+    }
+
+    fn settings(get: impl Fn(&str) -> Option<String>) -> NetSettings {
+        NetSettings::read(get).unwrap()
+    }
+
+    #[test]
+    fn the_user_and_then_the_agent_decide_which_interface_it_is() {
+        let interfaces = [
+            interface("lo", "127.0.0.1", false),
+            interface("docker0", "172.17.0.1", true),
+            interface("eth0", "198.51.100.5", false),
+            interface("ib0", "198.51.101.5", false),
+        ];
+        let chosen = |name: &str, value: &str| {
+            let net = settings(|asked| (asked == name).then(|| value.to_string()));
+            choose(&net, &interfaces).map(|found| found.map(|interface| interface.name.clone()))
+        };
+        assert_eq!(chosen("BANYAN_NET", "ib0").unwrap(), Some("ib0".into()));
+        assert_eq!(chosen("BANYAN_NET", "198.51.101.0/24").unwrap(), Some("ib0".into()));
+        assert_eq!(chosen("BANYAN_NET_ADDRESS", "198.51.101.5").unwrap(), Some("ib0".into()));
+        assert_eq!(chosen("NOTHING", "").unwrap(), Some("eth0".into()), "never a bridge");
+        let error = chosen("BANYAN_NET", "eth7").unwrap_err().to_string();
+        assert!(error.contains("eth7") && error.contains("docker0 (172.17.0.1/24)"), "{error}");
+    }
+
+    #[test]
+    fn a_key_survives_the_board() {
+        let text = new_key().unwrap();
+        assert_eq!(text.len(), 64);
+        let key = parse_key(Some(text.clone())).unwrap();
+        assert_eq!(key.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), text);
+        for wrong in [None, Some(String::new()), Some("é".repeat(32)), Some("zz".repeat(32))] {
+            assert!(parse_key(wrong).is_err());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Long messages: offered by the sender, fetched by the receiver when it has matched.
+//!
+//! ```text
+//!   sender                          receiver
+//!   OFFER(where, key) ----------->  matched: reads the sender's memory (alone, or with its help)
+//!   done            <-----------  FIN
+//! ```
+//! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
+//! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
+use crate::api::{Cause, Envelope, NetError, ReqId};
+use crate::endpoint::{Endpoint, end_of, sent};
+use crate::link::Pending;
+use crate::request::{End, Lent, Reading, State};
+use crate::wire::{Header, Kind, Offer};
+use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
+use proto::ids::PeerIx;
+use proto::matching;
+use std::sync::Arc;
+use sys::UserBufMut;
+
+impl Endpoint {
+    /// Offers a message to its receiver.
+    pub(crate) fn offer(&mut self, ix: PeerIx, envelope: Envelope, data: Lent) -> ReqId {
+        self.counters.rendezvous += 1;
+        let id = self.requests.insert(State::SendQueued);
+        self.announce(ix, envelope, data, id);
+        id
+    }
+
+    /// Offers a message that was to be sent eagerly. `waits` is who waits for it, if anybody does.
+    pub(crate) fn offer_again(
+        &mut self,
+        ix: PeerIx,
+        envelope: Envelope,
+        data: Lent,
+        waits: Option<ReqId>,
+    ) {
+        let id = waits.unwrap_or_else(|| {
+            let id = self.requests.insert(State::SendQueued);
+            self.requests.forget(id);
+            id
+        });
+        self.announce(ix, envelope, data, id);
+    }
+
+    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId) {
+        let (addr, bytes, key) = match &data {
+            Lent::User(buf) => {
+                // The provider is known once the peer's card is; before that only fragments can be promised.
+                let kind = self.links[ix.index()].qp.map(|qp| qp.provider());
+                let key = kind.and_then(|kind| Some((kind, self.context.register(kind, *buf)?)));
+                (buf.addr(), buf.len() as u64, key)
+            }
+            Lent::Own(bytes) => (0, bytes.len() as u64, None),
+        };
+        let offer = Offer { addr, bytes, key: key.map(|(_, key)| key.0), request: id.index };
+        self.requests.replace(id, State::SendOffered { data, key, to: ix });
+        let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
+        self.enqueue(ix, Pending::owned(header, &offer.encode()), Push::Soon);
+    }
+
+    /// Takes an offered message: reads it, or asks for it in fragments where that is not possible.
+    pub(crate) fn accept(&mut self, id: ReqId, buf: UserBufMut, from: matching::Envelope, offer: Offer) {
+        let len = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
+        let bytes = buf.len().min(len);
+        let end = end_of(from, len, bytes);
+        let ix = from.source;
+        let read = match (offer.key, self.links.get(ix.index()).and_then(|link| link.ready)) {
+            _ if bytes == 0 => Ok(Posted::Done),
+            (Some(key), Some(qp)) => {
+                let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
+                self.context.rdma_read(qp, buf.part(0, bytes), memory)
+            }
+            _ => Err(RdmaError::Forbidden),
+        };
+        match read {
+            Ok(Posted::Done) => {
+                self.finish_receive(id, end);
+                self.answer(ix, offer.request);
+            }
+            Ok(Posted::Later(work)) => {
+                let reading = Reading { buf, offer, end };
+                self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
+                self.works.insert(work, id);
+            }
+            // Forbidden, a fault in the middle, no room: the sender can still send it.
+            Err(error) if offer.bytes > 0 && fragments_help(&error) => self.ask_fragments(id, buf, offer, end),
+            Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
+        }
+    }
+
+    fn ask_fragments(&mut self, id: ReqId, buf: UserBufMut, offer: Offer, end: End) {
+        self.requests.replace(id, State::ReceiveStreaming { buf, missing: offer.bytes, end });
+        let header = Header::Clear { request: offer.request, into: id.index };
+        self.enqueue(end.source, Pending::owned(header, &[]), Push::Now);
+    }
+
+    /// The message cannot be had. The receive ends with an error, and so does the send.
+    fn give_up(&mut self, id: ReqId, offer: Offer, end: End, cause: Cause) {
+        let error = self.unreachable(end.source, Arc::new(cause));
+        self.requests.replace(id, State::Done(Err(Box::new(error))));
+        let header = Header::Refuse { request: offer.request };
+        self.enqueue(end.source, Pending::owned(header, &[]), Push::Now);
+    }
+
+    /// A read that was posted has ended.
+    pub(crate) fn read_done(&mut self, id: ReqId, reading: Reading, result: Result<u64, WorkError>) {
+        let Reading { buf, offer, end } = reading;
+        match result {
+            Ok(_) => {
+                self.finish_receive(id, end);
+                self.answer(end.source, offer.request);
+            }
+            Err(WorkError::Broken) => {
+                let error = self.unreachable(end.source, Arc::new(Cause::Work(WorkError::Broken)));
+                self.requests.replace(id, State::Done(Err(Box::new(error))));
+            }
+            Err(_) => self.ask_fragments(id, buf, offer, end),
+        }
+    }
+
+    /// Tells the sender that its message was matched and read.
+    pub(crate) fn answer(&mut self, to: PeerIx, request: u32) {
+        if to == Self::SELF {
+            self.send_finished(request, to);
+            return;
+        }
+        self.enqueue(to, Pending::owned(Header::Fin { request }, &[]), Push::Soon);
+    }
+
+    /// A send that was offered has been taken by its receiver. Only that receiver may say so.
+    pub(crate) fn send_finished(&mut self, request: u32, by: PeerIx) {
+        if let Some(id) = self.end_offer(request, by) {
+            self.requests.replace(id, State::Done(Ok(sent(by))));
+        }
+    }
+
+    /// A send that was offered could not be read by its receiver.
+    pub(crate) fn send_refused(&mut self, request: u32, by: PeerIx) {
+        if let Some(id) = self.end_offer(request, by) {
+            let error = NetError::Refused { peer: self.who(by) };
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
+        }
+    }
+
+    /// The send that a receiver speaks of, if it is one of those offered to it. Its buffer is no longer lent.
+    fn end_offer(&mut self, request: u32, by: PeerIx) -> Option<ReqId> {
+        let id = self.requests.by_index(request)?;
+        let State::SendOffered { key, to, .. } = self.requests.get(id)? else { return None };
+        if *to != by {
+            return None;
+        }
+        if let Some((kind, key)) = *key {
+            self.context.deregister(kind, key);
+        }
+        Some(id)
+    }
+
+    /// The receiver asks for fragments.
+    pub(crate) fn send_fragments(&mut self, request: u32, into: u32, by: PeerIx) {
+        let Some(id) = self.requests.by_index(request) else { return };
+        let Some(State::SendOffered { data, to, .. }) = self.requests.get(id) else { return };
+        if *to != by {
+            return;
+        }
+        let len = match data {
+            Lent::User(buf) => buf.len(),
+            Lent::Own(bytes) => bytes.len(),
+        };
+        if let Some(qp) = self.links[by.index()].ready {
+            self.context.expect_stream(qp, len);
+        }
+        self.enqueue(by, Pending::Stream { request: id, into, offset: 0, len }, Push::Now);
+    }
+
+    /// The last fragment has come.
+    pub(crate) fn streamed(&mut self, id: ReqId) {
+        if let Some(State::ReceiveStreaming { end, .. }) = self.requests.get(id) {
+            let end = *end;
+            self.finish_receive(id, end);
+        }
+    }
+}
+
+/// May the sender still be able to send what could not be read? Its own memory is always within its reach, unless the
+/// read failed for what it said itself.
+fn fragments_help(error: &RdmaError) -> bool {
+    match error {
+        RdmaError::Forbidden | RdmaError::Io(_) | RdmaError::Full | RdmaError::State | RdmaError::Key => true,
+        RdmaError::Atomic => false,
+    }
+}

@@ -1,0 +1,318 @@
+//! How to wait: spin, yield, sleep; what is due meanwhile; and for whom. The one place where time enters.
+use crate::api::{NetError, Outcome, ReqId};
+use crate::endpoint::Endpoint;
+use crate::peers::Doomed;
+use fabric::{Qp, Sleep};
+use proto::ids::PeerIx;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use sys::cpu;
+
+/// Idle rounds between two looks at the clock.
+const CLOCK_ROUNDS: u32 = 64;
+/// Idle rounds of spinning when every process has a core: some ten microseconds.
+const SPINS: u32 = 1_000;
+/// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
+/// run there after all; sleeping costs the waker a kick of a halted core, so it comes late.
+const YIELDS_ALONE: u32 = 20_000;
+/// Idle rounds of yielding when cores are shared, from the start.
+const YIELDS_SHARED: u32 = 200;
+/// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
+const SLEEP_MAX: Duration = Duration::from_secs(2);
+
+/// How long a caller has been waiting. One per wait.
+#[derive(Clone, Debug, Default)]
+pub struct Backoff {
+    rounds: u32,
+    since_ns: u64,
+    warned: u32,
+}
+
+/// What a caller that still waits should do, without holding what others need.
+#[derive(Debug)]
+pub enum Rest {
+    /// Look again.
+    Again,
+    /// Let others run, then look again.
+    Yield,
+    /// Sleep, then call [`Endpoint::rested`].
+    Sleep(Sleep, Duration),
+}
+
+/// What is waited for beside messages.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    warn_s: u64,
+    shared: bool,
+    /// Peers whose cards are not on the board yet.
+    pub lookups: Vec<PeerIx>,
+    /// Links that are to be closed.
+    pub draining: Vec<PeerIx>,
+    /// Queue pairs that go when everything has been taken in.
+    pub leaving: Vec<Qp>,
+    /// Connections that are lost.
+    pub doomed: Vec<Doomed>,
+    /// Threads that sleep.
+    asleep: u32,
+    /// Messages that had ended when sleepers were last woken.
+    told: u64,
+    pub datagrams_dropped: u64,
+}
+
+impl Waits {
+    pub fn new(warn_s: u64, shared: bool) -> Self {
+        Waits {
+            warn_s,
+            shared,
+            lookups: Vec::new(),
+            draining: Vec::new(),
+            leaving: Vec::new(),
+            doomed: Vec::new(),
+            asleep: 0,
+            told: 0,
+            datagrams_dropped: 0,
+        }
+    }
+}
+
+impl Endpoint {
+    /// The time, for everything that is timed here.
+    pub(crate) fn now_ns(&self) -> u64 {
+        cpu::now_ns()
+    }
+
+    /// Is there anything that a clock decides, or that has to be looked after?
+    #[inline]
+    pub(crate) fn has_timers(&self) -> bool {
+        let waits = &self.waits;
+        self.wireup.poll_timeout().is_some()
+            || !waits.lookups.is_empty()
+            || !waits.draining.is_empty()
+            || !waits.leaving.is_empty()
+            || !waits.doomed.is_empty()
+            || self.context.next_due_ns().is_some()
+    }
+
+    /// Does what is due. Did anything move?
+    pub(crate) fn tick(&mut self) -> bool {
+        if !self.has_timers() {
+            return false;
+        }
+        let now_ns = self.now_ns();
+        let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
+        self.bury();
+        if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
+            self.context.tick(now_ns);
+            moved = true;
+        }
+        if self.wireup.poll_timeout().is_some_and(|due| due <= now_ns) {
+            self.wireup.tick(now_ns);
+            self.carry_out();
+            moved = true;
+        }
+        moved
+    }
+
+    /// Waits a moment: call it when [`Endpoint::progress`] moved nothing and the caller still waits. Spins
+    /// first, then lets others run, then sleeps until something comes.
+    #[inline]
+    pub fn pause(&mut self, backoff: &mut Backoff) {
+        match self.rest(backoff) {
+            Rest::Again => {}
+            Rest::Yield => cpu::yield_now(),
+            Rest::Sleep(sleep, most) => {
+                sleep.wait(most);
+                self.rested();
+            }
+        }
+    }
+
+    /// As [`Endpoint::pause`], but leaves it to the caller to sleep where nobody has to wait for it.
+    #[inline]
+    pub fn rest(&mut self, backoff: &mut Backoff) -> Rest {
+        backoff.rounds += 1;
+        if !self.waits.shared && backoff.rounds < SPINS {
+            if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
+                self.tick();
+            }
+            cpu::relax();
+            return Rest::Again;
+        }
+        self.rest_long(backoff)
+    }
+
+    #[cold]
+    fn rest_long(&mut self, backoff: &mut Backoff) -> Rest {
+        if self.tick() {
+            return Rest::Again;
+        }
+        let yields = if self.waits.shared { YIELDS_SHARED } else { SPINS + YIELDS_ALONE };
+        if backoff.rounds < yields {
+            return Rest::Yield;
+        }
+        let now_ns = self.now_ns();
+        if backoff.since_ns == 0 {
+            backoff.since_ns = now_ns;
+        }
+        self.warn_if_long(backoff, now_ns);
+        self.exit_if_abandoned();
+        match self.prepare_sleep(now_ns) {
+            Some((sleep, most)) => Rest::Sleep(sleep, most),
+            None => Rest::Again,
+        }
+    }
+
+    /// Arms the doorbell, unless something is there already.
+    fn prepare_sleep(&mut self, now_ns: u64) -> Option<(Sleep, Duration)> {
+        self.waits.datagrams_dropped = self.context.datagrams_dropped();
+        // Who waits for room in a peer's ring is rung for when there is some.
+        for place in 0..self.waiting.len() {
+            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+                self.context.set_waiting(qp, true);
+            }
+        }
+        let until_fence = !self.waits.lookups.is_empty();
+        let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.watch_pmi).map(|pmi| pmi.as_fd());
+        let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
+        if self.pump_all() {
+            drop(sleep);
+            return None;
+        }
+        self.waits.asleep += 1;
+        let due = [self.wireup.poll_timeout(), self.context.next_due_ns()];
+        let due = due.into_iter().flatten().chain(self.waits.doomed.iter().map(|doomed| doomed.due_ns)).min();
+        let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
+        Some((sleep, until.min(SLEEP_MAX)))
+    }
+
+    /// Sleeps until something comes, or is due. For who waits long and has no hurry: spinning would only take a core from
+    /// those that are waited for.
+    pub(crate) fn sleep_until_news(&mut self) {
+        if self.tick() {
+            return;
+        }
+        self.exit_if_abandoned();
+        let now_ns = self.now_ns();
+        if let Some((sleep, most)) = self.prepare_sleep(now_ns) {
+            sleep.wait(most);
+            self.rested();
+        }
+    }
+
+    /// A thread that slept is back. Others that sleep have to look as well: what woke this one may be theirs.
+    pub fn rested(&mut self) {
+        self.waits.asleep = self.waits.asleep.saturating_sub(1);
+        for place in 0..self.waiting.len() {
+            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+                self.context.set_waiting(qp, false);
+            }
+        }
+    }
+
+    /// Wakes threads that sleep, if messages have ended since they fell asleep: one of them may be waited for.
+    #[inline]
+    pub fn stir(&mut self) {
+        if self.waits.asleep > 0 && self.waits.told != self.requests.ended() {
+            self.waits.told = self.requests.ended();
+            self.context.sleeper().wake();
+        }
+    }
+
+    /// Without its launcher a process has nobody to end it: it ends itself.
+    fn exit_if_abandoned(&mut self) {
+        if self.job.pmi.as_mut().is_some_and(|pmi| pmi.is_closed()) {
+            eprintln!(
+                "banyan: rank {} on {}: the launcher is gone; exiting",
+                self.rank(),
+                self.place_of(self.me())
+            );
+            std::process::exit(1);
+        }
+    }
+
+    /// Says for whom this process waits, once it has waited long; again each time that doubles.
+    fn warn_if_long(&mut self, backoff: &mut Backoff, now_ns: u64) {
+        let waited_s = (now_ns - backoff.since_ns) / 1_000_000_000;
+        if waited_s < self.waits.warn_s << backoff.warned.min(20) || self.waits.warn_s == 0 {
+            return;
+        }
+        backoff.warned += 1;
+        eprintln!(
+            "banyan: rank {} on {} has waited {waited_s} s{}",
+            self.rank(),
+            self.place_of(self.me()),
+            self.waits_for()
+        );
+    }
+
+    fn waits_for(&self) -> String {
+        let mut text = String::new();
+        for (pattern, _) in self.matcher.posted_iter().take(4) {
+            let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
+            let source = pattern.source.map_or("any rank".into(), name);
+            let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
+            text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
+        }
+        for waiting in self.wireup.waiting().take(4) {
+            let (peer, tries) = (waiting.peer, waiting.attempts);
+            text += &format!("; for {peer} to connect ({:?}, {tries} tries)", waiting.state);
+        }
+        for ix in self.waiting.iter().take(4) {
+            text +=
+                &format!("; to send {} messages to {}", self.links[ix.index()].queue.len(), self.who(*ix));
+        }
+        text
+    }
+
+    /// Waits for a message to end and takes it.
+    #[inline]
+    pub fn wait(&mut self, id: ReqId) -> Result<Outcome, NetError> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(result) = self.take(id) {
+                return result;
+            }
+            if self.progress() {
+                backoff = Backoff::default();
+            } else {
+                self.pause(&mut backoff);
+            }
+        }
+    }
+}
+
+/// When a wait for the process manager is worth a word: after so many seconds, and each time that doubles.
+pub(crate) struct Patience {
+    since_ns: u64,
+    limit_s: u64,
+}
+
+impl Patience {
+    pub fn new(limit_s: u64) -> Self {
+        Patience { since_ns: cpu::now_ns(), limit_s }
+    }
+
+    /// The seconds waited, if they have reached the limit. Never for a limit of 0.
+    pub fn runs_out(&mut self) -> Option<u64> {
+        let waited_s = (cpu::now_ns() - self.since_ns) / 1_000_000_000;
+        if self.limit_s == 0 || waited_s < self.limit_s {
+            return None;
+        }
+        self.limit_s = self.limit_s.saturating_mul(2);
+        Some(waited_s)
+    }
+}
+
+/// Time since the last look.
+pub(crate) struct PhaseClock(u64);
+
+impl PhaseClock {
+    pub fn start() -> Self {
+        PhaseClock(cpu::now_ns())
+    }
+
+    pub fn lap(&mut self) -> u64 {
+        let now_ns = cpu::now_ns();
+        now_ns - std::mem::replace(&mut self.0, now_ns)
+    }
+}

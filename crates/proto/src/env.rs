@@ -1,0 +1,235 @@
+//! The environment: every variable named `BANYAN_*`, who reads it, and what it may be.
+//!
+//! This is the one list. Nothing here looks at the environment itself: readers pass in what they find. A value that a
+//! variable cannot have is a [`BadValue`], which names the variable, its value and what it should be; a name that
+//! nobody reads is an [`Unknown`], with the name that was probably meant. A variable that is set to nothing counts as
+//! not set.
+mod net;
+mod value;
+
+pub use net::{NetAddress, NetChoice, NetSettings, PortRange};
+pub use value::{BadValue, Values, number, seconds, switch, word};
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// What the names of all these variables begin with.
+pub const PREFIX: &str = "BANYAN_";
+/// What variables of single tests begin with; these are not listed.
+pub const TEST_PREFIX: &str = "BANYAN_TEST_";
+
+/// The node's segment.
+pub const NODE: &str = "BANYAN_NODE";
+/// The placement of ranks.
+pub const MAPPING: &str = "BANYAN_MAPPING";
+/// The job's board in memory.
+pub const BOARD: &str = "BANYAN_BOARD";
+/// The address that this node's ranks should use.
+pub const NET_ADDRESS: &str = "BANYAN_NET_ADDRESS";
+/// The interface or network for traffic between hosts.
+pub const NET: &str = "BANYAN_NET";
+/// The ports that ranks may listen at.
+pub const PORT_RANGE: &str = "BANYAN_PORT_RANGE";
+/// How long a host may take to answer.
+pub const NET_TIMEOUT: &str = "BANYAN_NET_TIMEOUT";
+/// Sockets inside a host too.
+pub const FORCE_NET: &str = "BANYAN_FORCE_NET";
+/// Faults of the network to imitate.
+pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
+/// Largest ring of a connection in shared memory.
+pub const RING_MAX: &str = "BANYAN_RING_MAX";
+/// Reading memory of other processes.
+pub const CMA: &str = "BANYAN_CMA";
+/// Choice of algorithms for collectives.
+pub const COLL: &str = "BANYAN_COLL";
+/// Version of PMI to ask for.
+pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
+/// When a waiting process says for whom it waits.
+pub const WAIT_WARN: &str = "BANYAN_WAIT_WARN";
+/// Queue pairs of a node's device.
+pub const QP_MAX: &str = "BANYAN_QP_MAX";
+
+/// Most queue pairs that a node's device can be given.
+pub const QP_MAX_MOST: u64 = 1 << 24;
+
+/// Who reads a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    /// Ranks: users may set it, and `banyan run` passes it on.
+    Library,
+    /// `banyan run`.
+    Launcher,
+    /// Ranks, which get it from the launcher: one that is inherited means nothing.
+    LibraryFromLauncher,
+    /// The compiler wrappers.
+    Compilers,
+    /// Banyan's own tests.
+    Tests,
+}
+
+/// A variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Who reads it.
+    pub read_by: ReadBy,
+    /// What it may be.
+    pub values: Values,
+    /// What it means, in a few words.
+    pub meaning: &'static str,
+}
+
+/// All of them.
+pub const VARIABLES: [Variable; 27] = {
+    use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
+    [
+        variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
+        variable(PORT_RANGE, Library, Values::Ports, "where processes listen (--port-range)"),
+        variable(
+            NET_TIMEOUT,
+            Library,
+            Values::Seconds,
+            "patience with silent hosts; 0 for ever (--net-timeout)",
+        ),
+        variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
+        variable(COLL, Library, Values::Words(&["auto", "flat"]), "algorithms of collectives (--coll)"),
+        variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
+        variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
+        variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
+        variable(QP_MAX, Launcher, Values::Number(1, QP_MAX_MOST), "queue pairs of a node's device"),
+        variable(NODE, LibraryFromLauncher, Values::Text, "where the node's segment is"),
+        variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
+        variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),
+        variable(NET_ADDRESS, LibraryFromLauncher, Values::Address, "the address for ranks of this node"),
+        variable(
+            RING_MAX,
+            Tests,
+            Values::Number(4096, 1 << 20),
+            "largest ring of a connection in shared memory",
+        ),
+        variable(NET_FAULTS, Tests, Values::Text, "faults of the network that the library imitates"),
+        variable("BANYAN_CC", Compilers, Values::Text, "the C compiler"),
+        variable("BANYAN_CXX", Compilers, Values::Text, "the C++ compiler"),
+        variable("BANYAN_FUZZ", Tests, Values::Text, "inputs of each fuzzer"),
+        variable("BANYAN_FUZZ_SEED", Tests, Values::Text, "repeats a run of the fuzzers"),
+        variable("BANYAN_KILLS", Tests, Values::Text, "events of a campaign of kills"),
+        variable("BANYAN_KILL_RANKS", Tests, Values::Text, "most ranks of a job in that campaign"),
+        variable("BANYAN_KILL_PROGRAM", Tests, Values::Text, "one more program for that campaign"),
+        variable("BANYAN_SEED", Tests, Values::Text, "repeats a test that draws by chance"),
+        variable("BANYAN_VERBOSE", Tests, Values::Text, "has that campaign tell of each event"),
+        variable("BANYAN_HOSTS_INSIDE", Tests, Values::Text, "hosts in namespaces: inside the first one"),
+        variable("BANYAN_SLURM_INSIDE", Tests, Values::Text, "Slurm on loopback: inside it"),
+        variable("BANYAN_SLURM_ROOT", Tests, Values::Text, "Slurm on loopback: where it is installed"),
+    ]
+};
+
+const fn variable(name: &'static str, read_by: ReadBy, values: Values, meaning: &'static str) -> Variable {
+    Variable { name, read_by, values, meaning }
+}
+
+/// The variable of this name.
+pub fn find(name: &str) -> Option<&'static Variable> {
+    VARIABLES.iter().find(|variable| variable.name == name)
+}
+
+/// Can the variable of this name have this value? What the launcher sets itself is not checked: it is not inherited.
+pub fn check(name: &str, value: &str) -> Result<(), BadValue> {
+    match find(name) {
+        Some(variable) if variable.read_by != ReadBy::LibraryFromLauncher && !value.is_empty() => {
+            variable.values.check(variable.name, value)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A name that nobody reads.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing reads {name}{}", suggestion(.meant))]
+pub struct Unknown {
+    /// The name.
+    pub name: String,
+    /// What was probably meant.
+    pub meant: Option<&'static str>,
+}
+
+fn suggestion(meant: &Option<&'static str>) -> String {
+    meant.map_or_else(String::new, |name| [" (did you mean ", name, "?)"].concat())
+}
+
+/// Those of these names that begin like ours and that nobody reads.
+pub fn unknown<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Unknown> {
+    let is_unknown =
+        |name: &&str| name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX) && find(name).is_none();
+    let names = names.into_iter().filter(is_unknown);
+    names.map(|name| Unknown { name: name.to_string(), meant: nearest(name) }).collect()
+}
+
+/// The name that users may set and that is at most this many letters away.
+const TYPOS_MAX: usize = 2;
+
+fn nearest(name: &str) -> Option<&'static str> {
+    let settable = |variable: &&Variable| matches!(variable.read_by, ReadBy::Library | ReadBy::Launcher);
+    let near =
+        VARIABLES.iter().filter(settable).map(|variable| (distance(name, variable.name), variable.name));
+    near.filter(|(typos, _)| *typos <= TYPOS_MAX).min_by_key(|(typos, _)| *typos).map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or change to make one name of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_once_and_begin_alike() {
+        for (at, variable) in VARIABLES.iter().enumerate() {
+            assert!(variable.name.starts_with(PREFIX) && !variable.name.starts_with(TEST_PREFIX));
+            assert!(VARIABLES[..at].iter().all(|other| other.name != variable.name), "{}", variable.name);
+        }
+    }
+
+    #[test]
+    fn names_that_nobody_reads_are_found() {
+        let names = ["PATH", "BANYAN_CMA", "BANYAN_CAM", "BANYAN_TEST_MARK", "BANYAN_COLOUR_OF_LOGS"];
+        let found: Vec<String> = unknown(names).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            ["nothing reads BANYAN_CAM (did you mean BANYAN_CMA?)", "nothing reads BANYAN_COLOUR_OF_LOGS"]
+        );
+        assert_eq!(unknown(["BANYAN_NET_TIMOUT"])[0].meant, Some(NET_TIMEOUT));
+        // Only what users may set is suggested.
+        assert_ne!(unknown(["BANYAN_NODES"])[0].meant, Some(NODE));
+    }
+
+    #[test]
+    fn values_are_checked_by_name() {
+        assert_eq!(check("BANYAN_CMA", "on"), Ok(()));
+        let error = check("BANYAN_CMA", "maybe").unwrap_err();
+        assert_eq!(error.to_string(), "BANYAN_CMA: 'maybe' is not 'on' or 'off'");
+        let error = check("BANYAN_QP_MAX", "many").unwrap_err();
+        assert_eq!(error.to_string(), "BANYAN_QP_MAX: 'many' is not a number from 1 to 16777216");
+        // Set to nothing is not set; what is not inherited, and what is not ours, is not checked.
+        assert_eq!(check("BANYAN_CMA", ""), Ok(()));
+        assert_eq!(check("BANYAN_NODE", "nonsense"), Ok(()));
+        assert_eq!(check("HOME", "maybe"), Ok(()));
+    }
+
+    #[test]
+    fn distances_count_letters() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!((distance("", "abc"), distance("abc", "abc")), (3, 0));
+    }
+}

@@ -1,0 +1,50 @@
+//! How a message travels, by its length and by what a connection can do.
+
+/// What a connection can do, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Means {
+    /// Can the receiver read the sender's memory without its help, in one copy?
+    pub reads_alone: bool,
+    /// Does a long message go into the receiver's buffer without a copy in between?
+    pub places: bool,
+    /// The longest message that can be posted at all.
+    pub message_max: usize,
+}
+
+/// Longest message that is sent without asking, where the receiver can read this process's memory: from here on one
+/// copy beats two.
+const EAGER_READ: usize = 4 << 10;
+/// Where it cannot, and everything is copied twice.
+const EAGER_COPY: usize = 8 << 10;
+/// Where bytes are placed: a round trip costs more than a copy that is only needed if nobody waits for the message.
+const EAGER_PLACED: usize = 64 << 10;
+
+/// Longest message that is kept for a peer before anything is known about the way to it.
+pub const EAGER_UNKNOWN: usize = EAGER_READ;
+
+/// Bytes of a fragment. Small enough that both sides copy at the same time, large enough to hide the slot.
+pub const FRAGMENT_BYTES: usize = 8 << 10;
+
+/// The longest message that is sent without asking the receiver.
+pub fn eager_max(means: Means) -> usize {
+    let wanted = match means {
+        Means { places: true, .. } => EAGER_PLACED,
+        Means { reads_alone: true, .. } => EAGER_READ,
+        _ => EAGER_COPY,
+    };
+    wanted.min(means.message_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eager_messages_fit_the_connection() {
+        let means = Means { reads_alone: true, places: false, message_max: 1 << 20 };
+        assert_eq!(eager_max(means), EAGER_READ);
+        assert_eq!(eager_max(Means { reads_alone: false, ..means }), EAGER_COPY);
+        assert_eq!(eager_max(Means { places: true, ..means }), EAGER_PLACED);
+        assert_eq!(eager_max(Means { message_max: 3000, ..means }), 3000);
+    }
+}

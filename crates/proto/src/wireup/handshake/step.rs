@@ -1,0 +1,337 @@
+//! The moves of one connection: the old state and an input give the new state, and actions.
+use super::{Again, Answer, Input, Link, Local, PeerCloses, Remote, State, Target, Tries};
+use crate::ids::{Peer, PeerIx};
+use crate::wireup::pace::Pace;
+use crate::wireup::policy::{Facts, Order, Trigger};
+use crate::wireup::{Action, Card, Config, Epoch, Medium, Message, MessageKind, Params, Stats};
+use alloc::collections::VecDeque;
+
+/// What all connections of a process share.
+#[derive(Clone, Debug)]
+pub(in crate::wireup) struct Common<W> {
+    pub config: Config,
+    pub actions: VecDeque<Action<W>>,
+    pub next_epoch: Epoch,
+    pub pace: Pace,
+    pub stats: Stats,
+}
+
+/// One peer at one moment.
+pub(in crate::wireup) struct Pair<'a, W> {
+    pub ix: PeerIx,
+    pub peer: Peer,
+    /// The peer's last connection that was closed.
+    pub closed: &'a mut Option<Epoch>,
+    pub now_ns: u64,
+    pub common: &'a mut Common<W>,
+}
+
+impl<W: Clone> Pair<'_, W> {
+    /// The one place where a connection changes.
+    pub(in crate::wireup) fn step(&mut self, state: State<W>, input: Input<W>) -> State<W> {
+        match (state, input) {
+            (State::Failed { why }, input) => self.failed(why, &input),
+            (state, Input::Broken(why)) => self.fail(&state, why),
+            (State::Idle, Input::Need) => self.needed(),
+            (State::Idle | State::Addressing { .. }, Input::Request(message)) => self.asked(&message),
+            (State::Addressing { since_ns }, Input::Card(card)) => {
+                self.prepare(Target::Found(card), Tries { since_ns, attempts: 0 })
+            }
+            (State::Preparing { target, tries }, Input::Request(message)) => {
+                State::Preparing { target: target.asked(Remote::from(&message)), tries }
+            }
+            (State::Preparing { target, .. }, Input::QpReady(params, medium)) => {
+                self.prepared(target, params, medium)
+            }
+            (State::Preparing { target, tries }, Input::QpRefused(why)) => self.starve(target, tries, why),
+            (State::Starved { target, tries, .. }, Input::Request(message)) => {
+                self.prepare(target.asked(Remote::from(&message)), tries)
+            }
+            (State::Starved { target, tries, .. }, Input::Due) => self.prepare(target, tries),
+            (state @ State::Requesting { .. }, input) => self.requesting(state, input),
+            (State::Connecting { link, answer, peer_closes }, input) => {
+                self.connecting(link, answer, peer_closes, input)
+            }
+            (state @ (State::Ready { .. } | State::Draining { .. }), input) => self.open(state, input),
+            (state @ (State::Closing { .. } | State::Yielding { .. }), input) => self.ending(state, input),
+            (state, _) => state,
+        }
+    }
+
+    fn requesting(&mut self, state: State<W>, input: Input<W>) -> State<W> {
+        let State::Requesting { local, card, tries, .. } = state else {
+            unreachable!("called while requesting")
+        };
+        let connect = |remote| Link { local, remote };
+        match input {
+            Input::Request(message) => {
+                self.common.stats.crossed += 1;
+                self.connect(connect(Remote::from(&message)), PeerCloses::NotYet, Answer::Sent)
+            }
+            Input::Reply(message) => {
+                if let Some(took_ns) = self.now_ns.checked_sub(message.stamp_ns) {
+                    self.common.pace.sample(took_ns);
+                }
+                self.connect(connect(Remote::from(&message)), PeerCloses::NotYet, Answer::Sent)
+            }
+            // It has overtaken the reply, and has all that the reply had. What waits here still goes over this
+            // connection: the peer takes it in before it lets go.
+            Input::CloseRequest(message) => {
+                self.connect(connect(Remote::from(&message)), PeerCloses::Asked, Answer::Sent)
+            }
+            Input::Due => {
+                self.common.stats.retransmits += 1;
+                self.request(local, card, tries)
+            }
+            _ => state,
+        }
+    }
+
+    fn connecting(
+        &mut self,
+        link: Link,
+        answer: Answer,
+        peer_closes: PeerCloses,
+        input: Input<W>,
+    ) -> State<W> {
+        match input {
+            Input::Request(message) => {
+                // It came again, so this side's own request may have been lost.
+                let link = Link { remote: Remote::from(&message), ..link };
+                State::Connecting { link, answer: Answer::Owed, peer_closes }
+            }
+            Input::CloseRequest(_) => State::Connecting { link, answer, peer_closes: PeerCloses::Asked },
+            Input::Connected => self.connected(link, answer, peer_closes),
+            _ => State::Connecting { link, answer, peer_closes },
+        }
+    }
+
+    /// Ready, or draining by this side's own wish.
+    fn open(&mut self, state: State<W>, input: Input<W>) -> State<W> {
+        match (state, input) {
+            (state, Input::Request(message)) => self.asked_again(state, &message),
+            (State::Ready { link }, Input::Close) => {
+                self.drain();
+                State::Draining { link, again: Again::No }
+            }
+            (State::Ready { link }, Input::CloseRequest(_)) => {
+                self.drain();
+                State::Yielding { link, again: Again::No }
+            }
+            (State::Draining { link, .. }, Input::Need) => State::Draining { link, again: Again::Needed },
+            // It is draining already, and now the peer waits for the end of that.
+            (State::Draining { link, again }, Input::CloseRequest(_)) => State::Yielding { link, again },
+            (State::Draining { link, again }, Input::Drained) => {
+                self.close(link, again, Tries { since_ns: self.now_ns, attempts: 0 })
+            }
+            (state, _) => state,
+        }
+    }
+
+    /// A close was sent, or asked for.
+    fn ending(&mut self, state: State<W>, input: Input<W>) -> State<W> {
+        match (state, input) {
+            (State::Closing { link, .. }, Input::Request(message)) if message.epoch > link.remote.epoch => {
+                self.closed(&link);
+                self.asked(&message)
+            }
+            (state, Input::Request(message)) => self.asked_again(state, &message),
+            (State::Closing { link, again, .. }, Input::CloseRequest(_) | Input::CloseReply) => {
+                self.closed(&link);
+                self.reopen(&link, again)
+            }
+            (State::Closing { link, again, tries, .. }, Input::Due) => {
+                self.common.stats.retransmits += 1;
+                self.close(link, again, tries)
+            }
+            (State::Closing { link, tries, due_ns, .. }, Input::Need) => {
+                State::Closing { link, again: Again::Needed, tries, due_ns }
+            }
+            (State::Yielding { link, .. }, Input::Need) => State::Yielding { link, again: Again::Needed },
+            (State::Yielding { link, again }, Input::Drained) => {
+                self.send(MessageKind::CloseReply, &link.local, &link.remote, link.remote.stamp_ns);
+                self.closed(&link);
+                self.reopen(&link, again)
+            }
+            (state @ State::Yielding { .. }, Input::CloseRequest(_)) => {
+                self.common.stats.stale += 1;
+                state
+            }
+            (state, _) => state,
+        }
+    }
+
+    fn failed(&mut self, why: W, input: &Input<W>) -> State<W> {
+        if matches!(input, Input::QpReady(..)) {
+            // It was being made when the notice came.
+            self.act(Action::Destroy { ix: self.ix });
+        }
+        State::Failed { why }
+    }
+}
+
+impl<W: Clone> Pair<'_, W> {
+    fn act(&mut self, action: Action<W>) {
+        self.common.actions.push_back(action);
+    }
+
+    fn needed(&mut self) -> State<W> {
+        let rules = self.common.config.policy.rules();
+        match (rules.trigger(), rules.order()) {
+            (Trigger::FirstUse, Order::CardFirst) => {
+                self.common.stats.started += 1;
+                self.act(Action::Lookup { ix: self.ix, peer: self.peer });
+                State::Addressing { since_ns: self.now_ns }
+            }
+        }
+    }
+
+    /// The peer asks; it brings its card.
+    fn asked(&mut self, message: &Message) -> State<W> {
+        self.common.stats.answered += 1;
+        self.prepare(Target::Asked(Remote::from(message)), Tries { since_ns: self.now_ns, attempts: 0 })
+    }
+
+    /// The peer asks for the connection that is there already: it has not heard of this side's end.
+    fn asked_again(&mut self, state: State<W>, message: &Message) -> State<W> {
+        let link = *state.link().expect("there is a connection");
+        self.common.stats.repeated_replies += 1;
+        self.send(MessageKind::Reply, &link.local, &Remote::from(message), message.stamp_ns);
+        state
+    }
+
+    fn prepare(&mut self, target: Target, tries: Tries) -> State<W> {
+        self.act(Action::CreateQp { ix: self.ix, peer: self.peer, card: target.card() });
+        State::Preparing { target, tries }
+    }
+
+    fn starve(&mut self, target: Target, tries: Tries, why: W) -> State<W> {
+        self.common.stats.starved += 1;
+        let due_ns = self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts));
+        let tries = Tries { attempts: tries.attempts.saturating_add(1), ..tries };
+        State::Starved { target, tries, due_ns, why }
+    }
+
+    fn prepared(&mut self, target: Target, params: Params, medium: Medium) -> State<W> {
+        let epoch = self.common.next_epoch;
+        self.common.next_epoch = epoch.next();
+        let local = Local { epoch, params, medium };
+        match (target, self.common.config.policy.rules().facts()) {
+            (Target::Asked(remote), _) => {
+                self.connect(Link { local, remote }, PeerCloses::NotYet, Answer::Owed)
+            }
+            (Target::Found(card), Facts::Messages) => {
+                self.request(local, card, Tries { since_ns: self.now_ns, attempts: 0 })
+            }
+        }
+    }
+
+    /// Sends the request, for the first time or again.
+    fn request(&mut self, local: Local, card: Card, tries: Tries) -> State<W> {
+        let message = self.message(MessageKind::Request, &local, None, self.now_ns);
+        self.act(Action::Send { ix: self.ix, peer: self.peer, card, datagram: message.emit() });
+        let due_ns = self.due_ns(local.medium, tries);
+        State::Requesting { local, card, tries: tries.another(), due_ns }
+    }
+
+    fn connect(&mut self, link: Link, peer_closes: PeerCloses, answer: Answer) -> State<W> {
+        self.act(Action::Connect { ix: self.ix, params: link.remote.params, card: link.remote.card });
+        State::Connecting { link, answer, peer_closes }
+    }
+
+    fn connected(&mut self, link: Link, answer: Answer, peer_closes: PeerCloses) -> State<W> {
+        self.common.stats.ready += 1;
+        if answer == Answer::Owed {
+            self.send(MessageKind::Reply, &link.local, &link.remote, link.remote.stamp_ns);
+        }
+        self.act(Action::Ready { ix: self.ix, name: link.remote.name });
+        match peer_closes {
+            PeerCloses::NotYet => State::Ready { link },
+            PeerCloses::Asked => {
+                self.drain();
+                State::Yielding { link, again: Again::No }
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.act(Action::Drain { ix: self.ix });
+    }
+
+    /// Sends the close, for the first time or again.
+    fn close(&mut self, link: Link, again: Again, tries: Tries) -> State<W> {
+        self.send(MessageKind::Close, &link.local, &link.remote, self.now_ns);
+        let due_ns = self.due_ns(link.local.medium, tries);
+        State::Closing { link, again, tries: tries.another(), due_ns }
+    }
+
+    /// Both sides have agreed.
+    fn closed(&mut self, link: &Link) {
+        self.common.stats.closed += 1;
+        *self.closed = Some(link.remote.epoch);
+        self.act(Action::Destroy { ix: self.ix });
+        self.act(Action::Closed { ix: self.ix });
+    }
+
+    fn reopen(&mut self, link: &Link, again: Again) -> State<W> {
+        match again {
+            Again::No => State::Idle,
+            Again::Needed => {
+                self.common.stats.started += 1;
+                // The peer's own card, from its last message, is no older than what a lookup would find.
+                let tries = Tries { since_ns: self.now_ns, attempts: 0 };
+                self.prepare(Target::Found(link.remote.card), tries)
+            }
+        }
+    }
+
+    fn fail(&mut self, state: &State<W>, why: W) -> State<W> {
+        if state.has_qp() {
+            self.act(Action::Destroy { ix: self.ix });
+        }
+        self.act(Action::Failed { ix: self.ix, why: why.clone() });
+        State::Failed { why }
+    }
+
+    /// The peer wants to close what is closed here: the answer got lost.
+    pub(in crate::wireup) fn close_again(&mut self, message: &Message) {
+        let Some(epoch) = message.echo else { return };
+        self.common.stats.repeated_replies += 1;
+        // The parameters of a queue pair that is no more are nothing to anybody.
+        let local = Local { epoch, params: Params([0; 32]), medium: Medium::Datagrams };
+        self.send(MessageKind::CloseReply, &local, &Remote::from(message), message.stamp_ns);
+    }
+
+    fn due_ns(&mut self, medium: Medium, tries: Tries) -> Option<u64> {
+        match medium {
+            Medium::Datagrams => Some(self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts))),
+            Medium::Stream => None,
+        }
+    }
+
+    fn send(&mut self, kind: MessageKind, local: &Local, remote: &Remote, stamp_ns: u64) {
+        let message = self.message(kind, local, Some(remote.epoch), stamp_ns);
+        let (ix, peer, card) = (self.ix, self.peer, remote.card);
+        self.act(Action::Send { ix, peer, card, datagram: message.emit() });
+    }
+
+    fn message(&self, kind: MessageKind, local: &Local, echo: Option<Epoch>, stamp_ns: u64) -> Message {
+        Message {
+            kind,
+            from: self.common.config.me,
+            to: self.peer,
+            epoch: local.epoch,
+            echo,
+            stamp_ns,
+            params: local.params,
+            name: self.ix.to_wire(),
+            card: self.common.config.card,
+        }
+    }
+}
+
+impl Tries {
+    fn another(self) -> Self {
+        Tries { attempts: self.attempts.saturating_add(1), ..self }
+    }
+}
