@@ -275,12 +275,15 @@ static void run_flood(void)
     if (rank == 0) {
         own_ports(&own);
         own_address(&own);
+        if (!own.udp && !own.tcp) {
+            fprintf(stderr, "rank 0 has no port that could be flooded\n");
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
         closed = own;
         closed.udp = closed_port(SOCK_DGRAM);
         closed.tcp = closed_port(SOCK_STREAM);
         MPI_Send(&own, sizeof own, MPI_BYTE, 1, 8, MPI_COMM_WORLD);
         MPI_Send(&closed, sizeof closed, MPI_BYTE, 1, 8, MPI_COMM_WORLD);
-        result("ports", (own.udp != 0) + (own.tcp != 0));
     } else {
         MPI_Recv(&own, sizeof own, MPI_BYTE, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Recv(&closed, sizeof closed, MPI_BYTE, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
