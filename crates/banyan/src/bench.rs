@@ -1,4 +1,5 @@
-//! `banyan bench`: what Banyan costs, beside other libraries (`peers`), other launchers (`launch`), the kinds of
+//! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
+//! between hosts (`net`), other launchers (`launch`), the kinds of
 //! its own bulletin board (`board`) and the bare machine (`limit`).
 mod args;
 mod board;
@@ -7,12 +8,14 @@ mod launch;
 mod library;
 mod limit;
 mod machine;
+mod net;
 mod options;
 mod peers;
 mod progress;
 mod report;
 mod runner;
 mod sample;
+mod table;
 mod verdict;
 mod workshop;
 
@@ -23,6 +26,8 @@ pub fn main(args: &[String]) -> i32 {
     match args.split_first() {
         Some((what, rest)) if what == "peers" => peers::main(rest),
         Some((what, rest)) if what == "launch" => launch::main(rest),
+        Some((what, rest)) if what == "net" => net::main(rest),
+        Some((what, rest)) if what == net::STRANGER_COMMAND => net::stranger_main(rest),
         Some((what, rest)) if what == "board" => board::main(rest),
         Some((what, rest)) if what == board::RANK_COMMAND => board::rank_main(rest),
         Some((what, rest)) if what == "limit" => limit::main(rest),
@@ -31,7 +36,7 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-const KNOWN: &str = "peers, launch, board, limit";
+const KNOWN: &str = "peers, net, launch, board, limit";
 
 /// Reads the command line of a benchmark and does what it says. Returns the exit code.
 fn run<T>(

@@ -17,11 +17,19 @@ pub enum Group {
     Exit,
     /// Proportional set size.
     Memory,
+    /// The first message to a new peer.
+    First,
+    /// A rank with many connections of which two are busy.
+    Idle,
+    /// Shared memory beside an open TCP connection.
+    Shared,
+    /// A stranger's flood.
+    Flood,
 }
 
 impl Group {
-    /// All, in table order.
-    pub const ALL: &'static [Group] = &[
+    /// Those of `bench peers`, in table order.
+    pub const PEERS: &'static [Group] = &[
         Group::Latency,
         Group::Bandwidth,
         Group::Rate,
@@ -29,6 +37,18 @@ impl Group {
         Group::Init,
         Group::Exit,
         Group::Memory,
+    ];
+
+    /// Those of `bench net`, in table order.
+    pub const NET: &'static [Group] = &[
+        Group::First,
+        Group::Latency,
+        Group::Bandwidth,
+        Group::Rate,
+        Group::Exit,
+        Group::Idle,
+        Group::Shared,
+        Group::Flood,
     ];
 
     /// The name on the command line.
@@ -41,6 +61,10 @@ impl Group {
             Group::Init => "init",
             Group::Exit => "exit",
             Group::Memory => "memory",
+            Group::First => "first",
+            Group::Idle => "idle",
+            Group::Shared => "shared",
+            Group::Flood => "flood",
         }
     }
 }
@@ -101,7 +125,8 @@ impl Job {
 /// The key of the runner's own measurement.
 pub const EXIT_KEY: &str = "exit_ms";
 
-fn row(key: &str, label: String, group: Group, better: Better) -> Row {
+/// A row of the table.
+pub fn row(key: &str, label: String, group: Group, better: Better) -> Row {
     Row { key: key.to_string(), label, group, better }
 }
 
@@ -142,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_plan_holds_only_what_was_asked_for() {
-        assert_eq!(Job::plan(Group::ALL).iter().map(|job| job.rows.len()).sum::<usize>(), 6 + 3 + 6 + 2);
+        assert_eq!(Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(), 6 + 3 + 6 + 2);
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(
             jobs.iter().map(Job::describe).collect::<Vec<_>>(),

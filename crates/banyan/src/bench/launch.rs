@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::runner::{self, RunError};
 use super::sample::Sample;
 use growth::Growth;
+pub use launcher::HELLO;
 use launcher::{Launcher, Rig};
 use options::{HELP, Options};
 use plan::{Cell, Work};

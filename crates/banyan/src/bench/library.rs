@@ -4,12 +4,16 @@
 //! names. Intel's package has no compiler: it runs the program that was built for MPICH, whose binary
 //! interface it shares.
 use super::runner;
-use super::workshop::{Source, Workshop};
+use super::table::Side;
+use super::workshop::{Header, Source, Workshop};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MICRO: Source = Source { name: "micro.c", text: include_str!("../../bench/micro.c") };
+const MICRO: Source =
+    Source { name: "micro.c", text: include_str!("../../bench/micro.c"), headers: &[MEASURE] };
+/// What the microbenchmarks share.
+pub const MEASURE: Header = Header { name: "measure.h", text: include_str!("../../bench/measure.h") };
 
 /// A library, or a way to run one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +46,12 @@ impl Name {
         }
     }
 
-    /// Is it somebody else's?
-    pub fn is_peer(self) -> bool {
-        !matches!(self, Name::Banyan | Name::BanyanNoCma)
+    /// Whose it is.
+    pub fn side(self) -> Side {
+        match self {
+            Name::Banyan | Name::BanyanNoCma => Side::Own,
+            Name::Mpich | Name::OpenMpi | Name::Intel => Side::Peer,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             common: Common::new(11, 60),
-            groups: Group::ALL.to_vec(),
+            groups: Group::PEERS.to_vec(),
             libraries: Name::ALL.to_vec(),
             workshop: Workshop::default(),
         }
@@ -55,7 +55,7 @@ impl Options {
             match arg.as_str() {
                 "--quick" => options.common.rounds = 3,
                 "--runs" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
-                "--only" => options.groups = list(value()?, Group::ALL, Group::key)?,
+                "--only" => options.groups = list(value()?, Group::PEERS, Group::key)?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
                 "--prefix" => options.workshop.prefix = Some(value()?.into()),
                 "--dir" => options.workshop.dir = value()?.into(),

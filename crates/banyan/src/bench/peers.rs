@@ -4,9 +4,10 @@ use super::job::{EXIT_KEY, Job};
 use super::library::{self, Library, Name};
 use super::machine;
 use super::options::{HELP, Options};
-use super::report::{Column, Line, Report};
+use super::report::Report;
 use super::runner::{self, Finished, RunError};
 use super::sample::Sample;
+use super::table::{Column, Line, Table};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -109,12 +110,12 @@ impl Bench<'_> {
             }
         }
         let column = |contender: &Contender| Column {
-            name: contender.name,
+            key: contender.name.key(),
+            side: contender.name.side(),
             version: contender.library.as_ref().map(|library| library.version.clone()).map_err(Clone::clone),
         };
         Report {
-            columns: self.contenders.iter().map(column).collect(),
-            lines,
+            table: Table { columns: self.contenders.iter().map(column).collect(), lines },
             limit_us: self.limit,
             rounds: self.options.common.rounds,
             load_before: self.load_before,

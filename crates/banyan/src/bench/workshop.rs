@@ -10,6 +10,26 @@ pub struct Source {
     pub name: &'static str,
     /// What is in it.
     pub text: &'static str,
+    /// What it includes.
+    pub headers: &'static [Header],
+}
+
+/// A file that C programs include.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Its file.
+    pub name: &'static str,
+    /// What is in it.
+    pub text: &'static str,
+}
+
+/// A script.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    /// Its file.
+    pub name: &'static str,
+    /// What is in it.
+    pub text: &'static str,
 }
 
 /// A folder for all of it.
@@ -67,15 +87,18 @@ impl Workshop {
         output: &str,
     ) -> Result<PathBuf, String> {
         let output = self.absolute_dir()?.join(output);
-        let source = self.write(source)?;
+        for header in source.headers {
+            self.write(header.name, header.text)?;
+        }
+        let source = self.write(source.name, source.text)?;
         done(Command::new(compiler).arg("-O2").args(flags).arg(&source).arg("-o").arg(&output))?;
         Ok(output)
     }
 
     /// Writes a script that can be executed.
-    pub fn script(&self, source: Source) -> Result<PathBuf, String> {
+    pub fn script(&self, script: Script) -> Result<PathBuf, String> {
         use std::os::unix::fs::PermissionsExt;
-        let path = self.write(source)?;
+        let path = self.write(script.name, script.text)?;
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&path, executable).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(path)
@@ -86,9 +109,9 @@ impl Workshop {
         absolute(&self.dir)
     }
 
-    fn write(&self, source: Source) -> Result<PathBuf, String> {
-        let path = self.absolute_dir()?.join(source.name);
-        std::fs::write(&path, source.text).map_err(|e| format!("{}: {e}", path.display()))?;
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let path = self.absolute_dir()?.join(name);
+        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(path)
     }
 }

@@ -3,14 +3,16 @@
 //! Nodes other than the first are emulated: Banyan forks an agent for each, and Hydra starts a proxy for each through a
 //! script in the place of ssh that runs the command here. Hosts are numeric, because names would cost queries.
 //! Open MPI takes all loopback addresses for the same host, so it is measured on one node.
-use super::super::workshop::{Source, Workshop};
+use super::super::workshop::{Script, Source, Workshop};
 use super::plan::{Cell, Work};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const HELLO: Source = Source { name: "hello.c", text: include_str!("../../../bench/hello.c") };
-const LOCAL_SHELL: Source =
-    Source { name: "local-shell.sh", text: include_str!("../../../bench/local-shell.sh") };
+/// The MPI hello.
+pub const HELLO: Source =
+    Source { name: "hello.c", text: include_str!("../../../bench/hello.c"), headers: &[] };
+const LOCAL_SHELL: Script =
+    Script { name: "local-shell.sh", text: include_str!("../../../bench/local-shell.sh") };
 const TRUE: &str = "/bin/true";
 
 /// Who starts the job.
