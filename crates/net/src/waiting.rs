@@ -13,6 +13,9 @@ use sys::cpu;
 const CLOCK_ROUNDS: u32 = 64;
 /// Idle rounds of spinning when every process has a core: some ten microseconds.
 const SPINS: u32 = 1_000;
+/// The same where each round is a system call. Processes of other hosts that share the core (as in tests) are not known
+/// here, and must not wait for long.
+const SPINS_SOCKETS: u32 = 50;
 /// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
 /// run there after all; sleeping costs the waker a kick of a halted core, so it comes late.
 const YIELDS_ALONE: u32 = 20_000;
@@ -45,6 +48,8 @@ pub enum Rest {
 pub(crate) struct Waits {
     warn_s: u64,
     shared: bool,
+    /// Idle rounds of spinning.
+    spins: u32,
     /// Peers whose cards are not on the board yet.
     pub lookups: Vec<PeerIx>,
     /// Links that are to be closed.
@@ -69,6 +74,7 @@ impl Waits {
         Waits {
             warn_s,
             shared,
+            spins: 0,
             lookups: Vec::new(),
             draining: Vec::new(),
             leaving: Vec::new(),
@@ -99,6 +105,11 @@ impl Endpoint {
             || !waits.doomed.is_empty()
             || self.context.has_sockets();
         self.waits.timers = timers;
+        self.waits.spins = match self.context.has_sockets() {
+            _ if self.waits.shared => 0,
+            true => SPINS_SOCKETS,
+            false => SPINS,
+        };
     }
 
     /// Does what is due. Did anything move?
@@ -149,7 +160,7 @@ impl Endpoint {
     #[inline]
     fn spins(&mut self, backoff: &mut Backoff) -> bool {
         backoff.rounds += 1;
-        let spins = !self.waits.shared && backoff.rounds < SPINS;
+        let spins = backoff.rounds < self.waits.spins;
         if spins {
             if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
                 self.tick();
@@ -164,7 +175,7 @@ impl Endpoint {
         if self.tick() {
             return Rest::Again;
         }
-        let yields = if self.waits.shared { YIELDS_SHARED } else { SPINS + YIELDS_ALONE };
+        let yields = if self.waits.shared { YIELDS_SHARED } else { self.waits.spins + YIELDS_ALONE };
         if backoff.rounds < yields {
             return Rest::Yield;
         }
