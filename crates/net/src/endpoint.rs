@@ -391,6 +391,15 @@ impl Endpoint {
         self.wireup.who(ix).unwrap_or_else(|| self.me())
     }
 
+    /// The rank in the own job that a number stands for, if it does.
+    #[inline]
+    pub fn rank_of(&self, ix: PeerIx) -> Option<Rank> {
+        match self.wireup.who(ix) {
+            Some(Peer::Rank { job, rank }) if job == self.job.id => Some(rank),
+            _ => None,
+        }
+    }
+
     /// Lets a message end by itself; its id is free.
     pub fn forget(&mut self, id: ReqId) {
         self.requests.forget(id);

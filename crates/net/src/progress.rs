@@ -85,6 +85,10 @@ impl Endpoint {
                 Some(Event::Broken { qp, why }) => After::Broken(qp, why),
             };
             self.act(after);
+            // The rest has its short way.
+            if !self.context.has_others() {
+                return true;
+            }
         }
         true
     }
@@ -246,7 +250,7 @@ fn take_in(
                 return After::Unexpected(envelope, Unexpected::Whole { bytes, answer });
             };
             let bytes = view.copy_to(0, posted_buf(requests, receive));
-            requests.finish(receive, end_of(envelope, view.len(), bytes));
+            requests.finish_posted(receive, end_of(envelope, view.len(), bytes));
             if kind == Kind::Eager { After::Nothing } else { After::Answer { source, request } }
         }
         Header::Message { envelope, request, .. } => {

@@ -149,6 +149,21 @@ impl Requests {
         }
     }
 
+    /// The same for a receive that was posted: it holds nothing that would have to be dropped.
+    #[inline(always)]
+    pub fn finish_posted(&mut self, id: ReqId, outcome: Outcome) {
+        let Some(slot) = self.slots.get_mut(id.index as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
+        debug_assert!(matches!(slot.state, Some(State::ReceivePosted { .. })));
+        std::mem::forget(slot.state.replace(State::Done(Ok(outcome))));
+        self.ended = self.ended.wrapping_add(1);
+        if slot.forgotten {
+            self.forget(id);
+        }
+    }
+
     /// Sets a state that is not the last one.
     #[inline(always)]
     pub fn set(&mut self, id: ReqId, state: State) {

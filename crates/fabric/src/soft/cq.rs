@@ -258,18 +258,25 @@ impl Soft {
     }
 
     /// Looks at the next slot of a queue pair's ring; growth is dealt with here.
-    #[inline]
+    #[inline(always)]
     fn look(&mut self, index: u32) -> Next {
         let entry = self.qps[index as usize].entry.as_mut();
         let Some(inbound) = entry.and_then(|entry| entry.inbound.as_mut()) else { return Next::Empty };
-        let next = inbound.ring.next_slot();
+        match inbound.ring.next_slot() {
+            next @ (Next::Message | Next::Empty | Next::Broken) => next,
+            next => self.change(index, next),
+        }
+    }
+
+    /// The writer wants, or begins, another ring.
+    #[cold]
+    fn change(&mut self, index: u32, next: Next) -> Next {
         let next = match next {
             Next::Grow(payload) => {
                 self.grow(index, payload);
                 next
             }
-            Next::Switch => self.switch(index),
-            _ => return next,
+            _ => self.switch(index),
         };
         // A writer that sleeps may wait for just that.
         if let Some(entry) = self.qps[index as usize].entry.as_mut() {

@@ -66,8 +66,8 @@ impl Roster {
 
     /// The rank of a process that sent a message here.
     #[inline]
-    pub(super) fn rank_of(&self, process: net::Peer) -> Peer {
-        let rank = process.rank().and_then(|process| self.members.rank_of(process));
+    pub(super) fn rank_of(&self, process: Option<Rank>) -> Peer {
+        let rank = process.and_then(|process| self.members.rank_of(process));
         rank.map_or(Peer::Any, |rank| Peer::Rank(rank as i32))
     }
 }

@@ -398,13 +398,13 @@ fn net_mode(mode: Mode) -> SendMode {
 }
 
 /// The status of a receive.
-#[inline]
+#[inline(always)]
 pub(super) fn received(endpoint: &Endpoint, roster: &Roster, outcome: &Outcome) -> Status {
     if outcome.cancelled {
         return Status { cancelled: true, ..Status::EMPTY };
     }
     Status {
-        source: roster.rank_of(endpoint.who(outcome.source)),
+        source: roster.rank_of(endpoint.rank_of(outcome.source)),
         tag: Tag::Is(outcome.tag),
         error: if outcome.truncated { ErrorClass::Truncate } else { ErrorClass::Success },
         bytes: outcome.bytes,
@@ -414,7 +414,7 @@ pub(super) fn received(endpoint: &Endpoint, roster: &Roster, outcome: &Outcome) 
 
 fn probed_status(endpoint: &Endpoint, roster: &Roster, probed: &net::Probed) -> Status {
     Status {
-        source: roster.rank_of(endpoint.who(probed.source)),
+        source: roster.rank_of(endpoint.rank_of(probed.source)),
         tag: Tag::Is(probed.tag),
         bytes: probed.bytes,
         ..Status::EMPTY
