@@ -284,7 +284,7 @@ impl Endpoint {
     }
 
     /// Posts a receive.
-    #[inline]
+    #[inline(always)]
     pub fn irecv(&mut self, pattern: Pattern<impl Addressee>, buf: UserBufMut) -> ReqId {
         let pattern = match self.pattern(pattern) {
             Ok(pattern) => pattern,
@@ -307,7 +307,7 @@ impl Endpoint {
     }
 
     /// The pattern with the sender as this endpoint numbers it.
-    #[inline]
+    #[inline(always)]
     fn pattern(&mut self, pattern: Pattern<impl Addressee>) -> Result<matching::Pattern, NetError> {
         let source = match pattern.source {
             None => None,
