@@ -300,6 +300,12 @@ impl Sockets {
         !self.notes.is_empty() || !self.dirty.is_empty() || self.inbox.has_some()
     }
 
+    /// Is something posted that was not offered to the kernel yet? The next poll does.
+    #[inline]
+    pub fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// When [`Sockets::tick`] is due, on the caller's clock.
     pub fn next_due_ns(&self) -> Option<u64> {
         let dues = [self.dials_due_ns(), self.door_due_ns(), self.leaving_due_ns(), self.silence_due_ns];

@@ -32,6 +32,12 @@ impl JobFacts {
         }
     }
 
+    /// A job whose ranks are all on one node.
+    #[cfg(test)]
+    pub(crate) fn on_one_node(rank: Rank, size: u32) -> Self {
+        Self::new(rank, Placement::one_node(size))
+    }
+
     fn new(rank: Rank, placement: Placement) -> Self {
         let (node, size) = (placement.node_of(rank), placement.ranks());
         let (local_rank, local_size) = (placement.local_of(rank), placement.count(node));

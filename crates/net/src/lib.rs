@@ -35,6 +35,9 @@ mod stats;
 mod waiting;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use active::{Active, Handler};
 pub use api::*;
 pub use endpoint::Endpoint;

@@ -118,7 +118,10 @@ pub(crate) struct Membership {
     pub watch_pmi: bool,
     /// The names of hosts, once they were asked for.
     pub hosts: Option<Arc<[String]>>,
-    finished: bool,
+    pub finished: bool,
+    /// What a board would have, for endpoints that meet without one.
+    #[cfg(test)]
+    pub cards: Vec<fabric::Card>,
 }
 
 impl Endpoint {
@@ -171,6 +174,8 @@ impl Endpoint {
             watch_pmi: false,
             hosts: None,
             finished: false,
+            #[cfg(test)]
+            cards: Vec::new(),
         };
         let mut endpoint = Endpoint::new(job, context, wireup);
         endpoint.link(Endpoint::SELF);

@@ -348,6 +348,11 @@ impl UserBuf {
     /// No bytes.
     pub const EMPTY: UserBuf = UserBuf { at: NonNull::<u8>::dangling().as_ptr(), bytes: 0 };
 
+    /// Memory that is never written or freed: it may be in flight for as long as it likes.
+    pub fn of_static(bytes: &'static [u8]) -> Self {
+        UserBuf { at: bytes.as_ptr(), bytes: bytes.len() }
+    }
+
     /// # Safety
     /// `bytes` from `at` must be readable, and not written by the program, until the operation that was
     /// given this buffer has completed. (`at` is ignored when `bytes` is 0.)
@@ -429,6 +434,11 @@ pub struct UserBufMut {
 impl UserBufMut {
     /// No room.
     pub const EMPTY: UserBufMut = UserBufMut { at: NonNull::<u8>::dangling().as_ptr(), bytes: 0 };
+
+    /// Memory that is given away for good.
+    pub fn of_static(bytes: &'static mut [u8]) -> Self {
+        UserBufMut { at: bytes.as_mut_ptr(), bytes: bytes.len() }
+    }
 
     /// # Safety
     /// `bytes` from `at` must be writable, and not accessed by the program, until the operation that was

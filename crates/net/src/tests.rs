@@ -1,0 +1,310 @@
+//! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+use crate::endpoint::Endpoint;
+use crate::job::JobFacts;
+use crate::start::Membership;
+use crate::{Active, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
+use fabric::{Config, Context, Node, ProviderKind};
+use proto::ids::{Job, Peer, Rank};
+use proto::stats::Stat;
+use proto::wireup::{self, StateName, Wireup};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use sys::node::{NodeFacts, NodeSegment};
+use sys::{Locator, UserBuf, UserBufMut};
+
+const ENVELOPE: Envelope = Envelope { context: 7, tag: 3 };
+/// Rounds that anything may take, with a pause of some microseconds each.
+const ROUNDS_MAX: usize = 2_000_000;
+
+struct World {
+    /// Keeps the node's segment.
+    _node: NodeSegment,
+    ends: Vec<Endpoint>,
+}
+
+impl World {
+    fn new(kind: ProviderKind, ranks: u32) -> Self {
+        let node = NodeSegment::create(&NodeFacts {
+            node: 0,
+            slots: ranks,
+            cores: 64,
+            qp_max: 10_000,
+            oversubscribed: false,
+            host: [1, 2],
+            key: [1, 2, 3, 4],
+            pid_space: sys::node::pid_space(),
+        })
+        .unwrap();
+        let at = node.locator().unwrap();
+        let mut ends: Vec<Endpoint> = (0..ranks).map(|rank| endpoint(kind, at, rank, ranks)).collect();
+        let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
+        ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
+        World { _node: node, ends }
+    }
+
+    /// Lets all of them make progress until `done` says so.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut [Endpoint]) -> bool) {
+        for _ in 0..ROUNDS_MAX {
+            if done(&mut self.ends) {
+                return;
+            }
+            self.ends.iter_mut().for_each(|end| drop(end.progress()));
+        }
+        panic!("no end of waiting for {what}");
+    }
+
+    fn wait(&mut self, at: usize, id: ReqId) -> Result<Outcome, NetError> {
+        let mut result = None;
+        self.until("a message", |ends| {
+            result = ends[at].take(id);
+            result.is_some()
+        });
+        result.expect("it has ended")
+    }
+
+    fn state(&self, at: usize, of: u32) -> StateName {
+        let end = &self.ends[at];
+        end.wireup.find_rank(Rank(of)).map_or(StateName::Idle, |ix| end.wireup.state(ix))
+    }
+}
+
+fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpoint {
+    let sockets = fabric::sockets::Config {
+        addr: [127, 0, 0, 1].into(),
+        interface: "lo".into(),
+        ports: None,
+        key: None,
+        timeout: Duration::from_secs(20),
+    };
+    let force_net = kind == ProviderKind::Sockets;
+    let context = Context::open(&Config {
+        node: Node::Agent { segment, slot: rank },
+        cma: true,
+        sockets: Some(sockets),
+        sockets_now: force_net,
+        force_net,
+        faults: None,
+        ring_bytes_max: 256 << 10,
+    })
+    .unwrap();
+    let id = Job(77);
+    let facts = JobFacts::on_one_node(Rank(rank), size);
+    let wireup = Wireup::new(wireup::Config {
+        me: Peer::Rank { job: id, rank: Rank(rank) },
+        size,
+        card: wireup::Card::new(&context.card().to_bytes()).unwrap(),
+        seed: rank.into(),
+        policy: wireup::Policy::OnDemand,
+    });
+    let job = Membership {
+        id,
+        rank: Rank(rank),
+        size,
+        facts,
+        pmi: None,
+        oversubscribed: false,
+        warn_s: 0,
+        watch_pmi: false,
+        hosts: None,
+        finished: true,
+        cards: Vec::new(),
+    };
+    let mut end = Endpoint::new(job, context, wireup);
+    end.link(Endpoint::SELF);
+    end.set_timers();
+    end
+}
+
+fn source(bytes: &[u8]) -> UserBuf {
+    lend(bytes)
+}
+
+/// Memory for messages that lives as long as the test process: what is in flight is never taken away.
+fn room(bytes: usize) -> &'static mut [u8] {
+    Box::leak(vec![0; bytes].into_boxed_slice())
+}
+
+fn lend(bytes: &[u8]) -> UserBuf {
+    UserBuf::of_static(Box::leak(bytes.to_vec().into_boxed_slice()))
+}
+
+fn both(test: impl Fn(ProviderKind)) {
+    test(ProviderKind::Soft);
+    test(ProviderKind::Sockets);
+}
+
+fn from(rank: u32) -> Pattern<Rank> {
+    Pattern { context: ENVELOPE.context, source: Some(Rank(rank)), tag: None }
+}
+
+fn exchange(world: &mut World, a: usize, b: usize, bytes: usize) {
+    let message: Vec<u8> = (0..bytes).map(|i| (i * 7 + a) as u8).collect();
+    let to = room(bytes);
+    let target = UserBufMut::of_static(to);
+    let sent = world.ends[a].isend(Rank(b as u32), ENVELOPE, source(&message), SendMode::Standard).unwrap();
+    let received = world.ends[b].irecv(from(a as u32), target);
+    let outcome = world.wait(b, received).unwrap();
+    assert_eq!((outcome.bytes, outcome.tag), (bytes, 3));
+    let mut got = vec![0; bytes];
+    target.as_source().copy_to(&mut got);
+    assert_eq!(got, message, "{bytes} bytes");
+    if let Some(sent) = sent {
+        world.wait(a, sent).unwrap();
+    }
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_both_ways() {
+    both(|kind| {
+        let mut world = World::new(kind, 2);
+        for bytes in [0, 8, 3000, 4096, 4097, 20_000, 65_536, 65_537, 1 << 20] {
+            exchange(&mut world, 0, 1, bytes);
+            exchange(&mut world, 1, 0, bytes);
+        }
+        assert_eq!(world.ends[0].stat(Stat::Connections), 1);
+    });
+}
+
+#[test]
+fn what_is_sent_before_the_answer_needs_no_more_help_of_the_sender() {
+    both(|kind| {
+        let mut world = World::new(kind, 2);
+        for i in 0..5u8 {
+            world.ends[0].send(Rank(1), ENVELOPE, source(&[i; 100]), SendMode::Standard).unwrap();
+        }
+        // From here on rank 0 computes.
+        for i in 0..5u8 {
+            let to = UserBufMut::of_static(room(100));
+            let id = world.ends[1].irecv(from(0), to);
+            let mut rounds = 0;
+            while !world.ends[1].is_done(id) {
+                world.ends[1].progress();
+                rounds += 1;
+                assert!(rounds < ROUNDS_MAX, "message {i} does not come");
+            }
+            assert_eq!(world.ends[1].take(id).unwrap().unwrap().bytes, 100);
+            let mut got = [0; 100];
+            to.as_source().copy_to(&mut got);
+            assert_eq!(got, [i; 100]);
+        }
+    });
+}
+
+#[test]
+fn messages_keep_their_order_through_the_handshake() {
+    both(|kind| {
+        let mut world = World::new(kind, 2);
+        // More than is taken before the answer, small and large mixed, from both sides at once.
+        let lengths: Vec<usize> = (0..120).map(|i| [8, 900, 3000, 5000, 70_000][i % 5]).collect();
+        let mut sends = Vec::new();
+        for (i, bytes) in lengths.iter().enumerate() {
+            for (me, other) in [(0usize, 1u32), (1, 0)] {
+                let buf = source(&vec![i as u8; *bytes]);
+                let sent = world.ends[me].isend(Rank(other), ENVELOPE, buf, SendMode::Standard).unwrap();
+                sends.extend(sent.map(|id| (me, id)));
+            }
+        }
+        for (i, bytes) in lengths.iter().enumerate() {
+            for (me, other) in [(0usize, 1u32), (1, 0)] {
+                let to = UserBufMut::of_static(room(*bytes));
+                let id = world.ends[me].irecv(from(other), to);
+                assert_eq!(world.wait(me, id).unwrap().bytes, *bytes);
+                let mut first = [0];
+                to.part(0, 1).as_source().copy_to(&mut first);
+                assert_eq!(first, [i as u8], "message {i} of {bytes} bytes to {me}");
+            }
+        }
+        for (me, id) in sends {
+            world.wait(me, id).unwrap();
+        }
+        assert_eq!((world.ends[0].stat(Stat::Connections), world.ends[1].stat(Stat::Connections)), (1, 1));
+    });
+}
+
+#[test]
+fn a_connection_that_was_closed_is_opened_again_when_it_is_needed() {
+    both(|kind| {
+        let mut world = World::new(kind, 3);
+        for round in 0..30 {
+            exchange(&mut world, 0, 1, 5000);
+            exchange(&mut world, 1, 2, 8);
+            let closer = round % 2;
+            let other = world.ends[1 - closer].me();
+            world.ends[closer].close(other);
+            if round % 3 == 0 {
+                // Both at once.
+                let other = world.ends[closer].me();
+                world.ends[1 - closer].close(other);
+            }
+            if round % 4 != 0 {
+                world.until("the close", |ends| {
+                    ends.iter_mut().for_each(|end| drop(end.tick()));
+                    ends[0].wireup.connections().now == 0 && ends[1].wireup.connections().now == 1
+                });
+                assert_eq!(world.state(0, 1), StateName::Idle);
+                assert_eq!(world.ends[0].connected_peers(), []);
+            }
+        }
+        exchange(&mut world, 0, 1, 100_000);
+        assert_eq!(world.ends[0].wireup.connections().peak, 1);
+        assert_eq!(world.ends[1].connected_peers(), [Rank(0), Rank(2)]);
+    });
+}
+
+#[test]
+fn active_messages_run_their_handlers_and_may_answer() {
+    both(|kind| {
+        let mut world = World::new(kind, 2);
+        let seen: Rc<RefCell<Vec<(u64, usize)>>> = Rc::default();
+        let log = seen.clone();
+        world.ends[0].set_handler(5, Some(Rc::new(move |_, _, active: Active| {
+            log.borrow_mut().push((active.argument, active.bytes.len()));
+        })));
+        world.ends[1].set_handler(4, Some(Rc::new(|end, peer, active: Active| {
+            let answered = end.send_active(peer, 5, active.argument + 1, source(&active.bytes));
+            assert!(answered.is_ok());
+        })));
+        let to = world.ends[1].me();
+        for i in 0..20 {
+            world.ends[0].send_active(to, 4, i, source(&vec![1; i as usize * 100])).unwrap();
+        }
+        // Nobody listens there: dropped, not an error.
+        world.ends[0].send_active(to, 9, 0, UserBuf::EMPTY).unwrap();
+        world.until("answers", |_| seen.borrow().len() == 20);
+        let expected: Vec<(u64, usize)> = (0..20).map(|i| (i + 1, i as usize * 100)).collect();
+        assert_eq!(*seen.borrow(), expected);
+    });
+}
+
+#[test]
+fn a_peer_that_is_gone_ends_what_waits_for_it() {
+    let mut world = World::new(ProviderKind::Sockets, 3);
+    exchange(&mut world, 0, 1, 8);
+    let posted = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
+    let large = source(&vec![1; 1 << 20]);
+    let offered = world.ends[0].isend(Rank(1), ENVELOPE, large, SendMode::Standard).unwrap().unwrap();
+    let any = Pattern::<Rank> { context: ENVELOPE.context, source: None, tag: None };
+    let waits_for_anybody = world.ends[0].irecv(any, UserBufMut::of_static(room(8)));
+    world.ends.remove(1);
+    for id in [posted, offered] {
+        let error = world.wait(0, id).unwrap_err().to_string();
+        assert!(error.contains("rank 1 on node 0"), "{error}");
+    }
+    let later = world.ends[0].isend(Rank(1), ENVELOPE, UserBuf::EMPTY, SendMode::Standard);
+    assert!(matches!(later, Err(NetError::Unreachable { .. })), "{later:?}");
+    let later = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
+    assert!(world.wait(0, later).is_err());
+    // Others can still be heard.
+    world.ends[1].isend(Rank(0), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
+    assert_eq!(world.wait(0, waits_for_anybody).unwrap().bytes, 8);
+}
+
+#[test]
+fn a_rank_that_does_not_exist_is_an_error() {
+    let mut world = World::new(ProviderKind::Soft, 2);
+    let sent = world.ends[0].isend(Rank(2), ENVELOPE, UserBuf::EMPTY, SendMode::Standard);
+    assert!(matches!(sent, Err(NetError::NoSuchPeer { size: 2, .. })), "{sent:?}");
+    let id = world.ends[0].irecv(from(9), UserBufMut::EMPTY);
+    assert!(matches!(world.wait(0, id), Err(NetError::NoSuchPeer { .. })));
+}
