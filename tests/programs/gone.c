@@ -13,7 +13,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Far from where the system puts other maps, so that none of them takes the place. */
+    char *memory = mmap((void *)0x100000000000, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (rank == 0) {
         MPI_Request request;
         MPI_Isend(memory, BYTES, MPI_CHAR, 1, 5, MPI_COMM_WORLD, &request);

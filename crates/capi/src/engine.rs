@@ -91,6 +91,8 @@ pub struct Call<A> {
     /// The function that the program called.
     pub name: &'static str,
     guard: Option<MutexGuard<'static, ()>>,
+    /// May what it has sent wait for the next call?
+    followed: bool,
     abi: PhantomData<A>,
 }
 
@@ -106,7 +108,7 @@ impl<A: Abi> Call<A> {
             }
             Phase::Before | Phase::After => crate::errors::outside(name),
         };
-        Call { name, guard, abi: PhantomData }
+        Call { name, guard, followed: false, abi: PhantomData }
     }
 
     /// Is another thread allowed to call at the same time?
@@ -147,6 +149,9 @@ impl<A: Abi> Call<A> {
             }
             if self.advance() {
                 backoff = Backoff::default();
+                if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
+                    self.outside(std::thread::yield_now); // a flood for this thread is no reason to keep others out
+                }
             } else {
                 self.pause_outside(&mut backoff);
             }
@@ -178,6 +183,12 @@ impl<A: Abi> Call<A> {
         moved
     }
 
+    /// What this call has sent may wait for the next one, and travel with what that sends.
+    #[inline(always)]
+    pub fn is_followed(&mut self) {
+        self.followed = true;
+    }
+
     /// Other threads may sleep until what this call has brought to its end.
     #[inline(always)]
     fn tell_sleepers(&mut self) {
@@ -202,11 +213,15 @@ impl<A: Abi> Call<A> {
 impl<A> Drop for Call<A> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.guard.is_some()
-            // SAFETY: the guard is held, as in `deref`; nothing else is inside.
-            && let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() }
-        {
-            mpi.stir();
+        // SAFETY: as in `deref`; nothing else is inside.
+        if let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() } {
+            // The program may compute next: what was sent is on its way then.
+            if !self.followed {
+                mpi.push_out();
+            }
+            if self.guard.is_some() {
+                mpi.stir();
+            }
         }
     }
 }

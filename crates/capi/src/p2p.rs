@@ -58,8 +58,7 @@ macro_rules! sends {
                 let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
                 let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
-                    let request = call.isend(comm, data, to, Mode::$mode)?;
-                    call.push_out();
+                    let request = call.isend_now(comm, data, to, Mode::$mode)?;
                     return status::check(&call.complete(request)?);
                 }
                 match call.send(comm, data, to, Mode::$mode)? {
@@ -78,6 +77,7 @@ macro_rules! sends {
             run::<A>($iname, On::Comm(comm), |call| {
                 let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
                 let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
+                call.is_followed();
                 put_request::<A>(request, id, Flavor::Once)
             })
         }

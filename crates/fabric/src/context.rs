@@ -199,6 +199,8 @@ impl Context {
         let sockets = Sockets::open(&how, waits)?;
         self.card.sockets = Some(sockets.section());
         self.sockets = Some(sockets);
+        // A thread that sleeps on the futex would not see them.
+        self.soft.sleeper().wake();
         Ok(())
     }
 
@@ -372,6 +374,9 @@ impl Context {
                 return Some(event);
             }
             if rarely {
+                if sockets.has_dirty() {
+                    sockets.flush();
+                }
                 return None;
             }
         }

@@ -53,7 +53,7 @@ pub struct Soft {
     /// Queue pair of each receive ring.
     rings: Vec<Option<u32>>,
     /// Segments of peers that are mapped, by process and descriptor.
-    peers: HashMap<(u32, u32), Rc<PeerSegment>>,
+    peers: HashMap<(u32, u32, u64), Rc<PeerSegment>>,
     /// Rings of early messages that their readers may not have read to the end.
     retired: Vec<qp::Early>,
     cq: Cq,
@@ -163,11 +163,22 @@ impl Soft {
 
     /// The segment of a process, mapped on first use.
     fn peer(&mut self, at: &Locator) -> io::Result<Rc<PeerSegment>> {
-        if let Some(peer) = self.peers.get(&(at.pid, at.fd)) {
+        let name = (at.pid, at.fd, at.start_ticks);
+        if let Some(peer) = self.peers.get(&name) {
             return Ok(peer.clone());
         }
-        let peer = Rc::new(PeerSegment::open(at, self.barrier)?);
-        self.peers.insert((at.pid, at.fd), peer.clone());
+        let opened = PeerSegment::open(at, self.barrier).or_else(|error| {
+            // Each peer takes a descriptor, and the usual limit is far below what the system allows.
+            let full = error.raw_os_error() == Some(sys::process::EMFILE);
+            if full {
+                sys::process::raise_descriptors()?
+            } else {
+                return Err(error);
+            };
+            PeerSegment::open(at, self.barrier)
+        });
+        let peer = Rc::new(opened?);
+        self.peers.insert(name, peer.clone());
         Ok(peer)
     }
 

@@ -82,7 +82,13 @@ pub(crate) struct Engine {
 impl Engine {
     /// One call of the engine.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
-        let result = call(&mut self.mpi.borrow_mut());
+        let result = {
+            let mut mpi = self.mpi.borrow_mut();
+            let result = call(&mut mpi);
+            // The program may compute next: what was sent is on its way then.
+            mpi.push_out();
+            result
+        };
         self.note(result)
     }
 

@@ -69,12 +69,7 @@ impl Endpoint {
             self.deliver(ix, Active { handler, argument, bytes });
             return Ok(None);
         }
-        if let Some(error) = &self.link(ix).failed {
-            return Err(error.clone());
-        }
-        if self.links[ix.index()].ready.is_none() {
-            self.need(ix);
-        }
+        self.reach(ix)?;
         let header = Header::Active { handler, argument };
         let small = buf.len() <= self.links[ix.index()].eager_max;
         let id = (!small).then(|| self.requests.insert(State::SendQueued));

@@ -185,6 +185,9 @@ pub enum Cause {
     /// The process manager did not give its card.
     #[error("{0}")]
     Pmi(Arc<PmiError>),
+    /// The board has no key for sockets.
+    #[error("rank 0 has put no key for the job on the board")]
+    NoKey,
     /// This process has no process manager.
     #[error("a process of its own has no peers")]
     Alone,

@@ -138,6 +138,18 @@ impl Endpoint {
         self.start_send(to, envelope, buf, mode, Push::Soon)
     }
 
+    /// As [`Endpoint::isend`], but it is on its way when it is complete: for a caller that blocks elsewhere.
+    #[inline]
+    pub fn isend_now(
+        &mut self,
+        to: impl Addressee,
+        envelope: Envelope,
+        buf: UserBuf,
+        mode: SendMode,
+    ) -> Result<Option<ReqId>, NetError> {
+        self.start_send(to, envelope, buf, mode, Push::Now)
+    }
+
     /// Sends a message and waits until the buffer is free. What has been sent is with the receiver or in the network.
     #[inline]
     pub fn send(
@@ -209,13 +221,19 @@ impl Endpoint {
         if ix == Self::SELF {
             return Ok(self.send_to_self(envelope, buf, mode));
         }
-        if let Some(error) = &self.link(ix).failed {
-            return Err(error.clone());
+        self.reach(ix)?;
+        let sent = self.send_slowly(ix, envelope, buf, mode, push);
+        let link = &mut self.links[ix.index()];
+        link.owes |= sent.is_none() && link.ready.is_none();
+        Ok(sent)
+    }
+
+    /// Sees to it that there is, or will be, a connection to a peer.
+    pub(crate) fn reach(&mut self, ix: PeerIx) -> Result<(), NetError> {
+        if self.link(ix).ready.is_none() && self.link(ix).failed.is_none() {
+            self.need(ix); // which may fail at once
         }
-        if self.links[ix.index()].ready.is_none() {
-            self.need(ix);
-        }
-        Ok(self.send_slowly(ix, envelope, buf, mode, push))
+        self.links[ix.index()].failed.clone().map_or(Ok(()), Err)
     }
 
     /// Sends through the link's queue: eagerly if it may, else as an offer.
@@ -354,6 +372,7 @@ impl Endpoint {
                 self.context.set_frugal(true);
             }
         }
+        self.waits.news += 1;
         self.matcher.unexpected(envelope, message);
     }
 
@@ -417,23 +436,35 @@ impl Endpoint {
     }
 
     /// Is there a message that the pattern accepts? Makes no progress.
-    pub fn iprobe(&mut self, pattern: Pattern<impl Addressee>) -> Option<Probed> {
-        let pattern = self.pattern(pattern).ok()?;
-        let (envelope, message) = self.matcher.probe(pattern)?;
+    pub fn iprobe(&mut self, pattern: Pattern<impl Addressee>) -> Result<Option<Probed>, NetError> {
+        let pattern = self.pattern(pattern)?;
+        let Some((envelope, message)) = self.matcher.probe(pattern) else {
+            return self.failure_of(pattern.source).map_or(Ok(None), Err);
+        };
         let (source, tag, bytes) = (envelope.source, envelope.tag, message.bytes());
-        Some(Probed { source, tag, bytes })
+        Ok(Some(Probed { source, tag, bytes }))
+    }
+
+    /// Why nothing more comes from a peer, if that is so.
+    fn failure_of(&self, source: Option<PeerIx>) -> Option<NetError> {
+        source.and_then(|ix| self.links.get(ix.index())?.failed.clone())
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.
-    pub fn improbe(&mut self, pattern: Pattern<impl Addressee>) -> Option<(Message, Probed)> {
-        let pattern = self.pattern(pattern).ok()?;
-        let (envelope, message) = self.matcher.take(pattern)?;
+    pub fn improbe(
+        &mut self,
+        pattern: Pattern<impl Addressee>,
+    ) -> Result<Option<(Message, Probed)>, NetError> {
+        let pattern = self.pattern(pattern)?;
+        let Some((envelope, message)) = self.matcher.take(pattern) else {
+            return self.failure_of(pattern.source).map_or(Ok(None), Err);
+        };
         let (tag, bytes) = (envelope.tag, message.bytes());
         let probed = Probed { source: envelope.source, tag, bytes };
         let id = self.probed_next;
         self.probed_next += 1;
         self.probed.push((id, envelope, message));
-        Some((Message(id), probed))
+        Ok(Some((Message(id), probed)))
     }
 
     /// Receives a message that a matched probe took out.

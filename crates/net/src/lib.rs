@@ -41,6 +41,7 @@ mod tests;
 pub use active::{Active, Handler};
 pub use api::*;
 pub use endpoint::Endpoint;
+pub use fabric::Push;
 pub use pmi::PmiError;
 pub use proto::stats::Stat;
 pub use start::{Config, StartError};

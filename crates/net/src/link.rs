@@ -3,7 +3,7 @@ use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::request::{Lent, State};
 use crate::wire::{Header, UNNAMED};
-use fabric::{PostError, Posted, ProviderKind, Push, Qp};
+use fabric::{PostError, Posted, Push, Qp};
 use proto::ids::PeerIx;
 use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES};
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ pub(crate) struct Link {
     /// Bytes of messages that were kept for it before it was connected.
     pub kept_bytes: usize,
     pub failed: Option<NetError>,
+    /// Messages that count as sent have not reached the peer yet: it has never answered.
+    pub owes: bool,
     /// To be closed as soon as nothing is under way on it.
     pub draining: bool,
     /// Is it in the list of links with something in their queue?
@@ -44,6 +46,7 @@ impl Default for Link {
             queue: VecDeque::new(),
             kept_bytes: 0,
             failed: None,
+            owes: false,
             draining: false,
             listed: false,
         }
@@ -52,14 +55,9 @@ impl Default for Link {
 
 impl Link {
     /// May a message be copied and kept until there is a connection? A sender must not wait for a peer that is not in
-    /// the library yet. But who blocks has a promise that the message is on its way: only memory that the peer can
-    /// read keeps it.
+    /// the library yet. But who blocks has a promise that the message is on its way.
     pub fn may_keep(&self, bytes: usize, push: Push) -> bool {
-        let keeps = match self.qp {
-            None => push == Push::Soon,
-            Some(qp) => push == Push::Soon || qp.provider() == ProviderKind::Soft,
-        };
-        self.ready.is_none() && keeps && self.kept_bytes + bytes <= KEPT_BYTES_MAX
+        self.ready.is_none() && push == Push::Soon && self.kept_bytes + bytes <= KEPT_BYTES_MAX
     }
 }
 
@@ -125,8 +123,15 @@ impl Endpoint {
     /// Puts something at the end of a link's queue and sends what can be sent.
     pub(crate) fn enqueue(&mut self, ix: PeerIx, pending: Pending, push: Push) {
         let link = self.link(ix);
+        if link.failed.is_some() {
+            return; // whoever waits for it has been told
+        }
+        let closed = link.qp.is_none() && link.queue.is_empty();
         link.queue.push_back(pending);
-        if link.queue.len() == 1 {
+        if closed {
+            self.need(ix); // an answer for a peer whose connection was closed meanwhile
+        }
+        if self.links[ix.index()].queue.len() == 1 {
             self.pump(ix, push);
         }
         self.list(ix);
@@ -137,6 +142,7 @@ impl Endpoint {
         let link = &mut self.links[ix.index()];
         if !link.listed && !link.queue.is_empty() {
             link.listed = true;
+            self.waits.news += 1;
             self.waiting.push(ix);
         }
     }
@@ -296,13 +302,17 @@ impl Endpoint {
             crate::wire::Kind::EagerSync => self.requests.by_index(named),
             _ => request,
         };
-        self.offer_again(ix, envelope, data, waits);
+        // It keeps its place: what is behind it must not overtake it.
+        let offer = self.offer_again(ix, envelope, data, waits);
+        self.links[ix.index()].queue.push_front(offer);
     }
 
     /// The connection will never work (again): whoever waits for it is told.
     pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
         self.counters.failed += 1;
+        self.waits.news += 1;
         let link = self.link(ix);
+        let mut untold = link.owes;
         link.failed = Some(error.clone());
         link.ready = None;
         let queue = std::mem::take(&mut link.queue);
@@ -312,6 +322,7 @@ impl Endpoint {
         for pending in queue {
             if let Pending::Message { request: Some(id), .. } = pending {
                 self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
+                untold = false;
             }
         }
         for id in self.requests.ids_where(|state| state.waits_for() == Some(ix)) {
@@ -319,10 +330,16 @@ impl Endpoint {
                 self.context.deregister(*kind, *key);
             }
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
+            untold = false;
         }
         let hopeless: Vec<ReqId> =
             self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
+        untold &= hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
+        if untold {
+            // Messages to it count as sent, so that nobody here could be told.
+            self.abort(1, &error.to_string());
+        }
     }
 
     /// A receive that was posted for a peer which has failed.

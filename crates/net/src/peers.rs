@@ -1,6 +1,7 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
+use crate::{reach, start};
 use fabric::{BreakReason, Card, Qp, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
@@ -77,6 +78,7 @@ impl Endpoint {
                     self.fail(ix, error);
                 }
             }
+            self.waits.news += 1;
         }
         self.set_timers();
     }
@@ -142,10 +144,8 @@ impl Endpoint {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
         let before = *self.context.card();
         let kind = self.context.reach(&card).map_err(|e| Refused::ForGood(e.into()))?;
-        if *self.context.card() != before
-            && let Ok(card) = wireup::Card::new(&self.context.card().to_bytes())
-        {
-            self.wireup.set_card(card);
+        if *self.context.card() != before {
+            self.opened_sockets().map_err(Refused::ForGood)?;
         }
         let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
@@ -157,6 +157,18 @@ impl Endpoint {
                 error => Refused::ForGood(Cause::Connect(Arc::new(error))),
             }
         })
+    }
+
+    /// Sockets were not needed until now: peers are told about them, and strangers kept out.
+    fn opened_sockets(&mut self) -> Result<(), Cause> {
+        if let Ok(card) = wireup::Card::new(&self.context.card().to_bytes()) {
+            self.wireup.set_card(card);
+        }
+        if let Some(pmi) = self.job.pmi.as_mut().filter(|_| self.job.foreign) {
+            let key = reach::parse_key(pmi.get(start::KEY_OF_JOB)?);
+            self.context.set_key(key.map_err(|_| Cause::NoKey)?);
+        }
+        Ok(())
     }
 
     /// The queue pair's peer, for what arrives unnamed and for what breaks.
@@ -197,6 +209,7 @@ impl Endpoint {
         let link = self.link(ix);
         link.ready = link.qp;
         link.name = name;
+        link.owes = false;
         link.kept_bytes = 0;
         self.count_connections(remote.into());
         self.list(ix);
@@ -236,9 +249,12 @@ impl Endpoint {
         link.ready = None;
         link.draining = false;
         if let Some(qp) = link.qp.take() {
-            match self.context.qp_state(qp) {
-                fabric::state::QpState::Error => self.context.destroy_qp(qp),
-                _ => self.waits.leaving.push(qp),
+            let broken = self.context.qp_state(qp) == fabric::state::QpState::Error;
+            // What is lost is not read to its end either: its buffers go back to the program.
+            if broken || self.wireup.state(ix) == StateName::Failed {
+                self.context.destroy_qp(qp);
+            } else {
+                self.waits.leaving.push(qp);
             }
         }
     }

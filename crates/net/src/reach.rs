@@ -8,10 +8,13 @@ use proto::ids::{NodeId, Peer, Rank};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use sys::net::Interface;
 
 /// Where the launcher puts the names of hosts, by node.
 const KEY_OF_HOSTS: &str = "banyan-hosts";
+/// Longer than any job.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// Pieces of one card at most.
 const PIECES_MAX: usize = 8;
 
@@ -99,8 +102,10 @@ impl Endpoint {
     /// The name of a node's host, where the launcher says it.
     pub(crate) fn host_of(&mut self, node: NodeId) -> Option<Arc<str>> {
         if self.job.hosts.is_none() {
-            let over = self.fence_is_over();
-            let listed = self.job.pmi.as_mut().filter(|_| over).and_then(|pmi| pmi.get(KEY_OF_HOSTS).ok()?);
+            if !self.fence_is_over() {
+                return None;
+            }
+            let listed = self.job.pmi.as_mut().and_then(|pmi| pmi.get(KEY_OF_HOSTS).ok()?);
             let names = listed.map(|text| text.split(',').map(String::from).collect());
             self.job.hosts = Some(names.unwrap_or_default());
         }
@@ -127,7 +132,7 @@ pub(crate) fn sockets_config(net: &NetSettings) -> Result<Option<sockets::Config
         interface: interface.name.clone(),
         ports: net.ports.map(|ports| (ports.low, ports.high)),
         key: None,
-        timeout: net.timeout,
+        timeout: if net.timeout.is_zero() { FOR_EVER } else { net.timeout },
     }))
 }
 
@@ -166,7 +171,7 @@ fn choose<'i>(
     let by_route = outside
         .into_iter()
         .filter_map(sys::net::source_towards)
-        .find_map(|source| interfaces.iter().find(|interface| interface.addr == source && !interface.bridge));
+        .find_map(|source| interfaces.iter().find(|interface| interface.addr == source));
     let usable = |interface: &&Interface| interface.up && !interface.loopback && !interface.bridge;
     let mut any: Vec<&Interface> = interfaces.iter().filter(usable).collect();
     any.sort_by_key(|interface| (is_link_local(interface.addr), interface.addr.is_ipv6()));

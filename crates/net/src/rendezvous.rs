@@ -23,21 +23,28 @@ impl Endpoint {
     pub(crate) fn offer(&mut self, ix: PeerIx, envelope: Envelope, data: Lent) -> ReqId {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
-        self.announce(ix, envelope, data, id);
+        let offer = self.announce(ix, envelope, data, id);
+        self.enqueue(ix, offer, Push::Soon);
         id
     }
 
     /// Offers a message that was to be sent eagerly. `waits` is who waits for it, if anybody does.
-    pub(crate) fn offer_again(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, waits: Option<ReqId>) {
+    pub(crate) fn offer_again(
+        &mut self,
+        ix: PeerIx,
+        envelope: Envelope,
+        data: Lent,
+        waits: Option<ReqId>,
+    ) -> Pending {
         let id = waits.unwrap_or_else(|| {
             let id = self.requests.insert(State::SendQueued);
             self.requests.forget(id);
             id
         });
-        self.announce(ix, envelope, data, id);
+        self.announce(ix, envelope, data, id)
     }
 
-    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId) {
+    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId) -> Pending {
         let (addr, bytes, key) = match &data {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
@@ -50,7 +57,7 @@ impl Endpoint {
         let offer = Offer { addr, bytes, key: key.map(|(_, key)| key.0), request: id.index };
         self.requests.replace(id, State::SendOffered { data, key, to: ix });
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
-        self.enqueue(ix, Pending::owned(header, &offer.encode()), Push::Soon);
+        Pending::owned(header, &offer.encode())
     }
 
     /// Takes an offered message: reads it, or asks for it in fragments where that is not possible.
@@ -59,6 +66,10 @@ impl Endpoint {
         let bytes = buf.len().min(len);
         let end = end_of(from, len, bytes);
         let ix = from.source;
+        if let Some(error) = self.link(ix).failed.clone() {
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
+            return;
+        }
         let read = match (offer.key, self.links.get(ix.index()).and_then(|link| link.ready)) {
             _ if bytes == 0 => Ok(Posted::Done),
             (Some(key), Some(qp)) => {

@@ -114,6 +114,8 @@ pub(crate) struct Membership {
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
     pub warn_s: u64,
+    /// Is there no agent of Banyan's, so that the job's key is on the board?
+    pub foreign: bool,
     /// Is the process manager to be listened to while asleep?
     pub watch_pmi: bool,
     /// The names of hosts, once they were asked for.
@@ -143,12 +145,12 @@ impl Endpoint {
         let device_ns = clock.lap();
         if let Some(pmi) = pmi.as_mut() {
             publish(pmi, &facts, &context)?;
-            let shares_key = config.node.is_none() && context.card().sockets.is_some();
-            if shares_key && facts.rank.0 == 0 {
+            // Even if this process needs none: another may.
+            if config.node.is_none() && facts.rank.0 == 0 {
                 pmi.put(KEY_OF_JOB, &reach::new_key()?)?;
             }
             pmi.fence_begin()?;
-            if shares_key {
+            if config.node.is_none() && context.has_sockets() {
                 pmi.fence_end()?;
                 context.set_key(reach::parse_key(pmi.get(KEY_OF_JOB)?)?);
             }
@@ -171,6 +173,7 @@ impl Endpoint {
             pmi,
             oversubscribed,
             warn_s,
+            foreign: config.node.is_none(),
             watch_pmi: false,
             hosts: None,
             finished: false,
@@ -269,12 +272,13 @@ impl Endpoint {
 }
 
 /// Where the job's key is on the board of a foreign launcher.
-const KEY_OF_JOB: &str = "banyan-key";
+pub(crate) const KEY_OF_JOB: &str = "banyan-key";
 
 /// Tells the others where this process is. A card that is longer than a board takes goes there in pieces.
 fn publish(pmi: &mut Client, facts: &JobFacts, context: &Context) -> Result<(), PmiError> {
     let text = context.card().to_string();
-    let most = pmi.value_max(text.len())?;
+    // Whole bytes: a piece has an even number of digits.
+    let most = (pmi.value_max(text.len())? & !1).max(2);
     for (number, piece) in text.as_bytes().chunks(most).enumerate() {
         let piece = String::from_utf8_lossy(piece);
         pmi.put(&reach::card_key(facts.rank, number), &piece)?;

@@ -49,7 +49,7 @@ impl World {
             if done(&mut self.ends) {
                 return;
             }
-            self.ends.iter_mut().for_each(|end| drop(end.progress()));
+            self.ends.iter_mut().for_each(|end| _ = end.progress());
         }
         panic!("no end of waiting for {what}");
     }
@@ -105,6 +105,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         pmi: None,
         oversubscribed: false,
         warn_s: 0,
+        foreign: false,
         watch_pmi: false,
         hosts: None,
         finished: true,
@@ -239,7 +240,7 @@ fn a_connection_that_was_closed_is_opened_again_when_it_is_needed() {
             }
             if round % 4 != 0 {
                 world.until("the close", |ends| {
-                    ends.iter_mut().for_each(|end| drop(end.tick()));
+                    ends.iter_mut().for_each(|end| _ = end.tick());
                     ends[0].wireup.connections().now == 0 && ends[1].wireup.connections().now == 1
                 });
                 assert_eq!(world.state(0, 1), StateName::Idle);
@@ -258,13 +259,19 @@ fn active_messages_run_their_handlers_and_may_answer() {
         let mut world = World::new(kind, 2);
         let seen: Rc<RefCell<Vec<(u64, usize)>>> = Rc::default();
         let log = seen.clone();
-        world.ends[0].set_handler(5, Some(Rc::new(move |_, _, active: Active| {
-            log.borrow_mut().push((active.argument, active.bytes.len()));
-        })));
-        world.ends[1].set_handler(4, Some(Rc::new(|end, peer, active: Active| {
-            let answered = end.send_active(peer, 5, active.argument + 1, source(&active.bytes));
-            assert!(answered.is_ok());
-        })));
+        world.ends[0].set_handler(
+            5,
+            Some(Rc::new(move |_, _, active: Active| {
+                log.borrow_mut().push((active.argument, active.bytes.len()));
+            })),
+        );
+        world.ends[1].set_handler(
+            4,
+            Some(Rc::new(|end, peer, active: Active| {
+                let answered = end.send_active(peer, 5, active.argument + 1, source(&active.bytes));
+                assert!(answered.is_ok());
+            })),
+        );
         let to = world.ends[1].me();
         for i in 0..20 {
             world.ends[0].send_active(to, 4, i, source(&vec![1; i as usize * 100])).unwrap();
@@ -307,4 +314,22 @@ fn a_rank_that_does_not_exist_is_an_error() {
     assert!(matches!(sent, Err(NetError::NoSuchPeer { size: 2, .. })), "{sent:?}");
     let id = world.ends[0].irecv(from(9), UserBufMut::EMPTY);
     assert!(matches!(world.wait(0, id), Err(NetError::NoSuchPeer { .. })));
+}
+
+#[test]
+fn a_first_contact_that_fails_at_once_is_an_error_at_once() {
+    let mut world = World::new(ProviderKind::Soft, 2);
+    world.ends[0].job.cards[1].host = [9, 9];
+    for _ in 0..2 {
+        let sent = world.ends[0].send(Rank(1), ENVELOPE, source(&[1; 8]), SendMode::Standard);
+        let text = sent.unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "no connection to rank 1 on node 0: it is on another host, and it has no network address"
+        );
+    }
+    let probed = world.ends[0].iprobe(from(1));
+    assert!(matches!(probed, Err(NetError::Unreachable { .. })), "{probed:?}");
+    let id = world.ends[0].irecv(from(1), UserBufMut::EMPTY);
+    assert!(world.wait(0, id).is_err());
 }

@@ -64,7 +64,9 @@ pub(crate) struct Waits {
     pub idle: u32,
     /// Threads that sleep.
     asleep: u32,
-    /// Messages that had ended when sleepers were last woken.
+    /// Counts what a thread that sleeps may wait for, beside messages that end.
+    pub news: u64,
+    /// Of both, what sleepers were last woken for.
     told: u64,
     pub datagrams_dropped: u64,
 }
@@ -82,6 +84,7 @@ impl Waits {
             timers: false,
             idle: 0,
             asleep: 0,
+            news: 0,
             told: 0,
             datagrams_dropped: 0,
         }
@@ -231,6 +234,9 @@ impl Endpoint {
     /// A thread that slept is back. Others that sleep have to look as well: what woke this one may be theirs.
     pub fn rested(&mut self) {
         self.waits.asleep = self.waits.asleep.saturating_sub(1);
+        if self.waits.asleep > 0 {
+            return; // another one may still sleep for that room
+        }
         for place in 0..self.waiting.len() {
             if let Some(qp) = self.links[self.waiting[place].index()].ready {
                 self.context.set_waiting(qp, false);
@@ -241,8 +247,18 @@ impl Endpoint {
     /// Wakes threads that sleep, if messages have ended since they fell asleep: one of them may be waited for.
     #[inline]
     pub fn stir(&mut self) {
-        if self.waits.asleep > 0 && self.waits.told != self.requests.ended() {
-            self.waits.told = self.requests.ended();
+        if self.waits.asleep > 0 {
+            self.tell_sleepers();
+        }
+    }
+
+    #[cold]
+    fn tell_sleepers(&mut self) {
+        // Whoever sleeps has seen to what was to be sent until then, not to what came behind it.
+        self.context.flush();
+        let now = self.requests.ended().wrapping_add(self.waits.news);
+        if self.waits.told != now {
+            self.waits.told = now;
             self.context.sleeper().wake();
         }
     }

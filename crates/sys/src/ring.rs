@@ -190,9 +190,10 @@ impl RingTx {
         self.map.u32_at(AT_READY_ID).load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Has everything that was written been read, and the credit returned?
-    pub fn is_consumed(&self) -> bool {
-        self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
+    /// Has everything that was written been read, and the credit returned? A ring in which nothing was written has not
+    /// come to its end.
+    pub fn is_read_to_its_end(&self) -> bool {
+        self.written > 0 && self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
     }
 
     /// Says the last word in this ring. `Err` when even that has no room now.

@@ -111,7 +111,7 @@ static void probes(void)
 static void many_requests(void)
 {
     enum { N = 64 };
-    int in[N], out[N], i, done = 0, index, flag, some, indices[N];
+    int in[N], out[N], i, done = 0, index, flag, some, indices[2 * N];
     MPI_Request requests[2 * N];
     MPI_Status statuses[2 * N];
     for (i = 0; i < N; i++) {

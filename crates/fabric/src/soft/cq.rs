@@ -32,6 +32,8 @@ pub(super) struct Cq {
     hot: Vec<u32>,
     /// Queue pairs whose ready bit was found, to be emptied.
     draining: VecDeque<u32>,
+    /// Room for the numbers of rings that are ready.
+    ready: Vec<usize>,
     /// Messages that the first of them has given in a row.
     burst: u32,
     /// Messages found.
@@ -50,6 +52,7 @@ impl Default for Cq {
         Cq {
             hot: Vec::with_capacity(HOT_MAX),
             draining: VecDeque::new(),
+            ready: Vec::new(),
             burst: 0,
             events: 0,
             turn: 0,
@@ -238,7 +241,8 @@ impl Soft {
 
     /// Moves what the ready bitmap names to the list of rings to be emptied.
     fn take_ready(&mut self) -> bool {
-        let mut ready = Vec::new();
+        let mut ready = std::mem::take(&mut self.cq.ready);
+        ready.clear();
         self.segment.take_ready(|ring| ready.push(ring));
         for ring in &ready {
             let Some(Some(index)) = self.rings.get(*ring).copied() else { continue };
@@ -254,6 +258,7 @@ impl Soft {
                 self.cq.draining.push_back(index);
             }
         }
+        self.cq.ready = ready;
         !self.cq.draining.is_empty()
     }
 

@@ -15,8 +15,8 @@ use sys::{SharedMap, UserBuf, UserBufMut};
 
 /// Sizes a ring may have: it starts with the first and grows with use.
 const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
-/// The ring of early messages.
-const EARLY_BYTES: usize = 32 << 10;
+/// The ring of early messages. Its pages are touched by messages only.
+const EARLY_BYTES: usize = 256 << 10;
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -133,8 +133,10 @@ impl Soft {
     pub(super) fn prepare(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
         self.go(qp, QpState::Init)?;
         let at = peer.soft.ok_or(ReachError::NotShared)?;
-        let map_error = |error| ConnectError::Map { pid: at.pid, error };
-        let peer = self.peer(&at).map_err(map_error)?;
+        let peer = self.peer(&at).map_err(|error| match error.raw_os_error() {
+            Some(sys::process::EMFILE) => ConnectError::Memory(error),
+            _ => ConnectError::Map { pid: at.pid, error },
+        })?;
         self.reclaim();
         let bytes = RING_SIZES[0];
         let (offset, map) = self.segment.carve(bytes).map_err(ConnectError::Memory)?;
@@ -222,7 +224,7 @@ impl Soft {
     fn reclaim(&mut self) {
         let mut at = 0;
         while at < self.retired.len() {
-            if self.retired[at].ring.is_consumed() {
+            if self.retired[at].ring.is_read_to_its_end() {
                 let early = self.retired.swap_remove(at);
                 let bytes = early.ring.bytes();
                 drop(early.ring);
@@ -471,5 +473,7 @@ fn make_room(out: &mut Outbound, bytes: usize) -> Result<(), PostError> {
 
 /// The size of the next ring for a writer that asked for messages of `payload` bytes.
 pub(super) fn grown(sizes: &[usize], bytes: usize, payload: usize) -> Option<usize> {
-    sizes.iter().copied().find(|size| *size > bytes && payload_max(*size) >= payload)
+    let fitting = sizes.iter().copied().find(|size| *size > bytes && payload_max(*size) >= payload);
+    // A stream of messages profits from the largest there is.
+    fitting.or_else(|| sizes.last().copied().filter(|size| *size > bytes))
 }

@@ -6,7 +6,7 @@ use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, Envelope, Message, Outcome, Rank, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Endpoint, Envelope, Message, Outcome, Push, Rank, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
 
 /// What a receive accepts.
@@ -53,12 +53,8 @@ impl Mpi {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
                 Ok(None)
             }
-            outgoing => match self.start_send(to, envelope, outgoing, mode)? {
-                None => {
-                    // Who blocks may compute next: what was sent is on its way then.
-                    self.endpoint.push_out();
-                    Ok(None)
-                }
+            outgoing => match self.start_send(to, envelope, outgoing, mode, Push::Now)? {
+                None => Ok(None),
                 Some((id, packed)) => match self.finish_send(comm, id, packed, Status::EMPTY)? {
                     Blocking::Done(_) => Ok(None),
                     Blocking::Pending(request) => Ok(Some(request)),
@@ -69,9 +65,26 @@ impl Mpi {
 
     /// Starts a send.
     pub fn isend(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        self.isend_as(comm, data, dest, mode, Push::Soon)
+    }
+
+    /// Starts a send whose caller waits for it: what is complete is on its way.
+    pub fn isend_now(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        self.isend_as(comm, data, dest, mode, Push::Now)
+    }
+
+    #[inline(always)]
+    fn isend_as(
+        &mut self,
+        comm: CommId,
+        data: SendData,
+        dest: Dest,
+        mode: Mode,
+        push: Push,
+    ) -> Result<RequestId> {
         let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(RequestId::SENT) };
         let outgoing = self.outgoing(data)?;
-        Ok(match self.start_send(to, envelope, outgoing, mode)? {
+        Ok(match self.start_send(to, envelope, outgoing, mode, push)? {
             None => RequestId::SENT,
             Some((id, packed)) => {
                 let state = State::Send { id, packed, status: Status::EMPTY };
@@ -164,7 +177,7 @@ impl Mpi {
     ) -> Result<Blocking> {
         let state = self.start_recv(comm, recv, source)?;
         let Some(((to, envelope), outgoing)) = send else { return self.finish_both(comm, state, None) };
-        match self.start_send(to, envelope, outgoing, Mode::Standard) {
+        match self.start_send(to, envelope, outgoing, Mode::Standard, Push::Now) {
             Ok(sent) => self.finish_both(comm, state, sent),
             Err(error) => {
                 if let State::Recv(receiving) = &state {
@@ -178,10 +191,10 @@ impl Mpi {
     /// Is there a message? Makes progress once if not.
     pub fn iprobe(&mut self, comm: CommId, source: Source) -> Result<Option<Status>> {
         let Some(pattern) = self.pattern(comm, source)? else { return Ok(Some(Status::PROC_NULL)) };
-        let mut found = self.endpoint.iprobe(pattern);
+        let mut found = self.endpoint.iprobe(pattern)?;
         if found.is_none() {
             self.progress();
-            found = self.endpoint.iprobe(pattern);
+            found = self.endpoint.iprobe(pattern)?;
         }
         let roster = &self.comm(comm)?.roster;
         Ok(found.map(|probed| probed_status(&self.endpoint, roster, &probed)))
@@ -192,10 +205,10 @@ impl Mpi {
         let Some(pattern) = self.pattern(comm, source)? else {
             return Ok(Some((MessageId::NO_PROC, Status::PROC_NULL)));
         };
-        let mut found = self.endpoint.improbe(pattern);
+        let mut found = self.endpoint.improbe(pattern)?;
         if found.is_none() {
             self.progress();
-            found = self.endpoint.improbe(pattern);
+            found = self.endpoint.improbe(pattern)?;
         }
         let Some((message, probed)) = found else { return Ok(None) };
         let roster = self.comm(comm)?.roster.clone();
@@ -265,20 +278,34 @@ impl Mpi {
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
+        push: Push,
     ) -> Result<Option<Sending>> {
         if mode == Mode::Buffered {
             self.start_buffered(to, envelope, outgoing)?;
             return Ok(None);
         }
         Ok(match outgoing {
-            Outgoing::Flat(bytes) => {
-                self.endpoint.isend(to, envelope, bytes, net_mode(mode))?.map(|id| (id, None))
-            }
+            Outgoing::Flat(bytes) => self.give(to, envelope, bytes, mode, push)?.map(|id| (id, None)),
             Outgoing::Packed(mut packed, len) => {
                 let bytes = packed.part(len).as_source();
-                self.endpoint.isend(to, envelope, bytes, net_mode(mode))?.map(|id| (id, Some(packed)))
+                self.give(to, envelope, bytes, mode, push)?.map(|id| (id, Some(packed)))
             }
         })
+    }
+
+    #[inline(always)]
+    fn give(
+        &mut self,
+        to: Rank,
+        envelope: Envelope,
+        bytes: UserBuf,
+        mode: Mode,
+        push: Push,
+    ) -> std::result::Result<Option<ReqId>, net::NetError> {
+        match push {
+            Push::Soon => self.endpoint.isend(to, envelope, bytes, net_mode(mode)),
+            Push::Now => self.endpoint.isend_now(to, envelope, bytes, net_mode(mode)),
+        }
     }
 
     fn start_recv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<State> {

@@ -254,7 +254,8 @@ impl Mpi {
                 let Some((to, envelope)) = destination(roster, *dest)? else {
                     return Ok(State::Complete(Status::EMPTY));
                 };
-                let sent = self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode)?;
+                let sent =
+                    self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode, net::Push::Soon)?;
                 Ok(match sent {
                     None => State::Complete(Status::EMPTY),
                     Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
