@@ -123,10 +123,22 @@ impl Endpoint {
     }
 }
 
-/// How this process would open sockets. `None`: it has no address but its own.
-pub(crate) fn sockets_config(net: &NetSettings) -> Result<Option<sockets::Config>, ReachSetupError> {
+/// Who has to be reached by sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reaches {
+    /// Other hosts, or containers with a network of their own.
+    Hosts,
+    /// Processes with the same network only.
+    ThisHost,
+}
+
+/// How this process would open sockets. `None`: it has no address at all.
+pub(crate) fn sockets_config(
+    net: &NetSettings,
+    reaches: Reaches,
+) -> Result<Option<sockets::Config>, ReachSetupError> {
     let interfaces = sys::net::interfaces().map_err(ReachSetupError::Interfaces)?;
-    let chosen = choose(net, &interfaces)?;
+    let chosen = choose(net, reaches, &interfaces)?;
     Ok(chosen.map(|interface| sockets::Config {
         addr: interface.addr,
         interface: interface.name.clone(),
@@ -137,9 +149,10 @@ pub(crate) fn sockets_config(net: &NetSettings) -> Result<Option<sockets::Config
 }
 
 /// The interface for traffic between hosts: what the user wants, what the agent was reached by, what leads to the world,
-/// or any that is not a bridge for containers. Loopback at last, for processes of one host that cannot share memory.
+/// or any that is not a bridge for containers. Loopback where everybody is on this host.
 fn choose<'i>(
     net: &NetSettings,
+    reaches: Reaches,
     interfaces: &'i [Interface],
 ) -> Result<Option<&'i Interface>, ReachSetupError> {
     if let Some(choice) = &net.choice {
@@ -166,6 +179,12 @@ fn choose<'i>(
             return Ok(Some(interface));
         }
     }
+    let loopback = || interfaces.iter().find(|interface| interface.loopback && interface.up);
+    if reaches == Reaches::ThisHost
+        && let Some(interface) = loopback()
+    {
+        return Ok(Some(interface));
+    }
     // Addresses of documentation (RFC 5737, RFC 3849): nothing is sent, the route alone is asked for.
     let outside: [IpAddr; 2] = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];
     let by_route = outside
@@ -175,7 +194,6 @@ fn choose<'i>(
     let usable = |interface: &&Interface| interface.up && !interface.loopback && !interface.bridge;
     let mut any: Vec<&Interface> = interfaces.iter().filter(usable).collect();
     any.sort_by_key(|interface| (is_link_local(interface.addr), interface.addr.is_ipv6()));
-    let loopback = || interfaces.iter().find(|interface| interface.loopback && interface.up);
     Ok(by_route.or(any.first().copied()).or_else(loopback))
 }
 
@@ -247,12 +265,15 @@ mod tests {
         ];
         let chosen = |name: &str, value: &str| {
             let net = settings(|asked| (asked == name).then(|| value.to_string()));
-            choose(&net, &interfaces).map(|found| found.map(|interface| interface.name.clone()))
+            choose(&net, Reaches::Hosts, &interfaces)
+                .map(|found| found.map(|interface| interface.name.clone()))
         };
         assert_eq!(chosen("BANYAN_NET", "ib0").unwrap(), Some("ib0".into()));
         assert_eq!(chosen("BANYAN_NET", "198.51.101.0/24").unwrap(), Some("ib0".into()));
         assert_eq!(chosen("BANYAN_NET_ADDRESS", "198.51.101.5").unwrap(), Some("ib0".into()));
         assert_eq!(chosen("NOTHING", "").unwrap(), Some("eth0".into()), "never a bridge");
+        let here = choose(&settings(|_| None), Reaches::ThisHost, &interfaces).unwrap();
+        assert_eq!(here.map(|interface| interface.name.as_str()), Some("lo"));
         let error = chosen("BANYAN_NET", "eth7").unwrap_err().to_string();
         assert!(error.contains("eth7") && error.contains("docker0 (172.17.0.1/24)"), "{error}");
     }

@@ -3,7 +3,7 @@ use crate::api::NetError;
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::pmi::{Client, PmiError};
-use crate::reach::{self, ReachSetupError};
+use crate::reach::{self, ReachSetupError, Reaches};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::fault::{Faults, FaultsError};
 use fabric::{Context, Node, OpenError};
@@ -137,8 +137,8 @@ impl Endpoint {
         let facts = JobFacts::discover(pmi.as_mut())?;
         let id = Job(pmi.as_ref().map_or(0, |pmi| job_number(pmi.kvs_name())));
         let me = Peer::Rank { job: id, rank: facts.rank };
-        if facts.rank.0 == 0 {
-            warn_of_unknown_variables();
+        if facts.rank.0 == 0 && config.node.is_none() {
+            warn_of_unknown_variables(); // Banyan's own launcher has done so
         }
         let pmi_ns = clock.lap();
         let mut context = Context::open(&device_config(config, &facts)?)?;
@@ -293,7 +293,8 @@ fn device_config(config: &Config, facts: &JobFacts) -> Result<fabric::Config, St
     };
     let several = facts.placement.nodes() > 1 && (config.node.is_none() || config.net.address.is_some());
     let sockets_now = several || config.net.force;
-    let sockets = reach::sockets_config(&config.net)?;
+    let reaches = if several || !shares_network(config.node) { Reaches::Hosts } else { Reaches::ThisHost };
+    let sockets = reach::sockets_config(&config.net, reaches)?;
     Ok(fabric::Config {
         node,
         cma: config.cma,
@@ -303,6 +304,15 @@ fn device_config(config: &Config, facts: &JobFacts) -> Result<fabric::Config, St
         faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
         ring_bytes_max: config.ring_bytes_max,
     })
+}
+
+/// Is this process's network that of its agent, and so of the other processes of the node? Containers may differ.
+fn shares_network(agent: Option<Locator>) -> bool {
+    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    match agent {
+        Some(agent) => network(&agent.pid.to_string()).is_some_and(|there| Some(there) == network("self")),
+        None => true,
+    }
 }
 
 /// A node nobody made a segment for: alone, or under a foreign launcher.
