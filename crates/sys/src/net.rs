@@ -9,8 +9,11 @@ use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
-/// Questions that an idle connection asks before it gives up.
-const PROBES: u32 = 3;
+/// Questions that an idle connection asks in the time that its other end may be silent.
+const PROBES: u64 = 12;
+/// The most that Linux takes: seconds between two questions, and questions.
+const KEEP_SECONDS_MAX: u64 = 32767;
+const KEEP_PROBES_MAX: u64 = 127;
 
 /// An address of one of the host's interfaces. An interface with several addresses is listed several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,11 +162,18 @@ pub fn notice_silence(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
 /// Makes the TCP connection `fd` fail when nothing is on its way and its other end has not said for about `silence`
 /// that it is there.
 pub fn keep_alive(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
-    let seconds = |part: Duration| i32::try_from(part.as_secs().max(1)).unwrap_or(i32::MAX);
+    let (seconds, probes) = keep_alive_of(silence);
     set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds(silence / 2))?;
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds(silence / 2 / PROBES))?;
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES as i32)
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes)
+}
+
+/// Seconds between questions, and how many. Together not less than `silence`, as far as the kernel counts.
+fn keep_alive_of(silence: Duration) -> (i32, i32) {
+    let seconds = (silence.as_secs() / PROBES).clamp(1, KEEP_SECONDS_MAX);
+    let probes = silence.as_secs().div_ceil(seconds).clamp(1, KEEP_PROBES_MAX);
+    (seconds as i32, probes as i32)
 }
 
 #[cfg(test)]
@@ -189,6 +199,21 @@ mod tests {
         notice_silence(stream.as_fd(), Duration::from_secs(30)).unwrap();
         let (pipe, _) = socket::pipe().unwrap();
         assert!(notice_silence(pipe.as_fd(), Duration::from_secs(30)).is_err());
+    }
+
+    #[test]
+    fn an_idle_connection_waits_as_long_as_was_said() {
+        let of = |seconds| keep_alive_of(Duration::from_secs(seconds));
+        assert_eq!([of(0), of(1), of(5), of(60), of(600)], [(1, 1), (1, 1), (1, 5), (5, 12), (50, 12)]);
+        for seconds in 1..4000 {
+            let (between, probes) = of(seconds);
+            assert!(between as u64 * probes as u64 >= seconds, "{seconds}");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        for silence in [Duration::from_secs(366 * 86400), Duration::MAX] {
+            notice_silence(stream.as_fd(), silence).unwrap();
+        }
     }
 
     #[test]

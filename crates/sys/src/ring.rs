@@ -358,7 +358,7 @@ impl RingRx {
     }
 
     /// Looks at the next slot.
-    #[inline]
+    #[inline(always)]
     pub fn next_slot(&mut self) -> Next {
         let word = self.word().load(Ordering::Acquire);
         if word as u32 != self.lap {

@@ -213,7 +213,7 @@ impl Stream {
         }
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: `from` is readable by its constructor.
-        transfer(unsafe { libc::send(self.fd.as_raw_fd(), from.as_ptr().cast(), from.len(), flags) })
+        written(unsafe { libc::send(self.fd.as_raw_fd(), from.as_ptr().cast(), from.len(), flags) })
     }
 
     /// Writes as much of `head` and then `body` as fits now; counts both.
@@ -231,7 +231,7 @@ impl Stream {
         let message = message_of(&mut parts);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: `head` is readable for the call, `body` by its constructor; sendmsg writes to neither.
-        transfer(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) })
+        written(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) })
     }
 
     /// This end's address.
@@ -322,6 +322,14 @@ impl Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// How a write went. That the kernel has no memory for it at the moment says nothing about the connection.
+fn written(n: isize) -> io::Result<Transfer> {
+    match transfer(n) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Transfer::WouldBlock),
+        other => other,
     }
 }
 

@@ -132,8 +132,8 @@ impl Soft {
     pub(crate) fn has_others(&self) -> bool {
         self.segment.has_news()
             || !self.cq.draining.is_empty()
-            || self.cq.lent.is_some()
             || self.cq.broken.is_some()
+            || (self.cq.lent.is_some() && self.cq.events.is_multiple_of(TURN))
     }
 
     #[inline]
