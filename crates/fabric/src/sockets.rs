@@ -49,6 +49,7 @@ use proto::stream::{Frame, MESSAGE_MAX, Secret};
 use proto::wireup::Params;
 use receive::Inbox;
 use send::Leaving;
+use silence::Probe;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -64,6 +65,8 @@ use sys::udp::Datagrams;
 use table::Table;
 
 const KIND: ProviderKind = ProviderKind::Sockets;
+/// The longest silence: for ever, and still no sum of times that is too large.
+const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86400);
 /// Queue pairs of a process; descriptors end before.
 const LINKS_MAX: usize = 1 << 20;
 
@@ -158,6 +161,7 @@ pub struct Sockets {
     /// When streams are asked whether what they wrote has arrived; none if nothing was written since.
     silence_due_ns: Option<u64>,
     silence_turn_ns: u64,
+    probes: Vec<Probe>,
     /// The caller may have slept since the poll set was asked.
     slept: Cell<bool>,
 }
@@ -238,7 +242,7 @@ impl Sockets {
             section: SocketsSection { addr, tcp, udp: udp_port, nonce },
             from: format!("{addr} ({})", config.interface),
             scope,
-            timeout: config.timeout,
+            timeout: config.timeout.min(TIMEOUT_MAX),
             clock: Clock::new(),
             // A limit that cannot be raised is a limit that errors will name.
             descriptors: sys::process::raise_descriptors().map_or(0, |(_, now)| now),
@@ -259,7 +263,8 @@ impl Sockets {
             frugal: false,
             strangers: 0,
             silence_due_ns: None,
-            silence_turn_ns: config.timeout.as_nanos() as u64 / silence::TURNS,
+            silence_turn_ns: silence::turn_ns(config.timeout.min(TIMEOUT_MAX)),
+            probes: Vec::new(),
             slept: Cell::new(false),
         };
         if let Some(key) = config.key {
@@ -329,6 +334,10 @@ impl Sockets {
 
     fn qp(&self, index: u32) -> Qp {
         Qp::new(KIND, index as usize, self.links.generation(index))
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        self.timeout.as_nanos() as u64
     }
 
     fn link_token(&self, index: u32) -> u64 {

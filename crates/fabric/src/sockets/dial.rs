@@ -24,8 +24,12 @@ use sys::tcp::Stream;
 pub(super) const EARLY_MAX: usize = 64 << 10;
 /// How long who dials waits for the other kernel, so that its first bytes leave before it computes.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
-/// How long one attempt may take; the kernel itself would ask again after 1, 3, 7 and 15 seconds only.
+/// How long one attempt may take; the kernel itself would ask again after 1, 3, 7 and 15 seconds only. Less where the
+/// network may be silent for a short time only.
 const ATTEMPT_NS: u64 = 3_000_000_000;
+const ATTEMPT_MIN_NS: u64 = 500_000_000;
+/// Attempts that are made at least: time may have passed because the caller computed.
+const ATTEMPTS_MIN: u32 = 4;
 /// Between two attempts, at first and at most.
 const RETRY_NS: u64 = 200_000_000;
 const RETRY_MAX_NS: u64 = 1_000_000_000;
@@ -41,9 +45,12 @@ pub(super) struct Dial {
     /// What the hello brings; and messages behind it, as frames.
     message: Vec<u8>,
     pub early: Vec<u8>,
+    /// A hello has left, so that the peer may know of this dial.
+    greeted: bool,
     /// The peer has sent something on this stream, so it has chosen it.
     answered: bool,
     since_ns: u64,
+    /// Attempts that failed.
     tries: u32,
 }
 
@@ -64,7 +71,8 @@ enum Phase {
 impl Dial {
     pub fn new(id: u64) -> Self {
         let (message, early) = (Vec::new(), Vec::new());
-        Dial { id, phase: Phase::Undialled, message, early, answered: false, since_ns: 0, tries: 0 }
+        let (greeted, answered) = (false, false);
+        Dial { id, phase: Phase::Undialled, message, early, greeted, answered, since_ns: 0, tries: 0 }
     }
 
     /// Can something be written?
@@ -147,10 +155,10 @@ impl Sockets {
     /// One attempt.
     fn dial(&mut self, index: u32) {
         let token = self.link_token(index);
-        let own = self.section.nonce;
+        let (own, from) = (self.section.nonce, self.source());
+        let attempt_ns = (self.timeout_ns() / u64::from(ATTEMPTS_MIN)).clamp(ATTEMPT_MIN_NS, ATTEMPT_NS);
         let Some(link) = self.links.at_mut(index) else { return };
         let (Some(dial), Some(secret)) = (&mut link.dial, &self.secret) else { return };
-        let from = Some(self.section.addr).filter(|addr| !is_link_local(addr));
         let stream = match Stream::dial(from, link.to) {
             Ok(stream) => stream,
             Err(error) => return self.dial_failed(index, &error),
@@ -162,13 +170,18 @@ impl Sockets {
         lenders.into_iter().for_each(|lender| link.out.push_lent(sys::UserBuf::EMPTY, lender));
         link.partial = Vec::new();
         link.write_error = None;
-        dial.phase = Phase::Connecting { until_ns: self.clock.now_ns() + ATTEMPT_NS };
+        dial.phase = Phase::Connecting { until_ns: self.clock.now_ns() + attempt_ns };
         let watched = self.poll.add(stream.as_fd(), token, Interest::ReadWrite);
         link.interest = Interest::ReadWrite;
         link.stream = Some(stream);
         if let Err(error) = watched {
             self.dial_failed(index, &error);
         }
+    }
+
+    /// The address that dials come from.
+    pub(super) fn source(&self) -> Option<IpAddr> {
+        Some(self.section.addr).filter(|addr| !is_link_local(addr))
     }
 
     fn wait_for_answer(&mut self, index: u32) {
@@ -190,6 +203,7 @@ impl Sockets {
             Err(error) => self.dial_failed(index, &error),
             Ok(true) => {
                 dial.phase = Phase::Proving;
+                dial.greeted = true;
                 // Without these it works as well, if slowly, or notices a cut late.
                 let _ = stream.set_nodelay();
                 let _ = stream.keep_alive(self.timeout);
@@ -205,21 +219,20 @@ impl Sockets {
     /// The attempt failed: another one later, or none.
     fn dial_failed(&mut self, index: u32, error: &io::Error) {
         self.drop_stream(index);
-        let now_ns = self.clock.now_ns();
+        let (now_ns, timeout_ns) = (self.clock.now_ns(), self.timeout_ns());
         let Some(link) = self.links.at_mut(index) else { return };
         let Some(dial) = &mut link.dial else { return };
         if is_no_descriptor(error) {
             self.starved_until_ns = now_ns + STARVED_NS;
         }
-        let timeout_ns = self.timeout.as_nanos() as u64;
         let patience_ns = match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => REFUSED_NS.min(timeout_ns),
             _ if is_no_descriptor(error) => REFUSED_NS.min(timeout_ns),
             _ => timeout_ns,
         };
         let until_ns = now_ns + (RETRY_NS << dial.tries.min(8)).min(RETRY_MAX_NS);
-        if until_ns < dial.since_ns + patience_ns {
-            dial.tries += 1;
+        dial.tries = dial.tries.saturating_add(1);
+        if until_ns < dial.since_ns + patience_ns || dial.tries < ATTEMPTS_MIN {
             dial.phase = Phase::Waiting { until_ns };
             return;
         }
@@ -283,8 +296,7 @@ impl Sockets {
 
     /// The other end is gone before the connection was settled.
     fn hung_up(&mut self, index: u32) {
-        let proven = self.links.at(index).and_then(|link| link.dial.as_ref()).map(|dial| dial.phase);
-        if proven == Some(Phase::Proven) {
+        if self.dial_phase(index) == Some(Phase::Proven) {
             return self.break_link(index, BreakReason::Closed);
         }
         // Its owner may be flooded by strangers, and have had no place for one more.
@@ -295,9 +307,16 @@ impl Sockets {
     /// INIT to RTR: decides which stream it is. See the module's head.
     pub(super) fn agree(&mut self, index: u32, params: &Params) -> Result<(), ConnectError> {
         let theirs = dial_of(params);
+        self.greet_if_connected(index);
         let Some(link) = self.links.at_mut(index) else { return Err(ConnectError::Stale) };
+        if link.state != QpState::Init {
+            return Err(ConnectError::NoStream);
+        }
+        // A dial that never got through (a firewall may let only the other one pass) is not known to the peer, which
+        // therefore keeps its own.
         let own_stays = link.dial.as_ref().is_some_and(|dial| {
-            dial.phase != Phase::Undialled && (theirs == 0 || dial.answered || dial.id > theirs)
+            dial.phase != Phase::Undialled
+                && (theirs == 0 || dial.answered || (dial.greeted && dial.id > theirs))
         });
         if !own_stays {
             return self.bind(index, theirs);
@@ -307,6 +326,15 @@ impl Sockets {
             self.settle(index);
         }
         Ok(())
+    }
+
+    /// The kernels may have connected since the dial was looked at last.
+    fn greet_if_connected(&mut self, index: u32) {
+        let Some(link) = self.links.at(index) else { return };
+        let (Some(dial), Some(stream)) = (&link.dial, &link.stream) else { return };
+        if matches!(dial.phase, Phase::Connecting { .. }) && matches!(stream.connected(), Ok(true)) {
+            self.advance_dial(index);
+        }
     }
 
     /// Takes the stream that the peer has dialled.
@@ -365,16 +393,23 @@ impl Sockets {
     /// Timers of dials.
     pub(super) fn tick_dials(&mut self, now_ns: u64) {
         for index in self.dialling.clone() {
-            let Some(dial) = self.links.at(index).and_then(|link| link.dial.as_ref()) else { continue };
-            match dial.phase {
-                Phase::Waiting { until_ns } if until_ns <= now_ns => self.dial(index),
-                Phase::Connecting { until_ns } if until_ns <= now_ns => {
-                    let no_answer = io::Error::new(io::ErrorKind::TimedOut, "no answer");
-                    self.dial_failed(index, &no_answer);
+            match self.dial_phase(index) {
+                Some(Phase::Waiting { until_ns }) if until_ns <= now_ns => self.dial(index),
+                Some(phase @ Phase::Connecting { until_ns }) if until_ns <= now_ns => {
+                    // The answer may have come in time, and the caller have computed since.
+                    self.advance_dial(index);
+                    if self.dial_phase(index) == Some(phase) {
+                        let no_answer = io::Error::new(io::ErrorKind::TimedOut, "no answer");
+                        self.dial_failed(index, &no_answer);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    fn dial_phase(&self, index: u32) -> Option<Phase> {
+        self.links.at(index)?.dial.as_ref().map(|dial| dial.phase)
     }
 
     /// When the next timer of a dial is due.
@@ -405,4 +440,41 @@ pub(super) fn read_more(stream: &Stream, partial: &mut Vec<u8>, wanted: usize) -
     let got = if let Ok(Transfer::Bytes(bytes)) = read { bytes } else { 0 };
     partial.truncate(start + got);
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::End;
+    use super::*;
+    use crate::provider::Provider;
+
+    #[test]
+    fn a_dial_may_take_for_ever() {
+        let (mut end, peer) = (End::with_timeout(Duration::MAX), End::new());
+        let index = end.ask(&peer.card, 1).index() as u32;
+        let sockets = &mut end.sockets;
+        let now_ns = sockets.clock.now_ns();
+        sockets.links.at_mut(index).unwrap().dial.as_mut().unwrap().since_ns = now_ns;
+        for _ in 0..2 * ATTEMPTS_MIN {
+            sockets.dial(index);
+            sockets.dial_failed(index, &io::ErrorKind::TimedOut.into());
+            assert!(matches!(sockets.dial_phase(index), Some(Phase::Waiting { .. })));
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_that_came_while_the_caller_computed() {
+        let (mut end, peer) = (End::new(), End::new());
+        let qp = end.ask(&peer.card, 1);
+        let index = qp.index() as u32;
+        let sockets = &mut end.sockets;
+        sockets.dial(index);
+        sockets.dialling.push(index);
+        assert!(matches!(sockets.dial_phase(index), Some(Phase::Connecting { .. })));
+        let stream = sockets.links.at(index).unwrap().stream.as_ref().unwrap();
+        assert!(stream.wait_writable(Duration::from_secs(20)).unwrap());
+        sockets.tick_dials(u64::MAX / 2);
+        assert_eq!(sockets.dial_phase(index), Some(Phase::Proving));
+        sockets.destroy(qp);
+    }
 }

@@ -2,7 +2,7 @@
 //! streams of peers that have proven themselves and wait for their queue pair.
 use super::dial::read_more;
 use super::table::Table;
-use super::{Note, Sockets, Token};
+use super::{Note, Sockets, Token, is_no_descriptor};
 use proto::stream::proof::{DATAGRAM_BYTES_MAX, HELLO_HEAD_BYTES, hello_follows};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,15 +17,17 @@ pub(super) const BACKLOG: u32 = 4096;
 const STRANGERS_MAX: usize = 64;
 /// Proven streams that wait for their queue pair; the oldest goes.
 const OFFERED_MAX: usize = 4096;
-/// How long a stranger may take to say who it is.
+/// How long a stranger may take to say who it is, while there are more than [`SILENT_MAX`]. A few may be silent for as
+/// long as they like: a peer that has connected may compute before it says hello.
 const HELLO_NS: u64 = 5_000_000_000;
-/// How long a proven stream may wait for its queue pair: long, since there may be none left at the moment.
-const OFFERED_NS: u64 = 600_000_000_000;
+const SILENT_MAX: usize = STRANGERS_MAX / 2;
 /// Connections taken in one round, and datagrams.
 const ACCEPTS_PER_ROUND: usize = 16;
 const DATAGRAMS_PER_ROUND: usize = 64;
 /// How long nothing is tried that takes a descriptor, when there is none and none is given back.
 pub(super) const STARVED_NS: u64 = 1_000_000_000;
+/// How long peers wait for a descriptor before the user is told.
+const STARVED_LONG_NS: u64 = 5_000_000_000;
 
 /// Who has come in.
 #[derive(Debug)]
@@ -40,6 +42,9 @@ pub(super) struct Door {
     by_dial: HashMap<(u64, u64), u32>,
     /// There was no descriptor for the next one; looked at again then.
     starved_ns: Option<u64>,
+    /// Since when peers wait for a descriptor, and whether the user was told once.
+    waits_since_ns: Option<u64>,
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +84,8 @@ impl Door {
             offered: VecDeque::new(),
             by_dial: HashMap::new(),
             starved_ns: None,
+            waits_since_ns: None,
+            told: false,
         }
     }
 
@@ -114,9 +121,20 @@ impl Door {
         self.guests.len() * (size_of::<Guest>() + size_of::<(u32, u32)>() * 2)
     }
 
+    /// The stranger that has been there longest, if there are too many, and until when it may stay.
+    fn oldest_of_many(&self) -> Option<(u32, u64)> {
+        let oldest = *self.strangers.front().filter(|_| self.strangers.len() > SILENT_MAX)?;
+        self.guests.at(oldest).map(|guest| (oldest, guest.since_ns + HELLO_NS))
+    }
+
+    /// Peers wait because there is no descriptor; `true`: the user is to be told.
+    fn waits(&mut self, now_ns: u64) -> bool {
+        let since_ns = *self.waits_since_ns.get_or_insert(now_ns);
+        now_ns - since_ns >= STARVED_LONG_NS && !std::mem::replace(&mut self.told, true)
+    }
+
     fn due_ns(&self) -> Option<u64> {
-        let oldest = self.strangers.front().and_then(|index| self.guests.at(*index));
-        let stranger = oldest.map(|guest| guest.since_ns + HELLO_NS);
+        let stranger = self.oldest_of_many().map(|(_, until_ns)| until_ns);
         stranger.into_iter().chain(self.starved_ns).min()
     }
 }
@@ -126,10 +144,18 @@ impl Sockets {
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_ROUND {
             match self.door.listener.accept() {
-                Ok(Some((stream, _))) => self.admit(stream),
+                Ok(Some((stream, _))) => {
+                    self.door.waits_since_ns = None;
+                    self.admit(stream);
+                }
                 Ok(None) => return,
                 // No descriptor: it stays in the kernel, and so that nobody asks for it all the time, unwatched.
-                Err(_) => return self.stop_accepting(),
+                Err(error) => {
+                    if is_no_descriptor(&error) && self.door.waits(self.clock.now_ns()) {
+                        sys::socket::write_stderr(starved_text(self.descriptors).as_bytes());
+                    }
+                    return self.stop_accepting();
+                }
             }
         }
     }
@@ -294,18 +320,10 @@ impl Sockets {
     }
 
     pub(super) fn tick_door(&mut self, now_ns: u64) {
-        while let Some(&index) = self.door.strangers.front()
-            && self.door.guests.at(index).is_some_and(|guest| guest.since_ns + HELLO_NS <= now_ns)
+        while let Some((index, until_ns)) = self.door.oldest_of_many()
+            && until_ns <= now_ns
         {
             self.refuse(index);
-        }
-        while let Some(&(index, generation)) = self.door.offered.front() {
-            match self.door.guests.get(index as usize, generation) {
-                Some(guest) if guest.since_ns + OFFERED_NS > now_ns => break,
-                Some(_) => self.door.show_out(index, &self.poll),
-                None => {}
-            }
-            self.door.offered.pop_front();
         }
         if self.door.starved_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.accept_again();
@@ -314,5 +332,24 @@ impl Sockets {
 
     pub(super) fn door_due_ns(&self) -> Option<u64> {
         self.door.due_ns()
+    }
+}
+
+fn starved_text(limit: u64) -> String {
+    format!(
+        "banyan: no descriptor is left for connections of peers: the limit (ulimit -n) is {limit}; they wait\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_told_once_that_peers_wait() {
+        let mut door = Door::new(Listener::bind(([127, 0, 0, 1], 0).into(), 1).unwrap());
+        let told: Vec<u64> = (7..30).filter(|second| door.waits(second * 1_000_000_000)).collect();
+        assert_eq!(told, [12]);
+        assert!(starved_text(60).contains("(ulimit -n) is 60;"));
     }
 }

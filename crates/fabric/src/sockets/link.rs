@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 use sys::UserBufMut;
 use sys::poll::{Interest, Poll};
 use sys::tcp::Stream;
@@ -175,6 +176,12 @@ impl Link {
     /// May its stream be written to?
     pub fn may_write(&self) -> bool {
         self.write_error.is_none() && !self.owes_reply
+    }
+
+    /// How long its host has acknowledged nothing, if bytes are on their way there. A dial has its own patience.
+    pub fn silent_for(&self) -> Option<Duration> {
+        let up = self.dial.as_ref().is_none_or(|dial| dial.is_up());
+        self.stream.as_ref().filter(|_| up)?.unanswered().ok().flatten()
     }
 
     /// Bytes of memory that it has.

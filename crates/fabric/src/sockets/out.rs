@@ -67,6 +67,8 @@ pub(super) struct Out {
     items: VecDeque<Item>,
     /// Bytes of its own.
     owned: usize,
+    /// Pieces of registered memory that a peer has asked for.
+    served: usize,
 }
 
 impl Out {
@@ -81,9 +83,9 @@ impl Out {
         self.owned
     }
 
-    /// Items in the queue.
-    pub fn len(&self) -> usize {
-        self.items.len()
+    /// Pieces of registered memory in the queue.
+    pub fn served(&self) -> usize {
+        self.served
     }
 
     /// Is a buffer lent to it?
@@ -134,6 +136,7 @@ impl Out {
 
     /// Appends a buffer itself.
     pub fn push_lent(&mut self, buf: UserBuf, lender: Lender) {
+        self.served += usize::from(matches!(lender, Lender::Memory(_)));
         self.items.push_back(Item::Lent { buf, lender });
     }
 
@@ -171,7 +174,10 @@ impl Out {
                     self.owned -= bytes.len();
                     spare.give(std::mem::take(bytes));
                 }
-                Some(Item::Lent { buf, lender }) if buf.is_empty() => ended(*lender),
+                Some(Item::Lent { buf, lender }) if buf.is_empty() => {
+                    self.served -= usize::from(matches!(lender, Lender::Memory(_)));
+                    ended(*lender);
+                }
                 Some(_) => return,
                 None => break,
             }
@@ -208,7 +214,7 @@ impl Out {
 
     /// Gives up what is not written; its lenders.
     pub fn clear(&mut self) -> Vec<Lender> {
-        self.owned = 0;
+        (self.owned, self.served) = (0, 0);
         let items = std::mem::take(&mut self.items).into_iter();
         items
             .filter_map(|item| if let Item::Lent { lender, .. } = item { Some(lender) } else { None })
@@ -229,6 +235,7 @@ impl Out {
                 copied += 1;
             }
         }
+        self.served -= copied;
         copied
     }
 }

@@ -87,6 +87,11 @@ impl Inbox {
         !self.staged.is_empty() || !self.ready.is_empty()
     }
 
+    #[cfg(test)]
+    pub fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
     pub fn bytes(&self) -> usize {
         STAGING_BYTES + self.lent.capacity()
     }
@@ -183,7 +188,10 @@ impl Sockets {
         if !self.blocked.is_empty() {
             self.retry_blocked();
         }
-        if self.slept.take() || self.inbox.unasked >= BUSY_TURNS || self.inbox.hot.is_empty() {
+        // While answers are left it would name the same streams again.
+        if self.inbox.ready.is_empty()
+            && (self.slept.take() || self.inbox.unasked >= BUSY_TURNS || self.inbox.hot.is_empty())
+        {
             self.ask();
         }
         if let Some(ready) = self.inbox.ready.pop_front() {
@@ -309,6 +317,14 @@ impl Sockets {
         }
         let Some(stream) = &link.stream else { return false };
         let kept = link.partial.len();
+        if kept >= HEAD_BYTES && wanted(&link.partial) == HEAD_BYTES {
+            // A frame was held back while the connection was not settled, and nothing need come behind it.
+            self.inbox.staging[..kept].copy_from_slice(&link.partial);
+            link.partial = Vec::new();
+            self.inbox.staged = 0..kept;
+            self.inbox.owner = index;
+            return true;
+        }
         match stream.read(&mut self.inbox.staging[kept..]) {
             Ok(Transfer::Bytes(bytes)) => {
                 if kept > 0 {
@@ -319,17 +335,7 @@ impl Sockets {
                 self.inbox.owner = index;
                 true
             }
-            Ok(Transfer::WouldBlock) => {
-                // A frame may have been held back while the connection was not settled.
-                let whole = kept >= HEAD_BYTES && wanted(&link.partial) == HEAD_BYTES;
-                if whole {
-                    self.inbox.staging[..kept].copy_from_slice(&link.partial);
-                    link.partial = Vec::new();
-                    self.inbox.staged = 0..kept;
-                    self.inbox.owner = index;
-                }
-                whole
-            }
+            Ok(Transfer::WouldBlock) => false,
             Ok(Transfer::Closed) => {
                 self.close_link(index);
                 true

@@ -1,7 +1,8 @@
 //! Sending: straight from the program's buffer into the kernel, together with what waits, or later.
 //!
 //! A write that fails breaks nothing by itself: what the peer sent before it closed is still to be read, and the
-//! reader finds the end behind it.
+//! reader finds the end behind it. Only a buffer that the kernel cannot read breaks the connection here: the peer waits
+//! for bytes that will never come, and its end is well.
 use super::link::Link;
 use super::out::{Lender, Out, Written};
 use super::{Note, Sockets, Token};
@@ -277,6 +278,11 @@ impl Sockets {
                 link.write_error = Some(io::ErrorKind::BrokenPipe.into());
                 None
             }
+            Err(error) if is_of_the_buffer(&error) => {
+                let why = format!("a buffer to be sent cannot be read: {error}");
+                self.lose(index, &io::Error::other(why));
+                None
+            }
             Err(error) => {
                 link.write_error = Some(error);
                 None
@@ -357,7 +363,16 @@ fn write_frame(link: &mut Link, head: &[u8; HEAD_BYTES], payload: UserBuf) -> us
         Ok(Transfer::Bytes(bytes)) => return bytes,
         Ok(Transfer::WouldBlock) => {}
         Ok(Transfer::Closed) => link.write_error = Some(io::ErrorKind::BrokenPipe.into()),
+        // The caller queues it, and the next write of the queue breaks the connection.
+        Err(error) if is_of_the_buffer(&error) => {}
         Err(error) => link.write_error = Some(error),
     }
     0
+}
+
+/// Is it that the kernel cannot read what it is given? Nothing of that reaches the reader of the stream.
+fn is_of_the_buffer(error: &io::Error) -> bool {
+    const EFAULT: i32 = 14;
+    const EINVAL: i32 = 22;
+    matches!(error.raw_os_error(), Some(EFAULT | EINVAL))
 }

@@ -13,10 +13,12 @@ impl Sockets {
     /// The peer reads registered memory: straight from there.
     pub(super) fn serve_read(&mut self, index: u32, id: u32, from: Place, len: usize) {
         let Some(link) = self.links.at_mut(index) else { return };
-        if link.out.len() > 4 * REQUESTS_MAX {
+        if link.out.served() >= REQUESTS_MAX {
             return self.break_link(index, BreakReason::Nonsense("more requests than it may make"));
         }
-        let Some(piece) = self.memory.find(from.key, from.addr, len) else {
+        // What the program has registered and then given back to the system is not to be read.
+        let piece = self.memory.find(from.key, from.addr, len).filter(|piece| piece.buf.is_mapped());
+        let Some(piece) = piece else {
             return self.answer(index, Frame::Refused { id, why: Refusal::Key });
         };
         self.memory.hold(piece.number);

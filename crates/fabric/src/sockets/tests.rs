@@ -6,22 +6,26 @@ use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct End {
-    sockets: Sockets,
-    card: Card,
+pub(super) struct End {
+    pub sockets: Sockets,
+    pub card: Card,
     /// Control messages and headers of messages.
     heard: Vec<Vec<u8>>,
     got: Vec<u64>,
 }
 
 impl End {
-    fn new() -> Self {
+    pub fn new() -> Self {
+        Self::with_timeout(Duration::from_secs(5))
+    }
+
+    pub fn with_timeout(timeout: Duration) -> Self {
         let config = Config {
             addr: [127, 0, 0, 1].into(),
             interface: "lo".into(),
             ports: None,
             key: Some([5; 32]),
-            timeout: Duration::from_secs(5),
+            timeout,
         };
         let sockets = Sockets::open(&config, Arc::new(Poll::new().unwrap())).unwrap();
         let card = Card { host: [1, 1], node: 0, soft: None, sockets: Some(sockets.section()) };
@@ -38,7 +42,7 @@ impl End {
     }
 
     /// Makes a queue pair that asks with a dial of this number.
-    fn ask(&mut self, peer: &Card, number: u64) -> Qp {
+    pub fn ask(&mut self, peer: &Card, number: u64) -> Qp {
         let qp = self.sockets.create().unwrap();
         self.sockets.init(qp, peer, Role::Asks).unwrap();
         self.sockets.links.at_mut(qp.index() as u32).unwrap().dial.as_mut().unwrap().id = number;
@@ -169,6 +173,147 @@ fn who_has_not_dialled_takes_the_others_stream() {
         first.got == [0] && second.got == [0]
     });
     assert!(first.has_one_stream() && second.has_one_stream());
+}
+
+#[test]
+fn a_dial_that_never_got_through_gives_way() {
+    let mut ends = [End::new(), End::new()];
+    let cards = [ends[0].card, ends[1].card];
+    // A port where nobody listens stands for a firewall; the number would win.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut walled = cards[1];
+    walled.sockets.as_mut().unwrap().tcp = nobody;
+    let qps = [ends[0].ask(&walled, 20), ends[1].ask(&cards[0], 10)];
+    for (side, end) in ends.iter_mut().enumerate() {
+        let to = [walled, cards[0]][side];
+        end.sockets.send_control(Some(qps[side]), &to, b"request").unwrap();
+        end.send(qps[side], side as u64);
+    }
+    wait("the request", || {
+        ends[0].poll();
+        !ends[0].heard.is_empty()
+    });
+    ends[0].connect(qps[0], &cards[1], 10);
+    wait("the other request", || {
+        ends.iter_mut().for_each(End::poll);
+        !ends[1].heard.is_empty()
+    });
+    ends[1].connect(qps[1], &cards[0], 20);
+    wait("both messages", || {
+        ends.iter_mut().for_each(End::poll);
+        ends[0].got == [1] && ends[1].got == [0]
+    });
+    assert!(ends.iter().all(|end| end.has_one_stream()));
+}
+
+#[test]
+fn time_spent_computing_is_no_attempt() {
+    // Of no patience, as after a long computation.
+    let mut end = End::with_timeout(Duration::from_millis(1));
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut peer = end.card;
+    peer.sockets.as_mut().unwrap().tcp = nobody;
+    let qp = end.ask(&peer, 1);
+    end.sockets.send_control(Some(qp), &peer, b"request").unwrap();
+    let start = Instant::now();
+    wait("the end", || {
+        end.sockets.tick(start.elapsed().as_nanos() as u64);
+        let end = end.sockets.poll();
+        assert!(matches!(end, None | Some(Event::Broken { .. })), "{end:?}");
+        end.is_some()
+    });
+    // Four attempts, 0.2, 0.4 and 0.8 seconds between them.
+    assert!(start.elapsed() > Duration::from_millis(1300), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_few_strangers_may_be_silent_and_many_may_not() {
+    let mut end = End::new();
+    let at = (end.sockets.section().addr, end.sockets.section().tcp);
+    let mut strangers = Vec::new();
+    for (count, left) in [(32, 32), (40, 32)] {
+        strangers.resize_with(count, || std::net::TcpStream::connect(at).unwrap());
+        wait("the strangers", || {
+            end.poll();
+            end.sockets.door.guests() == count
+        });
+        end.sockets.tick_door(u64::MAX / 2);
+        assert_eq!(end.sockets.door.guests(), left);
+        assert_eq!(end.sockets.door_due_ns(), None);
+    }
+}
+
+#[test]
+fn what_is_ready_is_named_once() {
+    use std::io::Write;
+    const COUNT: usize = 20;
+    let mut end = End::new();
+    let at = (end.sockets.section().addr, end.sockets.section().tcp);
+    let mut strangers: Vec<_> = (0..COUNT).map(|_| std::net::TcpStream::connect(at).unwrap()).collect();
+    wait("the strangers", || {
+        end.poll();
+        end.sockets.door.guests() == COUNT && !end.sockets.inbox.has_some()
+    });
+    strangers.iter_mut().for_each(|stranger| stranger.write_all(b"B").unwrap());
+    for _ in 0..COUNT {
+        end.poll();
+        assert!(end.sockets.inbox.ready_len() <= COUNT);
+    }
+}
+
+#[test]
+fn a_message_that_was_held_back_outlives_its_stream() {
+    let mut ends = [End::new(), End::new()];
+    let cards = [ends[0].card, ends[1].card];
+    let asks = ends[0].ask(&cards[1], 10);
+    ends[0].sockets.send_control(Some(asks), &cards[1], b"request").unwrap();
+    wait("the request", || {
+        ends[1].poll();
+        !ends[1].heard.is_empty()
+    });
+    let answers = ends[1].sockets.create().unwrap();
+    ends[1].sockets.init(answers, &cards[0], Role::Answers).unwrap();
+    ends[1].connect(answers, &cards[0], 10);
+    ends[1].sockets.send_control(Some(answers), &cards[0], b"reply").unwrap();
+    ends[1].send(answers, 7);
+    wait("the held message", || {
+        ends[0].poll();
+        ends[0].sockets.links.at(asks.index() as u32).unwrap().partial.len() == proto::stream::HEAD_BYTES
+    });
+    ends[1].sockets.destroy(answers);
+    ends[0].connect(asks, &cards[1], 0);
+    wait("the message", || match ends[0].sockets.poll() {
+        Some(Event::Receive { view, .. }) => view.header()[0] == 7,
+        None => false,
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn for_ever_is_a_timeout() {
+    for timeout in [Duration::from_secs(366 * 86400), Duration::MAX] {
+        let mut ends = [End::with_timeout(timeout), End::with_timeout(timeout)];
+        let cards = [ends[0].card, ends[1].card];
+        let asks = ends[0].ask(&cards[1], 10);
+        ends[0].sockets.send_control(Some(asks), &cards[1], b"request").unwrap();
+        ends[0].send(asks, 1);
+        let mut answers = None;
+        let start = Instant::now();
+        wait("the message", || {
+            for end in &mut ends {
+                end.poll();
+                end.sockets.tick(start.elapsed().as_nanos() as u64);
+                assert!(end.sockets.next_due_ns().is_none_or(|due_ns| due_ns > 1 << 50));
+            }
+            if answers.is_none() && !ends[1].heard.is_empty() {
+                let qp = ends[1].sockets.create().unwrap();
+                ends[1].sockets.init(qp, &cards[0], Role::Answers).unwrap();
+                ends[1].connect(qp, &cards[0], 10);
+                answers = Some(qp);
+            }
+            ends[1].got == [1]
+        });
+    }
 }
 
 #[test]

@@ -233,6 +233,12 @@ pub fn source(bytes: &[u8]) -> UserBuf {
     unsafe { UserBuf::new(bytes.as_ptr(), bytes.len()) }
 }
 
+/// Memory that is not there, as after the program has given it back: nothing is mapped so low.
+pub fn unmapped(bytes: usize) -> UserBuf {
+    // SAFETY: only the kernel is asked to read it, and refuses.
+    unsafe { UserBuf::new(std::ptr::without_provenance(4096), bytes) }
+}
+
 pub fn target(bytes: &mut [u8]) -> UserBufMut {
     // SAFETY: the tests keep the bytes, and read them only when the operation is over.
     unsafe { UserBufMut::new(bytes.as_mut_ptr(), bytes.len()) }

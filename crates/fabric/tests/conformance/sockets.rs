@@ -187,6 +187,64 @@ fn memory_that_is_withdrawn_is_not_touched_any_more() {
 }
 
 #[test]
+fn a_read_of_memory_that_is_gone_is_refused() {
+    let (mut a, mut b, qa, qb) = connected();
+    let gone = unmapped(8192);
+    let key = b.context.register(SOCKETS, gone).unwrap();
+    let mut to = vec![0; 8192];
+    let work =
+        later(a.context.rdma_read(qa, target(&mut to), RemoteMemory { addr: gone.addr(), key }).unwrap());
+    let got = wait("the refusal", || {
+        assert_eq!(b.poll(), None);
+        a.poll()
+    });
+    assert_eq!(got, Got::Done(work, Err(WorkError::Key)));
+    b.send(qb, [1, 0], b"well");
+    assert_eq!(a.message().2, b"well");
+}
+
+#[test]
+fn a_send_of_memory_that_is_gone_breaks_the_connection() {
+    for bytes in [8192, 1 << 20] {
+        let (mut a, mut b, qa, qb) = connected();
+        let work = later(a.context.post_send(qa, [1, 0], unmapped(bytes), Push::Now).unwrap());
+        let (why, _) = until_broken(&mut a, qa, &[work]);
+        assert!(why.to_string().contains("a buffer to be sent cannot be read"), "{why}");
+        assert_eq!(until_broken(&mut b, qb, &[]).0, BreakReason::Closed);
+    }
+}
+
+#[test]
+fn a_read_is_served_behind_many_sends() {
+    const SENDS: usize = 3000;
+    let (mut a, mut b, qa, qb) = connected();
+    let (message, mut to) = (pattern(LONG, 1), vec![0; 1000]);
+    let key = b.context.register(SOCKETS, source(&message)).unwrap();
+    b.send(qb, [0, 0], &message);
+    for i in 0..SENDS {
+        later(b.send(qb, [1, i as u64], &message[..20_000]));
+    }
+    let at = RemoteMemory { addr: message.as_ptr() as u64, key };
+    let work = later(a.context.rdma_read(qa, target(&mut to), at).unwrap());
+    let (mut got, mut answered) = (0, false);
+    wait("the answer and all messages", || {
+        let served = b.poll();
+        assert!(matches!(served, None | Some(Got::Done(_, Ok(0)))), "{served:?}");
+        match a.poll_whole() {
+            Some(Got::Message(..)) => got += 1,
+            Some(Got::Done(done, result)) => {
+                assert_eq!((done, result), (work, Ok(0)));
+                answered = true;
+            }
+            None => {}
+            other => panic!("{other:?}"),
+        }
+        (answered && got == SENDS + 1).then_some(())
+    });
+    assert_eq!(to, message[..1000]);
+}
+
+#[test]
 fn early_messages_are_bounded() {
     let (mut a, mut b) = pair(SOCKETS);
     let (card_a, card_b) = (a.card(), b.card());
@@ -519,9 +577,9 @@ fn with_a_link_to_cut() {
     link("down");
     assert_eq!(a.send(qa, [1, 0], b"patience"), Posted::Done);
     let start = Instant::now();
-    wait("a part of the time", || {
+    wait("most of the time", || {
         assert_eq!((a.poll(), b.poll()), (None, None));
-        (start.elapsed() > Duration::from_millis(300)).then_some(())
+        (start.elapsed() > Duration::from_millis(850)).then_some(())
     });
     link("up");
     let got = wait("the message", || {
@@ -531,6 +589,21 @@ fn with_a_link_to_cut() {
     assert_eq!(got, Got::Message(qb, [1, 0], b"patience".to_vec()));
     b.send(qb, [1, 1], b"thanks"); // and an acknowledgement with it
     assert_eq!(a.message().2, b"thanks");
+    // The cut is over before the silence is found to have been too long: the host answers a dial, and the stream stays.
+    link("down");
+    assert_eq!(a.send(qa, [1, 2], b"late"), Posted::Done);
+    let start = Instant::now();
+    wait("the end of the cut", || {
+        let time = start.elapsed();
+        assert!(time > Duration::from_millis(200) || a.poll().is_none());
+        (time > Duration::from_millis(1250)).then_some(())
+    });
+    link("up");
+    let got = wait("the late message", || {
+        assert_eq!(a.poll(), None);
+        b.poll()
+    });
+    assert_eq!(got, Got::Message(qb, [1, 2], b"late".to_vec()));
     link("down");
     a.send(qa, [2, 0], b"in vain");
     let start = Instant::now();
