@@ -85,7 +85,7 @@ impl Config {
             None => Ok(default),
             Some(text) => env::number(name, &text, 0..=most),
         };
-        let net = NetSettings::read(&get)?;
+        let net = NetSettings::read(get)?;
         let faults = net.faults.as_deref().map(str::parse::<Faults>).transpose()?;
         Ok(Config {
             node,
