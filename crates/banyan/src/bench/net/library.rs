@@ -121,6 +121,8 @@ impl Library {
             }
             Name::Banyan => {
                 command.arg("--launcher-exec").arg(shell).args(["--hosts", &job.places(":")]);
+                // A host of the benchmark cannot enter another one, as sshd could: all are started from here.
+                command.args(["--degree", "128"]);
             }
             Name::Mpich | Name::MpichOfi => {
                 command.args(["-launcher", "ssh", "-launcher-exec"]).arg(shell);
