@@ -2,6 +2,7 @@
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
 use crate::{reach, start};
+use fabric::state::QpState;
 use fabric::{BreakReason, Card, Qp, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
@@ -193,6 +194,9 @@ impl Endpoint {
 
     fn connect(&mut self, ix: PeerIx, params: &Params, card: &wireup::Card) {
         let Some(qp) = self.link(ix).qp else { return };
+        if self.context.qp_state(qp) == QpState::Error {
+            return; // the peer has answered and gone, and an event says why, or has said so
+        }
         let connected = Card::from_bytes(card.as_bytes()).map_err(Cause::from).and_then(|card| {
             let moved = self.context.to_rtr(qp, &card, params).and_then(|()| self.context.to_rts(qp));
             moved.map_err(|e| Cause::Connect(Arc::new(e)))
@@ -249,7 +253,7 @@ impl Endpoint {
         link.ready = None;
         link.draining = false;
         if let Some(qp) = link.qp.take() {
-            let broken = self.context.qp_state(qp) == fabric::state::QpState::Error;
+            let broken = self.context.qp_state(qp) == QpState::Error;
             // What is lost is not read to its end either: its buffers go back to the program.
             if broken || self.wireup.state(ix) == StateName::Failed {
                 self.context.destroy_qp(qp);
@@ -274,7 +278,9 @@ impl Endpoint {
             return;
         }
         let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
-        if gone && self.job.pmi.is_some() {
+        if gone && self.job.leaving {
+            self.link(ix).ready = None;
+        } else if gone && self.job.pmi.is_some() {
             let due_ns = self.now_ns() + NOTICE_NS;
             self.link(ix).ready = None;
             self.waits.doomed.push(Doomed { due_ns, ix, cause: Arc::new(cause) });

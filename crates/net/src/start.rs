@@ -116,8 +116,8 @@ pub(crate) struct Membership {
     pub warn_s: u64,
     /// Is there no agent of Banyan's, so that the job's key is on the board?
     pub foreign: bool,
-    /// Is the process manager to be listened to while asleep?
-    pub watch_pmi: bool,
+    /// Does it only wait for the others to leave as well? Who closes its connections then has left before.
+    pub leaving: bool,
     /// The names of hosts, once they were asked for.
     pub hosts: Option<Arc<[String]>>,
     pub finished: bool,
@@ -174,7 +174,7 @@ impl Endpoint {
             oversubscribed,
             warn_s,
             foreign: config.node.is_none(),
-            watch_pmi: false,
+            leaving: false,
             hosts: None,
             finished: false,
             #[cfg(test)]
@@ -236,7 +236,7 @@ impl Endpoint {
         pmi.fence_end()?;
         pmi.fence_begin()?;
         // Peers may still connect or send: progress goes on until all are here, and sleeps where there is none.
-        self.job.watch_pmi = true;
+        self.job.leaving = true;
         let mut patience = Patience::new(self.job.warn_s);
         while !self.fence_is_over() {
             if !self.progress() {

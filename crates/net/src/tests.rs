@@ -2,7 +2,7 @@
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::start::Membership;
-use crate::{Active, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
+use crate::{Active, Cause, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
 use fabric::{Config, Context, Node, ProviderKind};
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::Stat;
@@ -106,7 +106,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         oversubscribed: false,
         warn_s: 0,
         foreign: false,
-        watch_pmi: false,
+        leaving: false,
         hosts: None,
         finished: true,
         cards: Vec::new(),
@@ -305,6 +305,35 @@ fn a_peer_that_is_gone_ends_what_waits_for_it() {
     // Others can still be heard.
     world.ends[1].isend(Rank(0), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
     assert_eq!(world.wait(0, waits_for_anybody).unwrap().bytes, 8);
+}
+
+#[test]
+fn a_peer_that_answers_and_is_gone_is_one_that_is_gone() {
+    let mut world = World::new(ProviderKind::Sockets, 2);
+    let posted = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
+    world.ends[0].send(Rank(1), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
+    for _ in 0..ROUNDS_MAX {
+        world.ends[1].progress();
+        if world.state(1, 0) == StateName::Ready {
+            break;
+        }
+    }
+    world.ends.remove(1);
+    // Its answer and its end are found together.
+    let error = world.wait(0, posted).unwrap_err();
+    let NetError::Unreachable { cause, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**cause, Cause::Break(_)), "{error}");
+}
+
+#[test]
+fn who_leaves_first_is_no_error() {
+    let mut world = World::new(ProviderKind::Sockets, 2);
+    exchange(&mut world, 0, 1, 8);
+    world.until("a connection", |ends| ends[0].connected_peers() == [Rank(1)]);
+    world.ends[0].job.leaving = true;
+    world.ends.remove(1);
+    world.until("its end", |ends| ends[0].connected_peers().is_empty());
+    assert_eq!(world.ends[0].counters.failed, 0);
 }
 
 #[test]

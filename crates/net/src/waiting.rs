@@ -204,7 +204,7 @@ impl Endpoint {
             }
         }
         let until_fence = !self.waits.lookups.is_empty();
-        let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.watch_pmi).map(|pmi| pmi.as_fd());
+        let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.leaving).map(|pmi| pmi.as_fd());
         let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
         if self.pump_all() {
             drop(sleep);
