@@ -1,9 +1,9 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
-use crate::{reach, start};
+use crate::knock;
 use fabric::state::QpState;
-use fabric::{BreakReason, Card, Qp, Role};
+use fabric::{BreakReason, Card, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
 use proto::wireup::{self, Action, Medium, NeedError, Params, StateName};
@@ -44,6 +44,9 @@ impl Endpoint {
 
     /// A control message came in.
     pub(crate) fn handshake(&mut self, datagram: &[u8]) {
+        if let Some(peer) = knock::parse(datagram, self.job.id) {
+            return self.knocked(peer);
+        }
         let now_ns = self.now_ns();
         // What was refused is counted by the machine; a stranger's datagram is no reason to stop.
         let _ = self.wireup.datagram(datagram, now_ns);
@@ -143,10 +146,13 @@ impl Endpoint {
 
     fn make_qp(&mut self, _: PeerIx, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
-        let before = *self.context.card();
-        let kind = self.context.reach(&card).map_err(|e| Refused::ForGood(e.into()))?;
-        if *self.context.card() != before {
-            self.opened_sockets().map_err(Refused::ForGood)?;
+        let kind = match self.context.reach(&card) {
+            Ok(kind) => kind,
+            Err(ReachError::NotShared) if card.soft.is_some() => return Err(self.ask_to_be_called(&card)),
+            Err(error) => return Err(Refused::ForGood(error.into())),
+        };
+        if kind == ProviderKind::Sockets {
+            self.open_sockets().map_err(Refused::ForGood)?;
         }
         let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
@@ -160,16 +166,23 @@ impl Endpoint {
         })
     }
 
-    /// Sockets were not needed until now: peers are told about them, and strangers kept out.
-    fn opened_sockets(&mut self) -> Result<(), Cause> {
-        if let Ok(card) = wireup::Card::new(&self.context.card().to_bytes()) {
-            self.wireup.set_card(card);
+    /// Nobody can share memory with this process, and the peer, which others can, has opened no sockets: it cannot be
+    /// asked for a connection, but to ask for one itself. That may get lost, as the next attempt shows.
+    fn ask_to_be_called(&mut self, card: &Card) -> Refused {
+        let cause = Cause::Reach(ReachError::NotShared);
+        match self.context.knock(card, &knock::emit(self.me())) {
+            Ok(_) => Refused::ForNow(cause),
+            Err(_) => Refused::ForGood(cause),
         }
-        if let Some(pmi) = self.job.pmi.as_mut().filter(|_| self.job.foreign) {
-            let key = reach::parse_key(pmi.get(start::KEY_OF_JOB)?);
-            self.context.set_key(key.map_err(|_| Cause::NoKey)?);
+    }
+
+    /// A peer asks to be asked for a connection.
+    fn knocked(&mut self, by: Peer) {
+        if let Ok(ix) = self.intern(by)
+            && ix != Self::SELF
+        {
+            self.need(ix);
         }
-        Ok(())
     }
 
     /// The queue pair's peer, for what arrives unnamed and for what breaks.

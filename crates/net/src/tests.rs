@@ -1,15 +1,16 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
+use crate::reach::Ways;
 use crate::start::Membership;
 use crate::{Active, Cause, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
 use fabric::{Config, Context, Node, ProviderKind};
+use proto::env::NetSettings;
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::Stat;
 use proto::wireup::{self, StateName, Wireup};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::{Locator, UserBuf, UserBufMut};
 
@@ -25,6 +26,12 @@ struct World {
 
 impl World {
     fn new(kind: ProviderKind, ranks: u32) -> Self {
+        Self::of(&vec![kind; ranks as usize])
+    }
+
+    /// Ranks of which some share no memory.
+    fn of(kinds: &[ProviderKind]) -> Self {
+        let ranks = kinds.len() as u32;
         let node = NodeSegment::create(&NodeFacts {
             node: 0,
             slots: ranks,
@@ -37,7 +44,8 @@ impl World {
         })
         .unwrap();
         let at = node.locator().unwrap();
-        let mut ends: Vec<Endpoint> = (0..ranks).map(|rank| endpoint(kind, at, rank, ranks)).collect();
+        let mut ends: Vec<Endpoint> =
+            kinds.iter().zip(0..).map(|(kind, rank)| endpoint(*kind, at, rank, ranks)).collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
         World { _node: node, ends }
@@ -70,24 +78,18 @@ impl World {
 }
 
 fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpoint {
-    let sockets = fabric::sockets::Config {
-        addr: [127, 0, 0, 1].into(),
-        interface: "lo".into(),
-        ports: None,
-        key: None,
-        timeout: Duration::from_secs(20),
-    };
     let force_net = kind == ProviderKind::Sockets;
-    let context = Context::open(&Config {
+    let mut context = Context::open(&Config {
         node: Node::Agent { segment, slot: rank },
         cma: true,
-        sockets: Some(sockets),
-        sockets_now: force_net,
         force_net,
         faults: None,
         ring_bytes_max: 256 << 10,
     })
     .unwrap();
+    let net = NetSettings::read(|_| None).unwrap();
+    let ways = Ways { net, hosts: false, agent: Some(segment) };
+    ways.open_at_start(&mut context).unwrap();
     let id = Job(77);
     let facts = JobFacts::on_one_node(Rank(rank), size);
     let wireup = Wireup::new(wireup::Config {
@@ -105,7 +107,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         pmi: None,
         oversubscribed: false,
         warn_s: 0,
-        foreign: false,
+        ways,
         leaving: false,
         hosts: None,
         finished: true,
@@ -334,6 +336,17 @@ fn who_leaves_first_is_no_error() {
     world.ends.remove(1);
     world.until("its end", |ends| ends[0].connected_peers().is_empty());
     assert_eq!(world.ends[0].counters.failed, 0);
+}
+
+#[test]
+fn who_cannot_be_mapped_reaches_one_that_has_no_sockets_yet() {
+    let mut world = World::of(&[ProviderKind::Sockets, ProviderKind::Soft, ProviderKind::Soft]);
+    assert!(!world.ends[1].context.has_sockets());
+    exchange(&mut world, 0, 1, 5000);
+    exchange(&mut world, 2, 0, 8);
+    exchange(&mut world, 1, 2, 8);
+    let sockets: Vec<usize> = world.ends.iter().map(|end| end.context.qps(ProviderKind::Sockets)).collect();
+    assert_eq!(sockets, [2, 1, 1]);
 }
 
 #[test]
