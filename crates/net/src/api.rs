@@ -135,12 +135,6 @@ pub enum NetError {
         /// The receiver.
         peer: Peer,
     },
-    /// Longer than the connection takes, and not to be had in parts.
-    #[error("a message to a handler of {peer} that is longer than the connection takes")]
-    TooLong {
-        /// The receiver.
-        peer: Peer,
-    },
     /// The memory of a message that was being sent is not mapped any more.
     #[error("the buffer of a message to {to} was given away before it was sent")]
     Gone {

@@ -30,6 +30,10 @@ pub(crate) struct Link {
     pub failed: Option<NetError>,
     /// Messages that count as sent have not reached the peer yet: it has never answered.
     pub owes: bool,
+    /// The beginning of an active message that comes in parts.
+    pub parts: Vec<u8>,
+    /// Is it counted as a connection to another node?
+    pub counted: bool,
     /// To be closed as soon as nothing is under way on it.
     pub draining: bool,
     /// Is it in the list of links with something in their queue?
@@ -47,6 +51,8 @@ impl Default for Link {
             kept_bytes: 0,
             failed: None,
             owes: false,
+            parts: Vec::new(),
+            counted: false,
             draining: false,
             listed: false,
         }
@@ -86,6 +92,16 @@ impl Data {
         buf.copy_to(&mut bytes);
         Data::Own(bytes)
     }
+
+    /// A copy of the first bytes, and the rest.
+    fn split(self, first: usize) -> (Self, Self) {
+        match self {
+            Data::User(buf) => {
+                (Data::copy(buf.part(0, first)), Data::User(buf.part(first, buf.len() - first)))
+            }
+            Data::Own(bytes) => (Data::Own(bytes[..first].into()), Data::Own(bytes[first..].into())),
+        }
+    }
 }
 
 impl Pending {
@@ -107,8 +123,8 @@ enum Front {
     Part,
     /// No room.
     Stays,
-    /// It never fits: it must be offered.
-    TooLong,
+    /// It never fits: so much would.
+    TooLong(usize),
 }
 
 impl Endpoint {
@@ -194,7 +210,7 @@ impl Endpoint {
                 Ok(Front::Working(work)) => self.work_front(ix, work),
                 Ok(Front::Part) => {}
                 Ok(Front::Stays) => break,
-                Ok(Front::TooLong) => self.offer_front(ix),
+                Ok(Front::TooLong(max)) => self.cut_front(ix, max),
                 // A queue pair that takes nothing has broken, and that is told by an event.
                 Err(_) => break,
             }
@@ -244,7 +260,7 @@ impl Endpoint {
             Ok(Posted::Done) => Ok(Front::Sent),
             Ok(Posted::Later(work)) => Ok(Front::Working(work)),
             Err(PostError::Full) => Ok(Front::Stays),
-            Err(PostError::TooLong { .. }) => Ok(Front::TooLong),
+            Err(PostError::TooLong { max, .. }) => Ok(Front::TooLong(max)),
             Err(error) => Err(error),
         }
     }
@@ -276,22 +292,19 @@ impl Endpoint {
         }
     }
 
-    /// What cannot be sent at all.
-    fn fail_front(&mut self, ix: PeerIx, request: Option<ReqId>) {
-        if let Some(id) = request {
-            let error = NetError::TooLong { peer: self.who(ix) };
-            self.requests.replace(id, State::Done(Err(Box::new(error))));
-        }
-    }
-
-    /// A message that the connection can never take in one piece is offered instead.
-    fn offer_front(&mut self, ix: PeerIx) {
+    /// The connection can never take the first message in one piece: it is offered instead, or goes in parts. It keeps
+    /// its place: what is behind it must not overtake it.
+    fn cut_front(&mut self, ix: PeerIx, max: usize) {
         let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front()
         else {
             unreachable!("fragments are as short as they have to be");
         };
         let Header::Message { envelope, request: named, kind } = header else {
-            return self.fail_front(ix, request); // an active message: whoever sent it had asked how long it may be
+            let (part, rest) = data.split(max);
+            let queue = &mut self.links[ix.index()].queue;
+            queue.push_front(Pending::message(header, rest, request));
+            queue.push_front(Pending::message(Header::Part, part, None));
+            return;
         };
         let data = match data {
             Data::User(buf) => Lent::User(buf),
@@ -302,7 +315,6 @@ impl Endpoint {
             crate::wire::Kind::EagerSync => self.requests.by_index(named),
             _ => request,
         };
-        // It keeps its place: what is behind it must not overtake it.
         let offer = self.offer_again(ix, envelope, data, waits);
         self.links[ix.index()].queue.push_front(offer);
     }
@@ -313,6 +325,7 @@ impl Endpoint {
         self.waits.news += 1;
         let link = self.link(ix);
         let mut untold = link.owes;
+        link.parts = Vec::new();
         link.failed = Some(error.clone());
         link.ready = None;
         let queue = std::mem::take(&mut link.queue);
@@ -336,6 +349,15 @@ impl Endpoint {
             self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
         untold &= hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
+        // Who waits for anybody waits on: others may send. But perhaps none of them does.
+        if self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
+            let text = format!(
+                "banyan: rank {} on {} receives from any rank, and one is lost: {error}\n",
+                self.rank(),
+                self.place_of(self.me())
+            );
+            sys::socket::write_stderr(text.as_bytes());
+        }
         if untold {
             // Messages to it count as sent, so that nobody here could be told.
             self.abort(1, &error.to_string());

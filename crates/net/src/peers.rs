@@ -76,8 +76,9 @@ impl Endpoint {
                 Action::Ready { ix, name } => self.ready(ix, name),
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
-                Action::Closed { ix } => self.count_connections(-i64::from(self.is_remote(ix))),
+                Action::Closed { ix } => self.uncount(ix),
                 Action::Failed { ix, why } => {
+                    self.uncount(ix);
                     let error = self.unreachable(ix, why);
                     self.fail(ix, error);
                 }
@@ -228,9 +229,16 @@ impl Endpoint {
         link.name = name;
         link.owes = false;
         link.kept_bytes = 0;
+        link.counted = remote;
         self.count_connections(remote.into());
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
+    }
+
+    /// There is one connection less.
+    fn uncount(&mut self, ix: PeerIx) {
+        let remote = std::mem::take(&mut self.link(ix).counted);
+        self.count_connections(-i64::from(remote));
     }
 
     /// To be closed: when everything that waits has gone, it takes nothing new.

@@ -31,6 +31,10 @@ impl World {
 
     /// Ranks of which some share no memory.
     fn of(kinds: &[ProviderKind]) -> Self {
+        Self::with_rings(kinds, 256 << 10)
+    }
+
+    fn with_rings(kinds: &[ProviderKind], ring_bytes_max: usize) -> Self {
         let ranks = kinds.len() as u32;
         let node = NodeSegment::create(&NodeFacts {
             node: 0,
@@ -44,8 +48,11 @@ impl World {
         })
         .unwrap();
         let at = node.locator().unwrap();
-        let mut ends: Vec<Endpoint> =
-            kinds.iter().zip(0..).map(|(kind, rank)| endpoint(*kind, at, rank, ranks)).collect();
+        let mut ends: Vec<Endpoint> = kinds
+            .iter()
+            .zip(0..)
+            .map(|(kind, rank)| endpoint(*kind, at, rank, ranks, ring_bytes_max))
+            .collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
         World { _node: node, ends }
@@ -77,14 +84,14 @@ impl World {
     }
 }
 
-fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpoint {
+fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_bytes_max: usize) -> Endpoint {
     let force_net = kind == ProviderKind::Sockets;
     let mut context = Context::open(&Config {
         node: Node::Agent { segment, slot: rank },
         cma: true,
         force_net,
         faults: None,
-        ring_bytes_max: 256 << 10,
+        ring_bytes_max,
     })
     .unwrap();
     let net = NetSettings::read(|_| None).unwrap();
@@ -287,6 +294,24 @@ fn active_messages_run_their_handlers_and_may_answer() {
 }
 
 #[test]
+fn an_active_message_that_no_ring_takes_comes_in_parts() {
+    let mut world = World::with_rings(&[ProviderKind::Soft; 2], 0);
+    let seen: Rc<RefCell<Vec<Active>>> = Rc::default();
+    let log = seen.clone();
+    world.ends[1].set_handler(4, Some(Rc::new(move |_, _, active: Active| log.borrow_mut().push(active))));
+    let to = world.ends[1].me();
+    let lengths = [4096, 10, 100_000, 0, 4000];
+    let message = |i: usize| (0..lengths[i]).map(|at| (at * 13 + i) as u8).collect::<Vec<u8>>();
+    for i in 0..lengths.len() {
+        world.ends[0].send_active(to, 4, i as u64, source(&message(i))).unwrap();
+    }
+    world.until("all of them", |_| seen.borrow().len() == lengths.len());
+    for (i, active) in seen.borrow().iter().enumerate() {
+        assert_eq!((active.argument, active.bytes.to_vec()), (i as u64, message(i)));
+    }
+}
+
+#[test]
 fn a_peer_that_is_gone_ends_what_waits_for_it() {
     let mut world = World::new(ProviderKind::Sockets, 3);
     exchange(&mut world, 0, 1, 8);
@@ -304,6 +329,8 @@ fn a_peer_that_is_gone_ends_what_waits_for_it() {
     assert!(matches!(later, Err(NetError::Unreachable { .. })), "{later:?}");
     let later = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
     assert!(world.wait(0, later).is_err());
+    let said = world.ends[0].waits_for();
+    assert!(said.contains("any rank") && said.contains("no connection to rank 1"), "{said}");
     // Others can still be heard.
     world.ends[1].isend(Rank(0), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
     assert_eq!(world.wait(0, waits_for_anybody).unwrap().bytes, 8);

@@ -290,7 +290,7 @@ impl Endpoint {
         );
     }
 
-    fn waits_for(&self) -> String {
+    pub(crate) fn waits_for(&self) -> String {
         let mut text = String::new();
         for (pattern, _) in self.matcher.posted_iter().take(4) {
             let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
@@ -304,6 +304,8 @@ impl Endpoint {
             let (peer, tries) = (waiting.peer, waiting.attempts);
             text += &format!("; for {peer} to connect ({:?}, {tries} tries)", waiting.state);
         }
+        let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
+        lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
             text +=
                 &format!("; to send {} messages to {}", self.links[ix.index()].queue.len(), self.who(*ix));
