@@ -84,7 +84,8 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct Context {
     soft: Soft,
-    sockets: Option<Sockets>,
+    /// Large, and most processes need none.
+    sockets: Option<Box<Sockets>>,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
     card: Card,
@@ -183,7 +184,7 @@ impl Context {
         let waits = self.waits().map_err(sockets::OpenError::Poll)?;
         let sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
         self.card.sockets = Some(sockets.section());
-        self.sockets = Some(sockets);
+        self.sockets = Some(Box::new(sockets));
         // A thread that sleeps on the futex would not see them.
         self.soft.sleeper().wake();
         Ok(())
@@ -210,14 +211,14 @@ impl Context {
 
     fn provider(&mut self, kind: ProviderKind) -> &mut dyn Provider {
         match (kind, &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &mut **sockets,
             _ => &mut self.soft,
         }
     }
 
     fn provider_ref(&self, kind: ProviderKind) -> &dyn Provider {
         match (kind, &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &**sockets,
             _ => &self.soft,
         }
     }
@@ -501,7 +502,7 @@ impl Context {
         self.quiet = QUIET_ROUNDS;
         let armed = self.soft.arm(self.waits.is_some())?;
         let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits: self.waits.clone() };
-        let ready = self.soft.any_ready() || self.sockets.as_ref().is_some_and(Sockets::any_ready);
+        let ready = self.soft.any_ready() || self.sockets.as_deref().is_some_and(Sockets::any_ready);
         Ok(if ready { None } else { Some(sleep) })
     }
 
@@ -542,7 +543,7 @@ impl Context {
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.sockets.as_ref().and_then(Sockets::next_due_ns)
+        self.sockets.as_deref().and_then(Sockets::next_due_ns)
     }
 
     /// Looks after timers: dials that take too long, strangers that do not speak.
@@ -554,12 +555,12 @@ impl Context {
 
     /// Datagrams lost because there was no room for them here.
     pub fn datagrams_dropped(&mut self) -> u64 {
-        self.soft.datagrams_dropped() + self.sockets.as_mut().map_or(0, Provider::datagrams_dropped)
+        self.soft.datagrams_dropped() + self.sockets.as_deref_mut().map_or(0, Provider::datagrams_dropped)
     }
 
     /// Datagrams and connections of strangers that were refused.
     pub fn strangers(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Sockets::strangers)
+        self.sockets.as_deref().map_or(0, Sockets::strangers)
     }
 
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
@@ -569,7 +570,7 @@ impl Context {
 
     /// Bytes of buffers that sockets have in this process.
     pub fn socket_bytes(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Provider::memory_bytes)
+        self.sockets.as_deref().map_or(0, Provider::memory_bytes)
     }
 
     /// Bytes of the own segment with pages behind them.
