@@ -147,6 +147,7 @@ macro_rules! class_codes {
     ($($class:ident $field:ident),* $(,)?) => {
         /// The code of a class in an interface. Classes that the program added come after the last one of
         /// the standard.
+        #[inline]
         pub fn code<A: Abi>(class: ErrorClass) -> c_int {
             let code = match class {
                 ErrorClass::Success => 0,
