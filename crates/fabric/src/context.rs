@@ -253,6 +253,12 @@ impl Context {
         self.provider_ref(qp.provider()).is_drained(qp)
     }
 
+    /// Has something arrived on a queue pair that [`Context::poll`] has still to tell? On a stream the last word of the
+    /// peer is behind all else; in shared memory it comes by another way.
+    pub fn has_arrived(&self, qp: Qp) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.has_arrived(qp)
+    }
+
     /// The state of a queue pair.
     pub fn qp_state(&self, qp: Qp) -> QpState {
         self.provider_ref(qp.provider()).state(qp)

@@ -231,6 +231,7 @@ impl Endpoint {
         link.kept_bytes = 0;
         link.counted = remote;
         self.count_connections(remote.into());
+        self.read_waiting(ix);
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
     }
@@ -241,9 +242,11 @@ impl Endpoint {
         self.count_connections(-i64::from(remote));
     }
 
-    /// To be closed: when everything that waits has gone, it takes nothing new.
+    /// To be closed: what waits at this moment goes, and nothing new.
     fn drain(&mut self, ix: PeerIx) {
-        self.link(ix).draining = true;
+        let link = self.link(ix);
+        link.ready = None;
+        link.closing = Some(link.queue.len());
         self.waits.draining.push(ix);
         self.finish_drains();
     }
@@ -252,14 +255,12 @@ impl Endpoint {
     pub(crate) fn finish_drains(&mut self) -> bool {
         let before = self.waits.draining.len();
         for ix in std::mem::take(&mut self.waits.draining) {
-            let Some(qp) = self.link(ix).ready else { continue };
-            let idle = self.link(ix).queue.is_empty() && self.context.is_drained(qp);
-            if !idle {
+            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing) else { continue };
+            if left > 0 || !self.context.is_drained(qp) {
                 self.waits.draining.push(ix);
                 continue;
             }
             let _ = self.context.to_sqd(qp);
-            self.link(ix).ready = None;
             let now_ns = self.now_ns();
             let _ = self.wireup.drained(ix, now_ns);
         }
@@ -271,8 +272,7 @@ impl Endpoint {
     /// then it goes.
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
-        link.ready = None;
-        link.draining = false;
+        (link.ready, link.closing) = (None, None);
         if let Some(qp) = link.qp.take() {
             let broken = self.context.qp_state(qp) == QpState::Error;
             // What is lost is not read to its end either: its buffers go back to the program.
@@ -284,10 +284,14 @@ impl Endpoint {
         }
     }
 
-    /// Everything that had arrived has been taken in: queue pairs that are closed go.
+    /// Queue pairs that are closed go when everything that had arrived has been taken in.
     pub(crate) fn bury(&mut self) {
         for qp in std::mem::take(&mut self.waits.leaving) {
-            self.context.destroy_qp(qp);
+            if self.context.has_arrived(qp) {
+                self.waits.leaving.push(qp);
+            } else {
+                self.context.destroy_qp(qp);
+            }
         }
     }
 

@@ -66,7 +66,8 @@ impl World {
             }
             self.ends.iter_mut().for_each(|end| _ = end.progress());
         }
-        panic!("no end of waiting for {what}");
+        let waits: Vec<String> = self.ends.iter().map(Endpoint::waits_for).collect();
+        panic!("no end of waiting for {what}: {waits:#?}");
     }
 
     fn wait(&mut self, at: usize, id: ReqId) -> Result<Outcome, NetError> {
@@ -260,6 +261,78 @@ fn a_connection_that_was_closed_is_opened_again_when_it_is_needed() {
         assert_eq!(world.ends[0].wireup.connections().peak, 1);
         assert_eq!(world.ends[1].connected_peers(), [Rank(0), Rank(2)]);
     });
+}
+
+/// Numbers by chance, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+/// Messages of all lengths between three ranks that close their connections all the time, polled in any order.
+fn traffic_while_connections_close(kind: ProviderKind, seed: u64) {
+    let mut world = World::new(kind, 3);
+    let mut chance = Chance(seed);
+    let mut sends = Vec::new();
+    let mut receives = Vec::new();
+    for i in 0..150u8 {
+        let (from_, to) = [(0, 1), (1, 0), (0, 2), (2, 1)][chance.below(4)];
+        let bytes = [1, 900, 4000, 20_000, 300_000][chance.below(5)];
+        let mode = if chance.below(5) == 0 { SendMode::Synchronous } else { SendMode::Standard };
+        let buf = source(&vec![i; bytes]);
+        let sent = world.ends[from_].isend(Rank(to as u32), ENVELOPE, buf, mode).unwrap();
+        sends.extend(sent.map(|id| (from_, id)));
+        receives.push((from_, to, i, bytes));
+        match chance.below(4) {
+            0 => {
+                let other = world.ends[to].me();
+                world.ends[from_].close(other);
+            }
+            1 => {
+                let other = world.ends[from_].me();
+                world.ends[to].close(other);
+            }
+            _ => {}
+        }
+        for _ in 0..chance.below(20) {
+            let end = &mut world.ends[chance.below(3)];
+            end.progress();
+            end.tick();
+        }
+    }
+    for (from_, to, i, bytes) in receives {
+        let buf = UserBufMut::of_static(room(bytes));
+        let id = world.ends[to].irecv(from(from_ as u32), buf);
+        if chance.below(3) == 0 {
+            let other = world.ends[from_].me();
+            world.ends[to].close(other);
+        }
+        world.until("a message", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[to].is_done(id)
+        });
+        assert_eq!(world.ends[to].take(id).unwrap().unwrap().bytes, bytes, "seed {seed}: message {i}");
+        let mut got = vec![0; bytes];
+        buf.as_source().copy_to(&mut got);
+        assert!(got.iter().all(|byte| *byte == i), "seed {seed}: message {i} from {from_} to {to}");
+    }
+    for (at, id) in sends {
+        world.until("a send", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[at].is_done(id)
+        });
+        world.ends[at].take(id).unwrap().unwrap();
+    }
+    assert!(world.ends[1].wireup.stats().closed > 0, "seed {seed}");
+}
+
+#[test]
+fn nothing_is_lost_while_connections_close() {
+    both(|kind| (1..=20).for_each(|seed| traffic_while_connections_close(kind, seed)));
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Endpoint {
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
         // Who waits for room in a peer's ring is rung for when there is some.
         for place in 0..self.waiting.len() {
-            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+            if let Some(qp) = self.links[self.waiting[place].index()].way() {
                 self.context.set_waiting(qp, true);
             }
         }
@@ -238,7 +238,7 @@ impl Endpoint {
             return; // another one may still sleep for that room
         }
         for place in 0..self.waiting.len() {
-            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+            if let Some(qp) = self.links[self.waiting[place].index()].way() {
                 self.context.set_waiting(qp, false);
             }
         }

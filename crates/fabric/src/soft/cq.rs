@@ -100,6 +100,11 @@ impl Soft {
         self.segment.has_news() || entries.into_iter().any(is_ready)
     }
 
+    /// Has something arrived on a queue pair that was not taken in?
+    pub(crate) fn has_arrived(&self, qp: Qp) -> bool {
+        self.entry(qp).is_some_and(is_ready) || self.cq.lent == Some(qp.index() as u32)
+    }
+
     /// A message in one of the hot rings, unless it is somebody else's turn.
     #[inline(always)]
     pub(crate) fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
