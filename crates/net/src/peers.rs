@@ -6,7 +6,7 @@ use fabric::state::QpState;
 use fabric::{BreakReason, Card, Qp, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, StateName};
+use proto::wireup::{self, Action, Medium, NeedError, Params, StateName, Usage};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -73,6 +73,7 @@ impl Endpoint {
                 Action::Ready { ix, name } => self.ready(ix, name),
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
+                Action::MakeRoom => self.make_room(),
                 Action::Closed { ix } => self.count_connections(-i64::from(self.is_remote(ix))),
                 Action::Failed { ix, why } => {
                     let error = self.unreachable(ix, why);
@@ -82,6 +83,17 @@ impl Endpoint {
             self.waits.news += 1;
         }
         self.set_timers();
+    }
+
+    /// Tells which connections are idle, so that one can go for another.
+    fn make_room(&mut self) {
+        let now_ns = self.now_ns();
+        let Endpoint { wireup, links, context, .. } = self;
+        wireup.make_room(now_ns, |ix| {
+            let link = &links[ix.index()];
+            let busy = !link.queue.is_empty() || link.ready.is_none_or(|qp| !context.is_drained(qp));
+            Usage { traffic: 0, busy, reopen_cost: 1 }
+        });
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -129,6 +141,7 @@ impl Endpoint {
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
                     self.link(ix).qp = None;
                     self.context.destroy_qp(qp);
+                    self.wireup.destroyed(ix, now_ns);
                 }
             }
             Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
@@ -257,17 +270,25 @@ impl Endpoint {
             // What is lost is not read to its end either: its buffers go back to the program.
             if broken || self.wireup.state(ix) == StateName::Failed {
                 self.context.destroy_qp(qp);
+                let now_ns = self.now_ns();
+                self.wireup.destroyed(ix, now_ns);
             } else {
-                self.waits.leaving.push(qp);
+                self.waits.leaving.push((qp, ix));
             }
         }
     }
 
     /// Everything that had arrived has been taken in: queue pairs that are closed go.
     pub(crate) fn bury(&mut self) {
-        for qp in std::mem::take(&mut self.waits.leaving) {
-            self.context.destroy_qp(qp);
+        if self.waits.leaving.is_empty() {
+            return;
         }
+        for (qp, ix) in std::mem::take(&mut self.waits.leaving) {
+            self.context.destroy_qp(qp);
+            let now_ns = self.now_ns();
+            self.wireup.destroyed(ix, now_ns);
+        }
+        self.carry_out();
     }
 
     /// A queue pair broke below.

@@ -96,6 +96,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         card: wireup::Card::new(&context.card().to_bytes()).unwrap(),
         seed: rank.into(),
         policy: wireup::Policy::OnDemand,
+        budget: wireup::Budget::UNLIMITED,
     });
     let job = Membership {
         id,

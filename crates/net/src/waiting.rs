@@ -55,7 +55,7 @@ pub(crate) struct Waits {
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
     /// Queue pairs that go when everything has been taken in.
-    pub leaving: Vec<Qp>,
+    pub leaving: Vec<(Qp, PeerIx)>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
