@@ -253,12 +253,6 @@ impl Context {
         self.provider_ref(qp.provider()).is_drained(qp)
     }
 
-    /// Has something arrived on a queue pair that [`Context::poll`] has still to tell? On a stream the last word of the
-    /// peer is behind all else; in shared memory it comes by another way.
-    pub fn has_arrived(&self, qp: Qp) -> bool {
-        qp.provider() == ProviderKind::Soft && self.soft.has_arrived(qp)
-    }
-
     /// The state of a queue pair.
     pub fn qp_state(&self, qp: Qp) -> QpState {
         self.provider_ref(qp.provider()).state(qp)
@@ -351,6 +345,12 @@ impl Context {
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+    }
+
+    /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
+    /// peer is behind all else; in shared memory it comes by another way.
+    pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is

@@ -164,6 +164,7 @@ impl Endpoint {
             card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: wireup::Policy::OnDemand,
+            budget: wireup::Budget::UNLIMITED,
         });
         let oversubscribed = context.facts().oversubscribed;
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);

@@ -106,6 +106,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_byt
         card: wireup::Card::new(&context.card().to_bytes()).unwrap(),
         seed: rank.into(),
         policy: wireup::Policy::OnDemand,
+        budget: wireup::Budget::UNLIMITED,
     });
     let job = Membership {
         id,
