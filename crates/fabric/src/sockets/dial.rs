@@ -2,9 +2,9 @@
 //!
 //! Who asks dials at once, and its first messages follow its hello, so that the kernel carries them while the caller
 //! computes. A copy of them stays here until it is settled which stream carries the connection: on crossed dials
-//! both sides keep the one with the larger number. The dialler of the other one closes it, which the other side has
-//! never read beyond its hello, and sends everything again on the one that stays; so nothing is lost or doubled, in
-//! whatever order the two sides learn of each other.
+//! both sides keep the one with the larger number. The dialler of the other one closes it and sends everything again
+//! on the one that stays. What the other side has taken from the losing stream by then, it leaves out: see
+//! [`super::crossed`].
 use super::door::STARVED_NS;
 use super::{Note, Sockets, is_no_descriptor};
 use crate::provider::{BreakReason, ConnectError, CreateError, Sent};
@@ -242,7 +242,7 @@ impl Sockets {
         };
         let seconds = (now_ns - dial.since_ns) / 1_000_000_000;
         let why = BreakReason::Unreachable { from: self.from.clone(), to: link.to, why, seconds };
-        self.break_link(index, why);
+        self.break_behind_losing(index, why);
     }
 
     /// Reads what comes before a connection is settled: the welcome and control messages, and not a byte more, since
@@ -262,7 +262,10 @@ impl Sockets {
                     Ok(Transfer::Bytes(_)) => {}
                     Ok(Transfer::WouldBlock) => return,
                     Ok(Transfer::Closed) => return self.hung_up(index),
-                    Err(error) => return self.lose(index, &error),
+                    Err(error) => {
+                        let why = self.lost(index, &error);
+                        return self.break_behind_losing(index, why);
+                    }
                 }
                 continue;
             }
@@ -273,7 +276,7 @@ impl Sockets {
                 }
                 link.partial.clear();
                 dial.phase = Phase::Proven;
-                if link.state != QpState::Init {
+                if link.state != QpState::Init && link.losing.is_none() {
                     return self.settle(index);
                 }
                 continue;
@@ -288,6 +291,7 @@ impl Sockets {
                     link.peer_frugal = on;
                     link.partial.clear();
                 }
+                Ok(Frame::Crossed { dial }) if link.losing.is_some() => return self.switch(index, dial),
                 Ok(_) => return link.watch(&self.poll, token, Interest::Hangup),
                 Err(_) => return self.break_link(index, BreakReason::Nonsense("a frame that is none")),
             }
@@ -297,7 +301,7 @@ impl Sockets {
     /// The other end is gone before the connection was settled.
     fn hung_up(&mut self, index: u32) {
         if self.dial_phase(index) == Some(Phase::Proven) {
-            return self.break_link(index, BreakReason::Closed);
+            return self.break_behind_losing(index, BreakReason::Closed);
         }
         // Its owner may be flooded by strangers, and have had no place for one more.
         let why = "it hung up before it had proven that it holds the job's key";
@@ -322,8 +326,17 @@ impl Sockets {
             return self.bind(index, theirs);
         }
         link.state = QpState::ReadyToReceive;
-        if link.dial.as_ref().is_some_and(|dial| dial.phase == Phase::Proven) {
-            self.settle(index);
+        let dial = link.dial.as_ref();
+        let (proven, answered) =
+            dial.map_or((false, false), |dial| (dial.phase == Phase::Proven, dial.answered));
+        // Where the peer has answered on this stream, it has given its own one up.
+        if theirs != 0 && !answered {
+            self.adopt_losing(index, theirs);
+        }
+        match self.links.at(index).is_some_and(|link| link.losing.is_some()) {
+            true => self.advance_dial(index),
+            false if proven => self.settle(index),
+            false => {}
         }
         Ok(())
     }
@@ -354,6 +367,7 @@ impl Sockets {
                 // The peer may never see the hello that brought it.
                 link.out.push(&Frame::Control { len: dial.message.len() }.emit(), &mut self.spare);
                 link.out.push(&dial.message, &mut self.spare);
+                link.out.push(&Frame::Crossed { dial: dial.id }.emit(), &mut self.spare);
             }
             link.out.push(&dial.early, &mut self.spare);
             lenders.into_iter().for_each(|lender| link.out.push_lent(sys::UserBuf::EMPTY, lender));
@@ -369,7 +383,7 @@ impl Sockets {
     }
 
     /// The own stream carries the connection.
-    fn settle(&mut self, index: u32) {
+    pub(super) fn settle(&mut self, index: u32) {
         let token = self.link_token(index);
         self.dialling.retain(|other| *other != index);
         if let Some(link) = self.links.at_mut(index) {

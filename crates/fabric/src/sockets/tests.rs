@@ -58,13 +58,15 @@ impl End {
         self.sockets.rts(qp).unwrap();
     }
 
-    fn has_one_stream(&self) -> bool {
-        let streams = self.sockets.links.iter().filter(|(_, link)| link.is_settled()).count();
-        streams == 1 && self.sockets.door.guests() == 0 && self.sockets.dialling.is_empty()
+    pub fn has_one_stream(&self) -> bool {
+        let links = || self.sockets.links.iter().map(|(_, link)| link);
+        let streams = links().filter(|link| link.is_settled()).count();
+        let losing = links().any(|link| link.losing.is_some());
+        streams == 1 && !losing && self.sockets.door.guests() == 0 && self.sockets.dialling.is_empty()
     }
 }
 
-fn wait(what: &str, mut step: impl FnMut() -> bool) {
+pub(super) fn wait(what: &str, mut step: impl FnMut() -> bool) {
     let start = Instant::now();
     while !step() {
         assert!(start.elapsed() < PATIENCE, "no sign of {what}");
@@ -324,6 +326,7 @@ fn tokens_keep_their_parts() {
         Token::Guest { index: 0, generation: u32::MAX },
         Token::Leaving { index: (1 << 24) - 1, generation: 7 },
         Token::Link { index: LINKS_MAX as u32, generation: u32::MAX },
+        Token::Losing { index: 3, generation: 4 },
     ] {
         assert_eq!(Token::unpack(token.pack()), Some(token));
         assert!(token.pack() < 1 << 63);
