@@ -209,7 +209,11 @@ impl Link {
             && let Some(stream) = &self.stream
         {
             // Fails only without memory in the kernel; the stream is then looked at when it is hot, and late when not.
-            let _ = poll.change(stream.as_fd(), token, interest);
+            let changed = poll.change(stream.as_fd(), token, interest);
+            if changed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                // It was not watched, because there was nothing to wait for.
+                let _ = poll.add(stream.as_fd(), token, interest);
+            }
             self.interest = interest;
         }
     }

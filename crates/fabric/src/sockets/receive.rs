@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use sys::UserBufMut;
 use sys::poll::{Interest, Ready};
 use sys::socket::Transfer;
@@ -264,7 +265,8 @@ impl Sockets {
                 self.write_out(index);
             }
             return match self.has_hung_up(index) {
-                true => self.break_link(index, BreakReason::Closed),
+                // What came before that is read when the connection is settled.
+                true => self.unwatch(index),
                 false => self.advance_dial(index),
             };
         }
@@ -273,6 +275,12 @@ impl Sockets {
         }
         if ready.readable && self.read(index) {
             self.warm(index);
+        }
+    }
+
+    fn unwatch(&self, index: u32) {
+        if let Some(stream) = self.links.at(index).and_then(|link| link.stream.as_ref()) {
+            let _ = self.poll.remove(stream.as_fd());
         }
     }
 

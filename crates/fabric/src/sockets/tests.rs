@@ -265,6 +265,15 @@ fn what_is_ready_is_named_once() {
 
 #[test]
 fn a_message_that_was_held_back_outlives_its_stream() {
+    hold_back_and_hang_up(false);
+}
+
+#[test]
+fn and_also_when_the_end_is_seen_first() {
+    hold_back_and_hang_up(true);
+}
+
+fn hold_back_and_hang_up(polled: bool) {
     let mut ends = [End::new(), End::new()];
     let cards = [ends[0].card, ends[1].card];
     let asks = ends[0].ask(&cards[1], 10);
@@ -283,6 +292,14 @@ fn a_message_that_was_held_back_outlives_its_stream() {
         ends[0].sockets.links.at(asks.index() as u32).unwrap().partial.len() == proto::stream::HEAD_BYTES
     });
     ends[1].sockets.destroy(answers);
+    if polled {
+        let gone = |end: &End| {
+            let stream = end.sockets.links.at(asks.index() as u32).unwrap().stream.as_ref().unwrap();
+            !matches!(stream.connected(), Ok(true))
+        };
+        wait("the end of the stream", || gone(&ends[0]));
+        (0..100).for_each(|_| ends[0].poll());
+    }
     ends[0].connect(asks, &cards[1], 0);
     wait("the message", || match ends[0].sockets.poll() {
         Some(Event::Receive { view, .. }) => view.header()[0] == 7,
