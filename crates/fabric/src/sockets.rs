@@ -239,6 +239,8 @@ impl Sockets {
                 (listener, Datagrams::bind_within(at, &ports, offset).map_err(bind)?)
             }
         };
+        // Without it streams work as well, if slowly, or notice a cut late.
+        let _ = listener.prepare(config.timeout.min(TIMEOUT_MAX));
         let tcp = listener.local_addr().map_err(bind)?.port();
         let udp_port = udp.local_addr().map_err(bind)?.port();
         let mut sockets = Sockets {

@@ -127,6 +127,7 @@ impl Sockets {
             self.dialling.push(index);
             self.dial(index);
             self.wait_for_answer(index);
+            self.watch_dial(index);
         } else if dial.message != bytes {
             // Not the same again, which a stream does not lose.
             if dial.early.len() + HEAD_BYTES + bytes.len() > EARLY_MAX {
@@ -154,27 +155,36 @@ impl Sockets {
 
     /// One attempt.
     fn dial(&mut self, index: u32) {
-        let token = self.link_token(index);
         let (own, from) = (self.section.nonce, self.source());
         let attempt_ns = (self.timeout_ns() / u64::from(ATTEMPTS_MIN)).clamp(ATTEMPT_MIN_NS, ATTEMPT_NS);
         let Some(link) = self.links.at_mut(index) else { return };
         let (Some(dial), Some(secret)) = (&mut link.dial, &self.secret) else { return };
-        let stream = match Stream::dial(from, link.to) {
-            Ok(stream) => stream,
-            Err(error) => return self.dial_failed(index, &error),
-        };
-        self.starved_until_ns = 0;
+        // The hello is made before the kernels connect, which wakes the other process: it should find it then.
         let lenders = link.out.clear();
         link.out.push(&secret.hello(own, link.nonce, dial.id, &dial.message), &mut self.spare);
         link.out.push(&dial.early, &mut self.spare);
         lenders.into_iter().for_each(|lender| link.out.push_lent(sys::UserBuf::EMPTY, lender));
         link.partial = Vec::new();
         link.write_error = None;
+        // What it will be watched for if it connects at once, as most do.
+        link.interest = Interest::Read;
+        match Stream::dial(from, link.to) {
+            Ok(stream) => link.stream = Some(stream),
+            Err(error) => return self.dial_failed(index, &error),
+        }
+        self.starved_until_ns = 0;
         dial.phase = Phase::Connecting { until_ns: self.clock.now_ns() + attempt_ns };
-        let watched = self.poll.add(stream.as_fd(), token, Interest::ReadWrite);
-        link.interest = Interest::ReadWrite;
-        link.stream = Some(stream);
-        if let Err(error) = watched {
+    }
+
+    /// Watches a stream that was dialled.
+    fn watch_dial(&mut self, index: u32) {
+        let token = self.link_token(index);
+        let Some(link) = self.links.at_mut(index) else { return };
+        let (Some(dial), Some(stream)) = (&link.dial, &link.stream) else { return };
+        if !dial.is_up() {
+            link.interest = Interest::ReadWrite;
+        }
+        if let Err(error) = self.poll.add(stream.as_fd(), token, link.interest) {
             self.dial_failed(index, &error);
         }
     }
@@ -204,15 +214,22 @@ impl Sockets {
             Ok(true) => {
                 dial.phase = Phase::Proving;
                 dial.greeted = true;
-                // Without these it works as well, if slowly, or notices a cut late.
-                let _ = stream.set_nodelay();
-                let _ = stream.keep_alive(self.timeout);
-                let token = self.link_token(index);
-                if let Some(link) = self.links.at_mut(index) {
-                    link.watch(&self.poll, token, Interest::Read);
-                }
                 self.write_out(index);
+                self.greeted(index);
             }
+        }
+    }
+
+    /// The hello has left: what can be seen to while it travels.
+    fn greeted(&mut self, index: u32) {
+        let token = self.link_token(index);
+        let Some(link) = self.links.at_mut(index) else { return };
+        if let Some(stream) = &link.stream {
+            // Without it a cut is noticed late.
+            let _ = stream.keep_alive(self.timeout);
+        }
+        if !link.blocked {
+            link.watch(&self.poll, token, Interest::Read);
         }
     }
 
@@ -285,7 +302,8 @@ impl Sockets {
             match Frame::parse(link.partial.first_chunk().expect("a whole head")) {
                 Ok(Frame::Control { .. }) => {
                     let bytes = std::mem::take(&mut link.partial).split_off(HEAD_BYTES);
-                    self.notes.push_back(Note::Control(bytes));
+                    // Most often the caller connects now, and what is behind it is read like everything later.
+                    return self.notes.push_back(Note::Control(bytes));
                 }
                 Ok(Frame::Frugal(on)) => {
                     link.peer_frugal = on;
@@ -408,7 +426,10 @@ impl Sockets {
     pub(super) fn tick_dials(&mut self, now_ns: u64) {
         for index in self.dialling.clone() {
             match self.dial_phase(index) {
-                Some(Phase::Waiting { until_ns }) if until_ns <= now_ns => self.dial(index),
+                Some(Phase::Waiting { until_ns }) if until_ns <= now_ns => {
+                    self.dial(index);
+                    self.watch_dial(index);
+                }
                 Some(phase @ Phase::Connecting { until_ns }) if until_ns <= now_ns => {
                     // The answer may have come in time, and the caller have computed since.
                     self.advance_dial(index);
