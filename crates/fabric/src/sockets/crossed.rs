@@ -241,11 +241,11 @@ mod tests {
             }
         }
 
-        /// Posts the next message; those that are empty as work which may end later.
+        /// Posts the next message.
         fn post(&mut self) {
             let (sockets, bytes) = (&mut self.end.sockets, body(self.posted));
             let posted = match bytes.is_empty() {
-                false => sockets.post_send_bytes(self.qp, [self.posted, 0], &bytes).map(|()| Posted::Done),
+                false => sockets.post_send_bytes(self.qp, [self.posted, 0], &bytes, Push::Now),
                 true => sockets.post_send(self.qp, [self.posted, 0], UserBuf::EMPTY, Push::Now),
             };
             match posted {

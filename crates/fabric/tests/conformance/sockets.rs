@@ -148,7 +148,7 @@ fn everything_sent_before_a_close_arrives() {
     let (mut a, mut b, qa, qb) = connected();
     let message = pattern(LONG, 9);
     for i in 0..5 {
-        a.context.post_send_bytes(qa, [i, 0], &message[..3000]).unwrap();
+        a.context.post_send_bytes(qa, [i, 0], &message[..3000], Push::Now).unwrap();
     }
     a.context.destroy_qp(qa);
     drop(a);
@@ -156,6 +156,29 @@ fn everything_sent_before_a_close_arrives() {
         assert_eq!(b.message(), (qb, [i, 0], message[..3000].to_vec()));
     }
     assert_eq!(until_broken(&mut b, qb, &[]), (BreakReason::Closed, vec![]));
+}
+
+/// Whoever posts with [`Push::Now`] computes when it is done, and nobody else sees to what is left.
+#[test]
+fn what_was_copied_is_done_when_the_kernel_has_it() {
+    const POSTS_MAX: u64 = 10_000;
+    let message = pattern(20_000, 4);
+    for early in [true, false] {
+        let (mut a, mut b) = pair(SOCKETS);
+        let (card_a, card_b) = (a.card(), b.card());
+        let (qa, _) = a.ask(&card_b);
+        let request = b.control();
+        let qb = b.answer(&card_a, &request);
+        if !early {
+            let reply = a.control();
+            a.connect(qa, &card_b, &reply);
+        }
+        let post = |a: &mut Peer, i| a.context.post_send_bytes(qa, [i, 0], &message, Push::Now);
+        let done = (0..POSTS_MAX).find(|i| post(&mut a, *i) != Ok(Posted::Done)).expect("no end of room");
+        for i in 0..done {
+            assert_eq!(b.message(), (qb, [i, 0], message.clone()));
+        }
+    }
 }
 
 #[test]
@@ -620,10 +643,8 @@ fn with_a_link_to_cut() {
 fn talk_at(addr: IpAddr, interface: &str) {
     let host = Host::new(SOCKETS, 2, 100);
     let open = |slot| {
-        let config = host.config(slot);
-        let sockets = config.sockets.clone();
-        let sockets = sockets.map(|how| sockets::Config { addr, interface: interface.into(), ..how });
-        host.open_with(&Config { sockets, ..config })
+        let how = sockets::Config { addr, interface: interface.into(), ..on_loopback() };
+        host.open_with_sockets(&host.config(slot), Some(&how))
     };
     let (mut a, mut b) = (open(0), open(1));
     let (card_a, card_b) = (a.card(), b.card());
