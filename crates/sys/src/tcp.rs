@@ -254,11 +254,6 @@ impl Stream {
         sockaddr::peer_addr(self.as_fd())
     }
 
-    /// Sends small writes at once instead of gathering them.
-    pub fn set_nodelay(&self) -> io::Result<()> {
-        self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
-    }
-
     /// Fails when the other host has answered nothing for about `silence`: see [`net::notice_silence`].
     pub fn notice_silence(&self, silence: Duration) -> io::Result<()> {
         net::notice_silence(self.as_fd(), silence)

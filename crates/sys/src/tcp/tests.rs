@@ -213,7 +213,6 @@ fn ipv6_works_where_the_host_has_it() {
 #[test]
 fn options_reach_the_socket() {
     let (a, _b) = pair();
-    a.set_nodelay().unwrap();
     assert_eq!(a.option(libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap(), 1);
     a.notice_silence(Duration::from_secs(30)).unwrap();
     assert_eq!(a.option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT).unwrap(), 30_000);
