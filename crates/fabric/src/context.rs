@@ -289,25 +289,38 @@ impl Context {
         }
     }
 
-    /// As [`Context::post_send`], from ordinary memory, which is always copied.
-    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+    /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
+    /// yet.
+    pub fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => match &mut self.sockets {
-                Some(sockets) => sockets.post_send_bytes(qp, header, payload),
+                Some(sockets) => sockets.post_send_bytes(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
         }
     }
 
     /// As [`Context::post_send`], but the payload is copied, however long it is.
-    pub fn post_send_copied(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+    pub fn post_send_copied(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: UserBuf,
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => {
                 let mut copy = vec![0; payload.len()];
                 payload.copy_to(&mut copy);
-                self.post_send_bytes(qp, header, &copy)
+                self.post_send_bytes(qp, header, &copy, push)
             }
         }
     }
