@@ -330,6 +330,67 @@ fn a_peer_that_is_gone_ends_what_waits_for_it() {
 }
 
 #[test]
+fn a_buffer_is_the_programs_again_when_its_send_has_failed() {
+    const BYTES: usize = 60_000;
+    const MESSAGES_MAX: usize = 10_000;
+    let mut world = World::new(ProviderKind::Sockets, 2);
+    exchange(&mut world, 0, 1, 8);
+    let memory = UserBufMut::of_static(room(BYTES));
+    memory.copy_from(&source(&[1; BYTES]));
+    // Until the kernel takes no more: the last one is lent.
+    let lent = (0..MESSAGES_MAX).find_map(|_| {
+        let sent = world.ends[0].isend(Rank(1), ENVELOPE, memory.as_source(), SendMode::Standard).unwrap()?;
+        world.ends[0].progress();
+        world.ends[0].take(sent).is_none().then_some(sent)
+    });
+    let lent = lent.expect("the kernel has an end");
+    // The peer is given up, although it lives and reads on.
+    let ix = world.ends[0].wireup.find_rank(Rank(1)).unwrap();
+    let error = NetError::TooLong { peer: world.ends[0].who(ix) };
+    world.ends[0].fail(ix, error);
+    assert!(world.ends[0].take(lent).expect("it has ended").is_err());
+    memory.copy_from(&source(&[2; BYTES]));
+    for _ in 0..MESSAGES_MAX {
+        let to = UserBufMut::of_static(room(BYTES));
+        let id = world.ends[1].irecv(from(0), to);
+        if world.wait(1, id).is_err() {
+            return;
+        }
+        let mut got = vec![0; BYTES];
+        to.as_source().copy_to(&mut got);
+        assert!(got.iter().all(|byte| *byte == 1), "what was written after the send had ended was sent");
+    }
+    panic!("the receiver hears of no end");
+}
+
+#[test]
+fn what_was_offered_to_a_lost_peer_cannot_be_read_any_more() {
+    let mut world = World::new(ProviderKind::Sockets, 3);
+    exchange(&mut world, 0, 2, 8);
+    exchange(&mut world, 1, 0, 8);
+    let secret = lend(&[1; 1 << 20]);
+    let offered = world.ends[0].isend(Rank(2), ENVELOPE, secret, SendMode::Standard).unwrap().unwrap();
+    let key = world.ends[0].requests.states().find_map(|state| match state {
+        crate::request::State::SendOffered { key, .. } => *key,
+        _ => None,
+    });
+    let (_, key) = key.expect("the buffer is registered");
+    world.ends.remove(2);
+    assert!(world.wait(0, offered).is_err());
+    let other = &mut world.ends[1];
+    let ix = other.wireup.find_rank(Rank(0)).unwrap();
+    let qp = other.links[ix.index()].qp.expect("rank 1 is connected");
+    let into = UserBufMut::of_static(room(1 << 20));
+    let from = fabric::RemoteMemory { addr: secret.addr(), key };
+    assert!(matches!(other.context.rdma_read(qp, into, from), Ok(fabric::Posted::Later(_))));
+    // What follows the refusal on the stream has come, so the refusal has, too.
+    exchange(&mut world, 0, 1, 8);
+    let mut got = vec![0; 1 << 20];
+    into.as_source().copy_to(&mut got);
+    assert!(got.iter().all(|byte| *byte == 0), "the buffer was read");
+}
+
+#[test]
 fn a_peer_that_answers_and_is_gone_is_one_that_is_gone() {
     let mut world = World::new(ProviderKind::Sockets, 2);
     let posted = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
