@@ -1,4 +1,6 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+mod stats;
+
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::reach::Ways;
@@ -36,7 +38,7 @@ impl World {
 
     fn with_rings(kinds: &[ProviderKind], ring_bytes_max: usize) -> Self {
         let ranks = kinds.len() as u32;
-        let node = NodeSegment::create(&NodeFacts {
+        let facts = NodeFacts {
             node: 0,
             slots: ranks,
             cores: 64,
@@ -45,8 +47,8 @@ impl World {
             host: [1, 2],
             key: [1, 2, 3, 4],
             pid_space: sys::node::pid_space(),
-        })
-        .unwrap();
+        };
+        let node = NodeSegment::create_with_matrix(&facts, ranks).unwrap();
         let at = node.locator().unwrap();
         let mut ends: Vec<Endpoint> = kinds
             .iter()
