@@ -58,6 +58,7 @@ fn open() -> Context {
         force_net: true,
         faults: None,
         ring_bytes_max: 1 << 18,
+        conn_memory: None,
     };
     Context::open(&config).expect("a context")
 }

@@ -60,6 +60,8 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Largest receive ring of a connection in shared memory.
     pub ring_bytes_max: usize,
+    /// Most bytes of the process that large rings take in all; connections have a small one besides.
+    pub conn_memory: Option<u64>,
 }
 
 /// Why a device cannot be opened.
@@ -136,7 +138,7 @@ impl Drop for Sleep {
 impl Context {
     /// Opens the device.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        let soft = Soft::open(&config.node, config.cma, config.ring_bytes_max)?;
+        let soft = Soft::open(config)?;
         let facts = soft.facts();
         let mut how = config.sockets.clone();
         if let (Node::Agent { .. }, Some(how)) = (&config.node, &mut how) {
@@ -265,6 +267,17 @@ impl Context {
     /// Has everything that was posted been taken over by the peer's memory or the network?
     pub fn is_drained(&self, qp: Qp) -> bool {
         self.provider_ref(qp.provider()).is_drained(qp)
+    }
+
+    /// Is a message on its way in that has been seen in part, or something posted that is not with the peer?
+    pub fn is_busy(&self, qp: Qp) -> bool {
+        self.provider_ref(qp.provider()).is_busy(qp)
+    }
+
+    /// What has gone through a queue pair, both ways, in a unit of the provider's own. It never goes down; what does
+    /// not change is idle. Costs the messages nothing; on sockets the question is a system call.
+    pub fn traffic(&self, qp: Qp) -> u64 {
+        self.provider_ref(qp.provider()).traffic(qp)
     }
 
     /// The state of a queue pair.
@@ -553,11 +566,13 @@ impl Context {
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.sockets.as_ref().and_then(Sockets::next_due_ns)
+        let sockets = self.sockets.as_ref().and_then(Sockets::next_due_ns);
+        [self.soft.next_due_ns(), sockets].into_iter().flatten().min()
     }
 
-    /// Looks after timers: dials that take too long, strangers that do not speak.
+    /// Looks after timers: large rings that are idle, dials that take too long, strangers that do not speak.
     pub fn tick(&mut self, now_ns: u64) {
+        self.soft.tick(now_ns);
         if let Some(sockets) = &mut self.sockets {
             sockets.tick(now_ns);
         }

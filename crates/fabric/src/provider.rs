@@ -312,6 +312,11 @@ pub trait Provider {
     fn sqd(&mut self, qp: Qp) -> Result<(), ConnectError>;
     /// Is everything that was posted on it with the peer (or in its memory)?
     fn is_drained(&self, qp: Qp) -> bool;
+    /// Is a message on its way in that has been seen in part, or something posted that is not with the peer?
+    fn is_busy(&self, qp: Qp) -> bool;
+    /// What has gone through a queue pair, both ways, in a unit of the provider's own. It never goes down; what does
+    /// not change is idle.
+    fn traffic(&self, qp: Qp) -> u64;
     /// The state of a queue pair; RESET for one that is not there.
     fn state(&self, qp: Qp) -> QpState;
     /// Ends a queue pair and gives back what it had. Its work ends in errors.

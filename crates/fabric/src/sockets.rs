@@ -491,6 +491,17 @@ impl Provider for Sockets {
         link.is_none_or(|link| link.out.is_empty() && link.asked.is_empty() && link.dial.is_none())
     }
 
+    fn is_busy(&self, qp: Qp) -> bool {
+        let link = self.links.get(qp.index(), qp.generation());
+        !self.is_drained(qp) || link.is_some_and(|link| link.body.is_some() || !link.partial.is_empty())
+    }
+
+    /// In bytes, as the kernel counts them.
+    fn traffic(&self, qp: Qp) -> u64 {
+        let stream = self.links.get(qp.index(), qp.generation()).and_then(|link| link.stream.as_ref());
+        stream.and_then(|stream| stream.traffic_bytes().ok()).unwrap_or(0)
+    }
+
     fn state(&self, qp: Qp) -> QpState {
         self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
     }

@@ -303,6 +303,7 @@ fn device_config(config: &Config, facts: &JobFacts) -> Result<fabric::Config, St
         force_net: config.net.force,
         faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
         ring_bytes_max: config.ring_bytes_max,
+        conn_memory: None,
     })
 }
 

@@ -86,6 +86,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         force_net,
         faults: None,
         ring_bytes_max: 256 << 10,
+        conn_memory: None,
     })
     .unwrap();
     let id = Job(77);
