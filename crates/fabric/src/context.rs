@@ -1,7 +1,7 @@
 //! One process's open device: its providers, and which of them carries what.
 use crate::card::Card;
 use crate::event::Event;
-use crate::fault::{Fate, Faults};
+use crate::fault::{Datagram, Faults};
 use crate::provider::{
     AtomicOp, AtomicPosted, Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push,
     RdmaError, ReachError, Role, Sent,
@@ -239,9 +239,30 @@ impl Context {
         }
     }
 
-    /// A new queue pair, in RESET.
+    /// A new queue pair, in RESET. For an answer: see [`Context::create_qp_as`].
     pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
-        self.provider(kind).create()
+        self.create_qp_as(kind, Role::Answers)
+    }
+
+    /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
+    /// nodes, none of them be answered, and nobody have anything to give back.
+    pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
+        self.provider(kind).create(role)
+    }
+
+    /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.
+    pub fn want_qp(&self, wants: bool) {
+        self.soft.want_qp(wants);
+    }
+
+    /// Does another process of the node lack a queue pair? While none does, this is one load.
+    pub fn qp_wanted(&self) -> bool {
+        self.soft.qp_wanted()
+    }
+
+    /// The peer has said that it writes no more on a queue pair. See [`Provider::leave`].
+    pub fn leave_qp(&mut self, qp: Qp) {
+        self.provider(qp.provider()).leave(qp);
     }
 
     /// RESET to INIT. See [`Provider::init`].
@@ -430,12 +451,11 @@ impl Context {
         to: &Card,
         bytes: &[u8],
     ) -> Result<Sent, ControlError> {
-        let mut faults = self.faults.take();
-        let fate = faults.as_mut().map_or(Fate::once(to, bytes), |faults| faults.meet(to, bytes));
-        self.faults = faults;
+        let datagram = Datagram { kind, qp, to: *to, bytes: bytes.to_vec() };
+        let Some(faults) = &mut self.faults else { return Ok(Sent::Dropped) };
         let mut sent = Ok(Sent::Dropped);
-        for (to, bytes) in &fate.out {
-            sent = self.provider(kind).send_control(qp, to, bytes);
+        for Datagram { kind, qp, to, bytes } in faults.meet(datagram) {
+            sent = self.provider(kind).send_control(qp, &to, &bytes);
         }
         sent
     }

@@ -93,7 +93,7 @@ pub enum Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
     /// The node's device has no more.
-    #[error("the device has no queue pair left: {} of {} are in use on this node", .0.used, .0.max)]
+    #[error("the device has no queue pair left: {} of {} are in use on this node{}", .0.used, .0.max, kept(.0))]
     Device(QpLimit),
     /// The process has no more receive rings.
     #[error("a process can have {RINGS_MAX} connections at a time")]
@@ -104,6 +104,13 @@ pub enum CreateError {
         /// Descriptors the process may have.
         limit: u64,
     },
+}
+
+fn kept(limit: &QpLimit) -> String {
+    match limit.kept {
+        0 => String::new(),
+        kept => format!(", {kept} are kept for peers that ask"),
+    }
 }
 
 /// Why a queue pair does not move on.
@@ -299,8 +306,8 @@ pub trait Provider {
     fn kind(&self) -> ProviderKind;
     /// What it can do.
     fn caps(&self) -> Caps;
-    /// A new queue pair, in RESET.
-    fn create(&mut self) -> Result<Qp, CreateError>;
+    /// A new queue pair, in RESET. Where a device has few, some are kept for [`Role::Answers`].
+    fn create(&mut self, role: Role) -> Result<Qp, CreateError>;
     /// RESET to INIT: room for what comes in, and what the peer must know. With [`Role::Asks`], where the provider has
     /// [`Caps::early`], messages may be posted from now on.
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError>;
@@ -319,6 +326,9 @@ pub trait Provider {
     fn traffic(&self, qp: Qp) -> u64;
     /// The state of a queue pair; RESET for one that is not there.
     fn state(&self, qp: Qp) -> QpState;
+    /// The peer has said that it writes no more: what has arrived is read before anything else, so that it is not
+    /// overtaken by what comes on the next queue pair. [`Provider::destroy`] follows when nothing comes any more.
+    fn leave(&mut self, qp: Qp);
     /// Ends a queue pair and gives back what it had. Its work ends in errors.
     fn destroy(&mut self, qp: Qp);
     /// Live queue pairs.

@@ -439,7 +439,7 @@ impl Provider for Sockets {
         }
     }
 
-    fn create(&mut self) -> Result<Qp, CreateError> {
+    fn create(&mut self, _: Role) -> Result<Qp, CreateError> {
         let starved = self.starved_until_ns > 0 && self.clock.now_ns() < self.starved_until_ns;
         if starved || self.links.len() >= LINKS_MAX {
             return Err(CreateError::Descriptors { limit: self.descriptors });
@@ -505,6 +505,9 @@ impl Provider for Sockets {
     fn state(&self, qp: Qp) -> QpState {
         self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
     }
+
+    /// The peer's word that it writes no more came behind everything else, on the stream.
+    fn leave(&mut self, _: Qp) {}
 
     fn destroy(&mut self, qp: Qp) {
         let index = qp.index() as u32;

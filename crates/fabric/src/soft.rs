@@ -85,7 +85,7 @@ impl Soft {
         // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
         let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
         let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
-        node.take_qp(slot).map_err(OpenError::Limit)?; // the one for datagrams
+        node.take_qp(slot, 0).map_err(OpenError::Limit)?; // the one for datagrams
         if config.cma {
             sys::cma::allow_siblings();
         }
@@ -154,6 +154,14 @@ impl Soft {
         let bytes = region.map.bytes();
         drop(region.map);
         self.segment.give_back(region.offset, bytes);
+    }
+
+    pub(crate) fn want_qp(&self, wants: bool) {
+        self.node.want_qp(self.slot, wants);
+    }
+
+    pub(crate) fn qp_wanted(&self) -> bool {
+        self.node.is_qp_wanted(self.slot)
     }
 
     pub(crate) fn touched_bytes(&self) -> u64 {
@@ -233,8 +241,8 @@ impl Provider for Soft {
         }
     }
 
-    fn create(&mut self) -> Result<Qp, CreateError> {
-        self.make()
+    fn create(&mut self, role: Role) -> Result<Qp, CreateError> {
+        self.make(role)
     }
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
@@ -272,6 +280,12 @@ impl Provider for Soft {
 
     fn state(&self, qp: Qp) -> QpState {
         self.entry(qp).map_or(QpState::Reset, |entry| entry.state)
+    }
+
+    fn leave(&mut self, qp: Qp) {
+        if self.entry(qp).is_some_and(|entry| entry.state != QpState::Init) {
+            self.read_first(qp.index() as u32);
+        }
     }
 
     fn destroy(&mut self, qp: Qp) {
@@ -323,6 +337,7 @@ impl Provider for Soft {
 impl Drop for Soft {
     fn drop(&mut self) {
         (0..=self.live).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
+        self.node.want_qp(self.slot, false);
     }
 }
 

@@ -148,7 +148,7 @@ impl Endpoint {
         if *self.context.card() != before {
             self.opened_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
+        let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
@@ -258,6 +258,7 @@ impl Endpoint {
             if broken || self.wireup.state(ix) == StateName::Failed {
                 self.context.destroy_qp(qp);
             } else {
+                self.context.leave_qp(qp);
                 self.waits.leaving.push(qp);
             }
         }

@@ -12,9 +12,10 @@ use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
 use crate::ring::RingTx;
 use arena::Arena;
 use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
-use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, Outbox, SLOTS_BYTES};
+use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, NEAR_BYTES, Outbox, SLOTS_BYTES};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
@@ -36,16 +37,19 @@ const AT_START: usize = 16;
 // Words of doorbell and mailbox are in between: see there.
 const AT_READY: usize = 256;
 const AT_READY_WORDS: usize = 320;
-const AT_REGIONS: usize = PAGE_BYTES;
+/// Bytes of the head: what a peer maps to reach the owner. The first slots of the mailbox belong to it.
+pub const HEAD_BYTES: usize = PAGE_BYTES + NEAR_BYTES;
+// Behind the mailbox: mapped by peers that read or write registered memory.
+const AT_REGIONS: usize = PAGE_BYTES + SLOTS_BYTES;
 const REGION_BYTES: usize = 32;
-/// Bytes of the head: what a peer maps to reach the owner.
-pub const HEAD_BYTES: usize = AT_REGIONS + REGIONS_MAX * REGION_BYTES;
-/// Where the arena begins: behind head and mailbox.
-const AT_ARENA: u64 = (HEAD_BYTES + SLOTS_BYTES) as u64;
+const REGIONS_BYTES: usize = REGIONS_MAX * REGION_BYTES;
+/// Where the arena begins: behind head, mailbox and regions.
+const AT_ARENA: u64 = (AT_REGIONS + REGIONS_BYTES) as u64;
 
 const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAIL_WORDS);
 const _: () = assert!(AT_MAIL_WORDS + MAIL_WORDS * 8 <= PAGE_BYTES);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(4096) && AT_ARENA.is_multiple_of(4096));
+const _: () = assert!(AT_REGIONS.is_multiple_of(4096));
 
 const FLAG_SENDERS_FENCE: u32 = 1;
 
@@ -65,6 +69,7 @@ pub struct Region {
 pub struct Segment {
     memory: SharedMemory,
     head: SharedMap,
+    regions: SharedMap,
     start_ticks: u64,
     arena: Arena,
     regions_next: u32,
@@ -88,7 +93,8 @@ impl Segment {
         let sleeper = Sleeper::new(memory.map(0, PAGE_BYTES)?);
         let mailbox = Mailbox::map(&memory)?;
         let arena = Arena::new(AT_ARENA);
-        Ok(Segment { memory, head, start_ticks, arena, regions_next: 0, barrier, sleeper, mailbox })
+        let regions = memory.map(AT_REGIONS as u64, REGIONS_BYTES)?;
+        Ok(Segment { memory, head, regions, start_ticks, arena, regions_next: 0, barrier, sleeper, mailbox })
     }
 
     /// Where peers find it.
@@ -213,13 +219,13 @@ impl Segment {
         for _ in 0..REGIONS_MAX {
             let key = self.regions_next;
             self.regions_next = self.regions_next.wrapping_add(1);
-            let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-            if self.head.u64_at(at).load(Ordering::Relaxed) == 0 {
-                self.head.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
-                self.head.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
+            let at = key as usize % REGIONS_MAX * REGION_BYTES;
+            if self.regions.u64_at(at).load(Ordering::Relaxed) == 0 {
+                self.regions.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
+                self.regions.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
                 let offset = region.segment_offset.unwrap_or(0); // offset 0 is the head, never a region
-                self.head.u64_at(at + 24).store(offset, Ordering::Relaxed);
-                self.head.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
+                self.regions.u64_at(at + 24).store(offset, Ordering::Relaxed);
+                self.regions.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
                 return Some(key);
             }
         }
@@ -228,8 +234,8 @@ impl Segment {
 
     /// Ends a registration.
     pub fn deregister(&mut self, key: u32) {
-        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-        self.head.u64_at(at).store(0, Ordering::Release);
+        let at = key as usize % REGIONS_MAX * REGION_BYTES;
+        self.regions.u64_at(at).store(0, Ordering::Release);
     }
 }
 
@@ -241,6 +247,8 @@ pub struct PeerSegment {
     barrier: Barrier,
     rope: Rope,
     outbox: Outbox,
+    /// The table of registered memory, once it was looked at.
+    regions: OnceLock<SharedMap>,
 }
 
 impl PeerSegment {
@@ -261,9 +269,10 @@ impl PeerSegment {
         if head.u64_at(AT_START).load(Ordering::Relaxed) != at.start_ticks {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid)));
         }
+        let outbox = Outbox::new(&head);
         let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
         let barrier = if asks_fence { Barrier::Both } else { mine };
-        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at), outbox: Outbox::default() })
+        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at), outbox, regions: OnceLock::new() })
     }
 
     /// How this process and the owner order their stores: light here, heavy there.
@@ -335,13 +344,21 @@ impl PeerSegment {
 
     /// A registered region of the owner, if the key is live.
     pub fn region(&self, key: u32) -> Option<Region> {
-        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-        let word = |i: usize| self.head.u64_at(at + i * 8).load(Ordering::Relaxed);
-        if self.head.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
+        let regions = self.regions()?;
+        let at = key as usize % REGIONS_MAX * REGION_BYTES;
+        let word = |i: usize| regions.u64_at(at + i * 8).load(Ordering::Relaxed);
+        if regions.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
             return None;
         }
         let segment_offset = Some(word(3)).filter(|offset| *offset != 0);
         Some(Region { addr: word(1), bytes: word(2), segment_offset })
+    }
+
+    fn regions(&self) -> Option<&SharedMap> {
+        if self.regions.get().is_none() {
+            let _ = self.regions.set(self.memory.map(AT_REGIONS as u64, REGIONS_BYTES).ok()?);
+        }
+        self.regions.get()
     }
 
     #[inline]

@@ -18,8 +18,10 @@ use sys::segment::PeerSegment;
 pub(super) const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
 /// Sizes of a ring of early messages: the first where memory is short. Pages are touched by messages only.
 pub(super) const EARLY_SIZES: [usize; 2] = [8 << 10, 256 << 10];
-/// Rings of early messages that are kept, and what of them may have been used.
-const EARLY_KEPT_MAX: usize = 16;
+/// Rings of early messages that are kept while others are still read, and when none is; and what of them may have been
+/// used.
+const EARLY_KEPT_MAX: usize = 64;
+const EARLY_KEPT_QUIET: usize = 8;
 const EARLY_KEPT_BYTES: usize = 8 << 10;
 
 /// Where nobody set a limit, rings that are merely full grow within this.
@@ -176,6 +178,13 @@ impl Soft {
                 at += 1;
             }
         }
+        if self.memory.retired.is_empty() && self.memory.kept.len() > EARLY_KEPT_QUIET {
+            for (offset, map) in self.memory.kept.split_off(EARLY_KEPT_QUIET) {
+                let bytes = map.bytes();
+                drop(map);
+                self.segment.give_back(offset, bytes);
+            }
+        }
     }
 
     fn keep_early(&mut self, early: Early) {
@@ -318,8 +327,9 @@ impl Judged {
 
     /// The part of all messages since the last time that came on the ring.
     fn share(&mut self, messages: u64, events: u32) -> f64 {
-        let own = messages.saturating_sub(self.messages);
-        let all = u64::from(events.wrapping_sub(self.events)).max(own).max(1);
+        // One less: it may have been the first of many to have its turn.
+        let own = messages.saturating_sub(self.messages).saturating_sub(1);
+        let all = u64::from(events.wrapping_sub(self.events)).max(1);
         *self = Judged { messages, events };
         own as f64 / all as f64
     }

@@ -14,6 +14,9 @@ use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{SharedMap, UserBuf, UserBufMut};
 
+/// This part of a device's queue pairs is kept for answers.
+const ANSWERS_PART: u32 = 8;
+
 /// A place for a queue pair.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -131,11 +134,17 @@ impl QpEntry {
 }
 
 impl Soft {
-    pub(super) fn make(&mut self) -> Result<Qp, CreateError> {
+    pub(super) fn make(&mut self, role: Role) -> Result<Qp, CreateError> {
         if self.live >= RINGS_MAX {
             return Err(CreateError::Rings);
         }
-        let num = QpNum(self.node.take_qp(self.slot).map_err(CreateError::Device)?);
+        // If asks could take every place of two nodes, none of them could be answered, and nobody would have anything to
+        // give back.
+        let kept = match role {
+            Role::Asks => (self.node.facts().qp_max / ANSWERS_PART).max(1),
+            Role::Answers => 0,
+        };
+        let num = QpNum(self.node.take_qp(self.slot, kept).map_err(CreateError::Device)?);
         let entry = QpEntry {
             num,
             state: QpState::Reset,

@@ -2,12 +2,12 @@
 //!
 //! A sender claims a free slot with its process id, fills it, marks it as ready, and sets the slot's bit; a second
 //! level of bits, one word, says which words of bits to look at, so that looking into an empty mailbox is one load.
-//! A sender looks for a slot from one on that follows from its process id: few meet, and ranks that were started
-//! one after the other share pages. The slots are a sparse part of the segment, of which a sender maps one page.
+//! A sender looks for a slot from one on that follows from its process id, so that few meet: first among those that it
+//! has mapped with the head, then in one page further on, which ranks that were started one after the other share, and
+//! at last everywhere. The slots are a sparse part of the segment.
 //!
 //! Any sender may stop or die between any two steps. Nobody waits for it: its slot alone stays taken. The owner
 //! looks through the slots when datagrams were dropped for lack of one ([`Mailbox::repair`]).
-use super::HEAD_BYTES;
 use crate::cpu;
 use crate::mem::{SharedMap, SharedMemory};
 use std::io;
@@ -38,7 +38,10 @@ const SLOT_DATA: usize = 12;
 const READY: u32 = 1 << 31;
 
 /// Where the slots are in the segment.
-const AT_SLOTS: usize = HEAD_BYTES;
+const AT_SLOTS: usize = super::PAGE_BYTES;
+/// The first slots are near: they lie in what every peer has mapped anyway.
+const NEAR_SLOTS: usize = 64;
+pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * SLOT_BYTES;
 pub(super) const SLOTS_BYTES: usize = MAIL_SLOTS * SLOT_BYTES;
 
 const _: () = assert!(MAIL_WORDS <= 64 && SLOT_DATA + DATAGRAM_MAX <= SLOT_BYTES);
@@ -135,24 +138,36 @@ impl Mailbox {
     }
 }
 
-/// A sender's way into another process's mailbox: the page that its slot is in, once it has sent something.
-#[derive(Debug, Default)]
+/// A sender's way into another process's mailbox.
+#[derive(Debug)]
 pub(super) struct Outbox {
+    near: SharedMap,
+    /// The page of the slot that follows from the process id, once the near ones were all taken.
     page: OnceLock<SharedMap>,
 }
 
 impl Outbox {
+    pub(super) fn new(head: &SharedMap) -> Self {
+        Outbox { near: head.part(AT_SLOTS, NEAR_BYTES), page: OnceLock::new() }
+    }
+
     /// Puts a datagram into a free slot, or counts it as dropped: `false`.
     pub(super) fn post(&self, head: &SharedMap, memory: &SharedMemory, bytes: &[u8]) -> bool {
         assert!(bytes.len() <= DATAGRAM_MAX);
         let me = std::process::id();
-        let first = me as usize % MAIL_SLOTS / PAGE_SLOTS * PAGE_SLOTS;
-        let nearby = self.page(memory, first).is_some_and(|page| post_into(head, page, first, me, bytes));
-        let posted = nearby || post_anywhere(head, memory, me, bytes);
+        let posted = post_into(head, &self.near, 0, me, bytes)
+            || self.post_further(head, memory, me, bytes)
+            || post_anywhere(head, memory, me, bytes);
         if !posted {
             head.u32_at(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
         }
         posted
+    }
+
+    #[cold]
+    fn post_further(&self, head: &SharedMap, memory: &SharedMemory, me: u32, bytes: &[u8]) -> bool {
+        let first = me as usize % MAIL_SLOTS / PAGE_SLOTS * PAGE_SLOTS;
+        self.page(memory, first).is_some_and(|page| post_into(head, page, first, me, bytes))
     }
 
     fn page(&self, memory: &SharedMemory, first: usize) -> Option<&SharedMap> {
