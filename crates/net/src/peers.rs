@@ -177,7 +177,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
+        let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
