@@ -602,6 +602,11 @@ impl Context {
         self.soft.publish_stat(index, value);
     }
 
+    /// Notes that this process is connected to a rank of its job, for those who asked to be told at the end.
+    pub fn note_met(&self, rank: u32, kind: ProviderKind) {
+        self.soft.note_met(rank, kind);
+    }
+
     /// A counter in this process's slot.
     pub fn published_stat(&self, index: usize) -> u64 {
         self.soft.published_stat(index)

@@ -24,12 +24,13 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
-use sys::node::{NodeFacts, NodeSegment};
+use sys::node::{NodeFacts, NodeSegment, PLANES};
 use sys::ring::payload_max;
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
 const _: () = assert!(crate::DATAGRAM_MAX <= DATAGRAM_MAX);
+const _: () = assert!((ProviderKind::Soft as usize) < PLANES && (ProviderKind::Sockets as usize) < PLANES);
 
 /// Registered memory in this process's own segment.
 #[derive(Debug)]
@@ -155,6 +156,10 @@ impl Soft {
 
     pub(crate) fn publish_stat(&self, index: usize, value: u64) {
         self.node.stat(self.slot, index).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {
+        self.node.note_met(self.slot, rank, kind as usize);
     }
 
     pub(crate) fn published_stat(&self, index: usize) -> u64 {

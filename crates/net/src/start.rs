@@ -224,7 +224,7 @@ impl Endpoint {
         }
         self.flush();
         let left = self.leave();
-        self.publish_stats();
+        self.publish_last_stats();
         left.map_err(|why| NetError::Pmi(Arc::new(why)))
     }
 
@@ -270,7 +270,7 @@ impl Endpoint {
         // One write: whoever ends this process may do so in the middle of two.
         let text = format!("banyan: rank {} on {place} aborts with code {code}: {why}\n", self.rank());
         sys::socket::write_stderr(text.as_bytes());
-        self.publish_stats();
+        self.publish_last_stats();
         if let Some(pmi) = self.job.pmi.as_mut() {
             pmi.abort(code);
         }

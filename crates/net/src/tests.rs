@@ -1,4 +1,6 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+mod stats;
+
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::reach::Ways;
@@ -38,7 +40,7 @@ impl World {
     /// Each rank has memory for rings of that size.
     fn with_rings(kinds: &[(ProviderKind, usize)]) -> Self {
         let ranks = kinds.len() as u32;
-        let node = NodeSegment::create(&NodeFacts {
+        let facts = NodeFacts {
             node: 0,
             slots: ranks,
             cores: 64,
@@ -47,8 +49,8 @@ impl World {
             host: [1, 2],
             key: [1, 2, 3, 4],
             pid_space: sys::node::pid_space(),
-        })
-        .unwrap();
+        };
+        let node = NodeSegment::create_with_matrix(&facts, ranks).unwrap();
         let at = node.locator().unwrap();
         let end =
             |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| endpoint(*kind, at, rank, ranks, *bytes);
@@ -442,7 +444,7 @@ fn a_buffer_is_the_programs_again_when_its_send_has_failed() {
     let lent = lent.expect("the kernel has an end");
     // The peer is given up, although it lives and reads on.
     let ix = world.ends[0].wireup.find_rank(Rank(1)).unwrap();
-    let error = NetError::TooLong { peer: world.ends[0].who(ix) };
+    let error = NetError::Refused { peer: world.ends[0].who(ix) };
     world.ends[0].fail(ix, error);
     assert!(world.ends[0].take(lent).expect("it has ended").is_err());
     memory.copy_from(&source(&[2; BYTES]));
