@@ -30,6 +30,7 @@
 #[cfg(doc)]
 use super::Wireup;
 use super::handshake::{State, StateName, Target};
+use super::plant::{Plant, Planted};
 use crate::ids::PeerIx;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -102,6 +103,8 @@ pub(super) struct Places {
     pub leaving: u32,
     /// Rows that hold a place for an attempt which nobody has answered.
     pub asking: u32,
+    /// Those of them whose queue pair is there.
+    pub requesting: u32,
     /// Retired peers for whom the driver was making a queue pair.
     pub orphans: BTreeSet<PeerIx>,
     /// Who waits to ask, and who waits to answer, by age.
@@ -114,6 +117,7 @@ pub(super) struct Places {
     look: Look,
     /// The first interval of a request, as the last look at the pace gave it.
     pub round_ns: u64,
+    pub planted: Planted,
 }
 
 /// When the driver is asked which connections are in use.
@@ -207,7 +211,9 @@ impl Places {
 
     /// How many more attempts may be begun, as far as the reserve is concerned.
     fn may_ask(&self) -> usize {
-        self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(self.asking as usize + 1))
+        let reserve = if self.planted.is(Plant::NoReserve) { 0 } else { 1 };
+        let used = self.asking as usize + reserve;
+        self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(used))
     }
 
     /// The place of a row whose queue pair was refused is free.
@@ -238,6 +244,8 @@ impl Places {
     /// Keeps the books when a row changes its state.
     pub(super) fn moved<W>(&mut self, index: u32, before: &State<W>, after: &State<W>, now_ns: u64) {
         self.asking = self.asking + u32::from(asks(after)) - u32::from(asks(before));
+        let requests = |state: &State<W>| u32::from(state.name() == StateName::Requesting);
+        self.requesting = self.requesting + requests(after) - requests(before);
         if let Some((claim, since_ns)) = crowded(before) {
             self.queue(claim).remove(&(since_ns, index));
         }

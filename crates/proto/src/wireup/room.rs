@@ -2,6 +2,7 @@
 //! The rules are in [`super::budget`].
 use super::budget::{Class, Usage};
 use super::handshake::{Input, State, Tries};
+use super::plant::Plant;
 use super::{Action, Budget, IllegalInput, StateName, Wireup};
 use crate::ids::{Peer, PeerIx};
 use alloc::vec::Vec;
@@ -18,7 +19,9 @@ impl<W: Clone + Debug> Wireup<W> {
     /// queue pair is no more, and its place is free.
     pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) {
         self.common.places.orphans.remove(&ix);
-        self.common.places.left();
+        if !self.common.planted.is(Plant::PlaceFreeTooEarly) {
+            self.common.places.left();
+        }
         self.settle(now_ns);
     }
 
@@ -50,10 +53,11 @@ impl<W: Clone + Debug> Wireup<W> {
         }
     }
 
-    /// Attempts of this side that hold a queue pair, or are being given one, and that no peer has answered. All
-    /// processes of a node together must leave one queue pair of the device to the requests of others.
+    /// Attempts of this side that have a queue pair and that no peer has answered. All processes of a node together
+    /// must leave one queue pair of the device to the requests of others: a driver refuses to make one for an attempt
+    /// ([`is_asked`](Self::is_asked) says no) if with it no queue pair would be left.
     pub fn asking(&self) -> u32 {
-        self.common.places.asking
+        self.common.places.requesting
     }
 
     /// Queue pairs of this process at this moment: made, being made, or not yet destroyed.
