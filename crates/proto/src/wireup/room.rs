@@ -19,7 +19,8 @@ impl<W: Clone + Debug> Wireup<W> {
     /// queue pair is no more, and its place is free.
     pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) {
         self.common.places.orphans.remove(&ix);
-        if !self.common.planted.is(Plant::PlaceFreeTooEarly) {
+        let early = self.common.planted.is(Plant::PlaceFreeTooEarly);
+        if !early || self.common.places.leaving > 0 {
             self.common.places.left();
         }
         self.settle(now_ns);

@@ -307,9 +307,9 @@ impl<W: Clone> Pair<'_, W> {
     fn closed(&mut self, link: &Link) {
         self.common.stats.closed += 1;
         *self.closed = Some(link.remote.epoch);
-        self.common.places.leave();
-        if self.common.planted.is(Plant::PlaceFreeTooEarly) {
-            self.common.places.left();
+        match self.common.planted.is(Plant::PlaceFreeTooEarly) {
+            true => self.common.places.give_back(),
+            false => self.common.places.leave(),
         }
         self.act(Action::Destroy { ix: self.ix });
         self.act(Action::Closed { ix: self.ix });

@@ -8,14 +8,13 @@
 mod world;
 
 use super::*;
+use crate::wireup::plant::Plant;
 use std::ops::Range;
 use std::string::String;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use world::{Body, Chance, Event, MS, Scene, World, ensure};
 
-/// Sends are asked for within this time.
-const SENDS_WITHIN_NS: u64 = 50 * MS;
 /// When faults have ended and everybody calls the library, all needs end within this time, and that much more for each
 /// message that the busiest process has to do with.
 const CALM_NS: u64 = 5_000 * MS;
@@ -43,6 +42,8 @@ enum Pattern {
 struct Plan {
     scene: Scene,
     pattern: Pattern,
+    /// Sends are asked for within this time.
+    within_ns: u64,
     offer_percent: u64,
     away_percent: u64,
     deaths: u64,
@@ -81,6 +82,7 @@ impl Plan {
         };
         Plan {
             pattern: pattern(chance, size),
+            within_ns: [100_000, 5 * MS, 50 * MS][chance.below(3) as usize],
             scene,
             offer_percent: some(chance, 50, 50),
             away_percent: some(chance, 50, 40),
@@ -96,18 +98,18 @@ impl Plan {
                 let peer = self.receiver(&mut world.chance, at);
                 let body = if world.chance.percent(self.offer_percent) { Body::Offer } else { Body::Plain };
                 if peer != at {
-                    world.schedule_within(SENDS_WITHIN_NS, at as u32, Event::Send(peer as u32, body));
+                    world.schedule_within(self.within_ns, at as u32, Event::Send(peer as u32, body));
                 }
             }
             if world.chance.percent(self.away_percent) {
-                let (from, until) = (world.chance.below(SENDS_WITHIN_NS), self.scene.faults_until_ns);
+                let (from, until) = (world.chance.below(self.within_ns), self.scene.faults_until_ns);
                 let for_ns = world.chance.below(until - from);
                 world.schedule(from, at as u32, Event::Away(for_ns));
             }
         }
         for _ in 0..self.deaths {
             let at = world.chance.below(size) as u32;
-            world.schedule_within(2 * SENDS_WITHIN_NS, at, Event::Dies);
+            world.schedule_within(100 * MS, at, Event::Dies);
         }
     }
 
@@ -305,7 +307,7 @@ fn fair(size: u32, pattern: Pattern) -> Plan {
         device: 0,
         plant: None,
     };
-    Plan { scene, pattern, offer_percent: 0, away_percent: 0, deaths: 0 }
+    Plan { scene, pattern, within_ns: 50 * MS, offer_percent: 0, away_percent: 0, deaths: 0 }
 }
 
 #[test]
@@ -347,4 +349,40 @@ fn talking_to_all_in_turn_keeps_to_the_budget() {
     world.check_end().unwrap();
     assert_eq!(world.processes[0].qps_peak, 16);
     assert!(world.processes[0].wireup.stats().evicted >= 199 - 16);
+}
+
+/// Seeds that are tried to find a planted bug.
+const SEARCH_MAX: u64 = 2000;
+
+/// The bugs that others had, each planted, are found by some run; its seed is printed.
+#[test]
+fn planted_bugs_are_found() {
+    use Plant::*;
+    let plants = [
+        RepeatedRequestDestroys,
+        ReplyNeverResent,
+        CrossedRequestsConnectTwice,
+        StaleCloseKills,
+        RetransmitStorm,
+        StaleEpochReopens,
+        PlaceFreeTooEarly,
+        NoReserve,
+        EvictionForgetsOffers,
+        DrainDoesNotWait,
+    ];
+    for plant in plants {
+        let found = search(plant);
+        let (seed, violation) = found.unwrap_or_else(|| panic!("{plant:?} was not found"));
+        std::println!("{plant:?}: seed {seed}: {violation}");
+        run(seed, &Plan::of(seed), false).expect("it is the planted bug");
+    }
+}
+
+fn search(plant: Plant) -> Option<(u64, String)> {
+    let small = (0..SEARCH_MAX).filter(|seed| seed % LARGE_EVERY > 0);
+    { small }.find_map(|seed| {
+        let mut plan = Plan::of(seed);
+        plan.scene.plant = Some(plant);
+        run_safely(seed, &plan).err().map(|violation| (seed, violation))
+    })
 }

@@ -14,6 +14,8 @@ use std::string::String;
 pub(super) const MS: u64 = 1_000_000;
 /// Messages on their way from one process to another.
 const WINDOW: u32 = 4;
+/// In worlds of at most this size the books are checked after every step; they take time.
+const CHECKED_SIZE: u32 = 8;
 
 /// Ends the step with a violation.
 macro_rules! ensure {
@@ -280,6 +282,9 @@ impl World {
                 std::eprintln!("{:9} us  {at:3}: {event:?}", time_ns / 1000);
             }
             self.happen(at, event)?;
+            if self.scene.size <= CHECKED_SIZE {
+                super::super::budget::check_books(&self.processes[at as usize].wireup);
+            }
         }
         Ok(())
     }
