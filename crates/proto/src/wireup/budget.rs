@@ -18,7 +18,7 @@
 //! ends; so to be opened and closed at once is slow, but it is progress.
 //!
 //! The device of a node has a limit too. The argument is the same if the unanswered attempts of *all* processes of a
-//! node together leave one queue pair to others: the driver refuses an attempt beyond that ([`Wireup::asking`] is
+//! node together leave one queue pair to others: the driver refuses an attempt beyond that ([`Wireup::unanswered`] is
 //! what a process has to publish), and asks processes to [`release`](Wireup::release) what is idle.
 //!
 //! # Whom it meets

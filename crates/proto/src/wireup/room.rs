@@ -57,7 +57,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// Attempts of this side that have a queue pair and that no peer has answered. All processes of a node together
     /// must leave one queue pair of the device to the requests of others: a driver refuses to make one for an attempt
     /// ([`is_asked`](Self::is_asked) says no) if with it no queue pair would be left.
-    pub fn asking(&self) -> u32 {
+    pub fn unanswered(&self) -> u32 {
         self.common.places.requesting
     }
 

@@ -147,7 +147,7 @@ impl World {
             add(Event::Close(at), bounds.closes[at] > 0 && self.may_close(at));
             let front = side.qp_work.front();
             let drains = matches!(front, Some(Action::Drain { .. }));
-            add(Event::Qp(at), front.is_some() && !(drains && !side.flight.is_empty()));
+            add(Event::Qp(at), front.is_some() && (!drains || side.flight.is_empty()));
             let creates = matches!(front, Some(Action::CreateQp { .. }));
             add(Event::Refused(at), creates && bounds.refusals > 0);
             add(Event::Lookup(at), side.lookups > 0);

@@ -628,7 +628,7 @@ impl World {
             }
         }
         let process = &mut self.processes[at as usize];
-        let (asking, before) = (process.wireup.asking(), process.asking);
+        let (asking, before) = (process.wireup.unanswered(), process.asking);
         process.asking = asking;
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         node.asking = node.asking + asking - before;
