@@ -162,9 +162,9 @@ pub enum ReachError {
     /// On this host, but memory cannot be shared, and there is no address either.
     #[error("it shares this host, but not its memory, and has no network address; try --force-net")]
     NotShared,
-    /// The sockets provider could not be opened.
-    #[error("no socket could be opened: {0}")]
-    Open(String),
+    /// Without it no socket takes or opens connections.
+    #[error("the job's key is not known yet")]
+    NoKey,
 }
 
 /// Why a message was not sent.

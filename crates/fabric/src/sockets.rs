@@ -96,9 +96,6 @@ impl fmt::Debug for Config {
 /// Why sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody has said with which address and key.
-    #[error("this process was given no network address")]
-    NotConfigured,
     /// No set of descriptors to wait for.
     #[error("cannot watch descriptors: {0}")]
     Poll(io::Error),
@@ -515,9 +512,8 @@ impl Provider for Sockets {
     }
 
     fn send_control(&mut self, qp: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
-        let unknown = || ReachError::Open("the job's key is not known yet".into());
         if self.secret.is_none() {
-            return Err(unknown().into());
+            return Err(ReachError::NoKey.into());
         }
         if let Some(qp) = qp
             && self.links.get(qp.index(), qp.generation()).is_some()
@@ -525,7 +521,7 @@ impl Provider for Sockets {
         {
             return Ok(sent);
         }
-        let secret = self.secret.as_ref().ok_or_else(unknown)?;
+        let secret = self.secret.as_ref().ok_or(ReachError::NoKey)?;
         let section = section_of(to)?;
         let at = self.at(section, section.udp);
         match self.udp.send_to(&secret.datagram(section.nonce, bytes), at) {

@@ -305,9 +305,9 @@ fn whoever_has_another_key_gets_nowhere() {
     let host = Host::new(SOCKETS, 1, 100);
     let mut a = host.open(0);
     let facts = sys::node::NodeFacts { key: [9; 4], ..host.node.facts().clone() };
-    let config = host.config(0);
-    let sockets = config.sockets.clone().map(|how| sockets::Config { key: Some([9; 32]), ..how });
-    let mut b = host.open_with(&Config { node: Node::Own(Box::new(facts)), sockets, ..config });
+    let config = Config { node: Node::Own(Box::new(facts)), ..host.config(0) };
+    let sockets = sockets::Config { key: Some([9; 32]), ..on_loopback() };
+    let mut b = host.open_with_sockets(&config, Some(&sockets));
     let card = a.card();
     let (qb, _) = b.ask(&card);
     b.context.send_control(None, &card, b"let me in").unwrap();
