@@ -23,7 +23,8 @@
 //!
 //! # Whom it meets
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
-//! costs to open again, then the time of its last use. One that has just become ready stays, unless there is no other.
+//! costs to open again, then the time of its last use. One that became ready less than about two round trips ago is
+//! young and stays, unless there is no other: its peer may not have had the time to use it.
 //! If all are busy for [`BUSY_PATIENCE_NS`], the least valuable drains what it is busy with; a sender that never stops
 //! would keep its place for ever otherwise. A peer that computes cannot agree to a close: after a time that grows
 //! with the number of such peers one more connection is asked to close, and the first that is closed gives its place.
@@ -64,8 +65,6 @@ pub struct Usage {
 
 /// The frequency of use counts half after this time.
 pub(super) const HALF_LIFE_NS: u64 = 8_000_000;
-/// A connection is young, and spared if there is another, for this time.
-pub(super) const YOUNG_NS: u64 = 1_000_000;
 /// Busy connections are spared for this time.
 pub(super) const BUSY_PATIENCE_NS: u64 = 20_000_000;
 /// If all connections are busy, they are looked at again after this time, which doubles up to the maximum.
@@ -154,7 +153,7 @@ impl Worth {
     }
 
     /// Takes a new reading, and gives the rank among victims: the smallest goes first.
-    fn look(&mut self, usage: &Usage, now_ns: u64) -> (Class, u64, u64) {
+    fn look(&mut self, usage: &Usage, young_ns: u64, now_ns: u64) -> (Class, u64, u64) {
         let halvings = now_ns.saturating_sub(self.decayed_ns) / HALF_LIFE_NS;
         self.decayed_ns += halvings * HALF_LIFE_NS;
         let carried = usage.traffic.saturating_sub(self.traffic);
@@ -166,7 +165,7 @@ impl Worth {
         }
         let class = match usage.busy {
             true => Class::Busy,
-            false if now_ns.saturating_sub(self.ready_ns) < YOUNG_NS => Class::Young,
+            false if now_ns.saturating_sub(self.ready_ns) < young_ns => Class::Young,
             false => Class::Idle,
         };
         let value = self.frequency.saturating_mul(u64::from(usage.reopen_cost.max(1)));
@@ -351,7 +350,8 @@ impl Places {
         now_ns: u64,
         mut usage: impl FnMut(u32) -> Usage,
     ) -> Vec<u32> {
-        let rank = |(&index, worth): (&u32, &mut Worth)| (worth.look(&usage(index), now_ns), index);
+        let young_ns = self.round_ns;
+        let rank = |(&index, worth): (&u32, &mut Worth)| (worth.look(&usage(index), young_ns, now_ns), index);
         let mut ranks: Vec<_> = self.ready.iter_mut().map(rank).filter(|rank| rank.0.0 <= most).collect();
         ranks.sort_unstable();
         ranks.into_iter().take(count).map(|(_, index)| index).collect()

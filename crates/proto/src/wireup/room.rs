@@ -96,6 +96,7 @@ impl<W: Clone + Debug> Wireup<W> {
         if count == 0 {
             return 0;
         }
+        self.common.places.round_ns = self.common.pace.first_ns();
         let peers = &self.peers;
         let victims = self.common.places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
         for &index in &victims {
