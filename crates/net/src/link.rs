@@ -2,6 +2,7 @@
 use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::request::{Lent, State};
+use crate::stats::Tally;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, Push, Qp};
 use proto::ids::PeerIx;
@@ -32,8 +33,8 @@ pub(crate) struct Link {
     pub owes: bool,
     /// The beginning of an active message that comes in parts.
     pub parts: Vec<u8>,
-    /// Is it counted as a connection to another node?
-    pub counted: bool,
+    /// What of it is counted.
+    pub tally: Tally,
     /// To be closed: so many of the queue still go before that, and what comes behind them waits for the next connection.
     pub closing: Option<usize>,
     /// Receives that wait for a connection to read what was offered to them.
@@ -54,7 +55,7 @@ impl Default for Link {
             failed: None,
             owes: false,
             parts: Vec::new(),
-            counted: false,
+            tally: Tally::default(),
             closing: None,
             reads: Vec::new(),
             listed: false,
@@ -258,7 +259,7 @@ impl Endpoint {
                 context.post_send(qp, header.encode(link.name), *buf, push)
             }
             Some(Pending::Message { header, data: Data::Own(bytes), .. }) => {
-                context.post_send_bytes(qp, header.encode(link.name), bytes).map(|()| Posted::Done)
+                context.post_send_bytes(qp, header.encode(link.name), bytes, push)
             }
             Some(Pending::Stream { request, into, offset, len }) => {
                 // Not before the peer has answered: fragments are an answer themselves.
@@ -271,13 +272,19 @@ impl Endpoint {
                 let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
                 let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(link.name);
                 let posted = match data {
-                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes)),
-                    Lent::Own(own) => context.post_send_bytes(qp, header, &own[*offset..*offset + bytes]),
+                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes), push),
+                    Lent::Own(own) => {
+                        context.post_send_bytes(qp, header, &own[*offset..*offset + bytes], push)
+                    }
                 };
                 match posted {
-                    Ok(()) => {
+                    Ok(posted) => {
                         *offset += bytes;
-                        return Ok(if *offset == *len { Front::Sent } else { Front::Part });
+                        return Ok(match posted {
+                            _ if *offset < *len => Front::Part,
+                            Posted::Done => Front::Sent,
+                            Posted::Later(work) => Front::Working(work),
+                        });
                     }
                     // The peer has just said that there will be no larger ring: the next one is shorter.
                     Err(PostError::TooLong { max, .. }) if max < bytes => return Ok(Front::Part),
@@ -305,19 +312,18 @@ impl Endpoint {
         }
     }
 
-    /// The first in the queue lies in the program's buffer, and the device goes on with it.
+    /// The device goes on with the first in the queue.
     fn work_front(&mut self, ix: PeerIx, work: fabric::WorkId) {
-        let Some(Pending::Message { header, request, .. }) = self.links[ix.index()].pop() else {
-            return;
-        };
-        match (request, header) {
-            (Some(id), _) => {
+        match self.links[ix.index()].pop() {
+            Some(Pending::Message { request: Some(id), .. }) => {
                 self.requests.replace(id, State::SendPosted { to: ix });
                 self.works.insert(work, id);
             }
-            // A synchronous send waits for its answer, which cannot come before the bytes have gone.
-            (None, Header::Message { .. }) => {}
-            (None, _) => unreachable!("only messages lie in the program's buffer"),
+            // The last fragment.
+            Some(Pending::Stream { request, .. }) => self.send_leaves(request.index, ix, work),
+            // A synchronous send waits for its answer, which cannot come before the bytes have gone; for the rest
+            // nobody waits.
+            Some(Pending::Message { request: None, .. }) | None => {}
         }
     }
 
@@ -349,8 +355,8 @@ impl Endpoint {
 
     /// The connection will never work (again): whoever waits for it is told.
     pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
-        self.counters.failed += 1;
         self.waits.news += 1;
+        self.counters.failed += u64::from(self.link(ix).failed.is_none());
         let link = self.link(ix);
         let mut untold = link.owes;
         (link.parts, link.reads, link.closing) = (Vec::new(), Vec::new(), None);
@@ -367,8 +373,9 @@ impl Endpoint {
             }
         }
         for id in self.requests.ids_where(|state| state.waits_for() == Some(ix)) {
-            if let Some(State::SendOffered { key: Some((kind, key)), .. }) = self.requests.get(id) {
-                self.context.deregister(*kind, *key);
+            if let Some(State::SendOffered { key: Some((kind, key)), data, .. }) = self.requests.get(id) {
+                let (kind, key, bytes) = (*kind, *key, data.len());
+                self.unpin(kind, key, bytes);
             }
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
             untold = false;

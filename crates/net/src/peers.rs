@@ -6,7 +6,7 @@ use fabric::state::QpState;
 use fabric::{BreakReason, Card, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, StateName, Usage};
+use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName, Usage};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -35,9 +35,13 @@ impl Endpoint {
     /// Somebody wants to talk to a peer that is not connected.
     pub(crate) fn need(&mut self, ix: PeerIx) {
         let now_ns = self.now_ns();
-        if let Err(NeedError::Lost { why, .. }) = self.wireup.need(ix, now_ns) {
-            let error = self.unreachable(ix, why);
-            self.fail(ix, error);
+        match self.wireup.need(ix, now_ns) {
+            Ok(Progress::Pending) => self.note_need(ix, now_ns),
+            Err(NeedError::Lost { why, .. }) => {
+                let error = self.unreachable(ix, why);
+                self.fail(ix, error);
+            }
+            Ok(Progress::Ready) | Err(_) => {}
         }
         self.carry_out();
     }
@@ -81,9 +85,9 @@ impl Endpoint {
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
                 Action::MakeRoom => self.make_room(),
-                Action::Closed { ix } => self.uncount(ix),
+                Action::Closed { ix } => self.note_closed(ix),
                 Action::Failed { ix, why } => {
-                    self.uncount(ix);
+                    self.note_failed(ix);
                     let error = self.unreachable(ix, why);
                     self.fail(ix, error);
                 }
@@ -173,7 +177,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
+        let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
@@ -241,23 +245,17 @@ impl Endpoint {
     }
 
     fn ready(&mut self, ix: PeerIx, name: u32) {
-        let remote = self.is_remote(ix);
         let link = self.link(ix);
         link.ready = link.qp;
         link.name = name;
         link.owes = false;
         link.kept_bytes = 0;
-        link.counted = remote;
-        self.count_connections(remote.into());
+        if let Some(qp) = link.ready {
+            self.note_ready(ix, qp.provider());
+        }
         self.read_waiting(ix);
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
-    }
-
-    /// There is one connection less.
-    fn uncount(&mut self, ix: PeerIx) {
-        let remote = std::mem::take(&mut self.link(ix).counted);
-        self.count_connections(-i64::from(remote));
     }
 
     /// To be closed: what waits at this moment goes, and nothing new.
@@ -354,7 +352,7 @@ impl Endpoint {
         }
     }
 
-    fn is_remote(&self, ix: PeerIx) -> bool {
+    pub(crate) fn is_remote(&self, ix: PeerIx) -> bool {
         self.node_of_peer(self.who(ix)) != self.node_of(self.rank())
     }
 

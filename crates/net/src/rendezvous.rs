@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
 use crate::request::{Lent, Reading, State};
 use crate::wire::{Header, Kind, Offer};
-use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
+use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Endpoint {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
                 let kind = self.links[ix.index()].qp.map(|qp| qp.provider());
-                let key = kind.and_then(|kind| Some((kind, self.context.register(kind, *buf)?)));
+                let key = kind.and_then(|kind| Some((kind, self.pin(kind, *buf)?)));
                 (buf.addr(), buf.len() as u64, key)
             }
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
@@ -160,6 +160,14 @@ impl Endpoint {
         }
     }
 
+    /// The last fragment of a send that was offered is on its way out: it is over when that has left.
+    pub(crate) fn send_leaves(&mut self, request: u32, by: PeerIx, work: WorkId) {
+        if let Some(id) = self.end_offer(request, by) {
+            self.requests.replace(id, State::SendPosted { to: by });
+            self.works.insert(work, id);
+        }
+    }
+
     /// A send that was offered could not be read by its receiver.
     pub(crate) fn send_refused(&mut self, request: u32, by: PeerIx) {
         if let Some(id) = self.end_offer(request, by) {
@@ -171,12 +179,13 @@ impl Endpoint {
     /// The send that a receiver speaks of, if it is one of those offered to it. Its buffer is no longer lent.
     fn end_offer(&mut self, request: u32, by: PeerIx) -> Option<ReqId> {
         let id = self.requests.by_index(request)?;
-        let State::SendOffered { key, to, .. } = self.requests.get(id)? else { return None };
+        let State::SendOffered { key, to, data } = self.requests.get(id)? else { return None };
         if *to != by {
             return None;
         }
+        let bytes = data.len();
         if let Some((kind, key)) = *key {
-            self.context.deregister(kind, key);
+            self.unpin(kind, key, bytes);
         }
         Some(id)
     }

@@ -203,6 +203,9 @@ impl Endpoint {
         }
         let until_fence = !self.waits.lookups.is_empty();
         let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.leaving).map(|pmi| pmi.as_fd());
+        if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
+            self.context.tick(now_ns);
+        }
         let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
         if self.pump_all() {
             drop(sleep);
