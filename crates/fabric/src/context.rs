@@ -1,7 +1,7 @@
 //! One process's open device: its providers, and which of them carries what.
 use crate::card::Card;
 use crate::event::Event;
-use crate::fault::{Fate, Faults};
+use crate::fault::{Datagram, Faults};
 use crate::provider::{
     AtomicOp, AtomicPosted, Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push,
     RdmaError, ReachError, Role, Sent,
@@ -50,16 +50,14 @@ pub struct Config {
     pub node: Node,
     /// May memory of other processes be read and written directly?
     pub cma: bool,
-    /// How sockets are opened when they are needed.
-    pub sockets: Option<sockets::Config>,
-    /// Are they needed from the start? (There are other hosts.)
-    pub sockets_now: bool,
     /// Is everything sent through sockets, also where memory could be shared?
     pub force_net: bool,
     /// What happens to datagrams on their way, for tests.
     pub faults: Option<Faults>,
     /// Largest receive ring of a connection in shared memory.
     pub ring_bytes_max: usize,
+    /// Most bytes of the process that large rings take in all; connections have a small one besides.
+    pub conn_memory: Option<u64>,
 }
 
 /// Why a device cannot be opened.
@@ -82,18 +80,16 @@ pub enum OpenError {
     /// The device has no queue pair left for datagrams.
     #[error("the device has no queue pair left: {} of {} are in use", .0.used, .0.max)]
     Limit(QpLimit),
-    /// No sockets, and they are needed.
-    #[error(transparent)]
-    Sockets(#[from] sockets::OpenError),
 }
 
 /// An open device. See the crate's head.
 #[derive(Debug)]
 pub struct Context {
     soft: Soft,
-    sockets: Option<Sockets>,
-    how: Option<sockets::Config>,
-    force_net: bool,
+    /// Large, and most processes need none.
+    sockets: Option<Box<Sockets>>,
+    /// The key of the job, where an agent gave one.
+    key: Option<[u8; 32]>,
     card: Card,
     faults: Option<Faults>,
     /// Polls since shared memory had something, and since sockets were looked at.
@@ -134,33 +130,25 @@ impl Drop for Sleep {
 }
 
 impl Context {
-    /// Opens the device.
+    /// Opens the device, without sockets.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        let soft = Soft::open(&config.node, config.cma, config.ring_bytes_max)?;
+        let soft = Soft::open(config)?;
         let facts = soft.facts();
-        let mut how = config.sockets.clone();
-        if let (Node::Agent { .. }, Some(how)) = (&config.node, &mut how) {
-            how.key = Some(key_bytes(&facts.key));
-        }
+        let key = matches!(config.node, Node::Agent { .. }).then(|| key_bytes(&facts.key));
         let mappable = soft.is_mappable() && !config.force_net;
         let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
         let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None };
-        let mut context = Context {
+        Ok(Context {
             soft,
             sockets: None,
-            how,
-            force_net: config.force_net,
+            key,
             card,
             faults: config.faults.clone(),
             quiet: 0,
             unlooked: 0,
             waits: None,
             caller_fd: false,
-        };
-        if config.sockets_now || !mappable {
-            context.open_sockets()?;
-        }
-        Ok(context)
+        })
     }
 
     /// This process's card. It changes when sockets are opened.
@@ -173,32 +161,32 @@ impl Context {
         self.soft.facts()
     }
 
-    /// Which provider reaches the owner of a card; both sides come to the same answer. Opens sockets if it takes
-    /// them.
-    pub fn reach(&mut self, peer: &Card) -> Result<ProviderKind, ReachError> {
+    /// Which provider reaches the owner of a card; both sides come to the same answer. Sockets may have to be opened
+    /// for it.
+    pub fn reach(&self, peer: &Card) -> Result<ProviderKind, ReachError> {
         let same_host = peer.host == self.card.host;
-        if same_host && !self.force_net && peer.soft.is_some() && self.card.soft.is_some() {
-            return Ok(ProviderKind::Soft);
+        match (peer.soft, self.card.soft) {
+            (Some(_), Some(_)) if same_host => Ok(ProviderKind::Soft),
+            _ if peer.sockets.is_some() => Ok(ProviderKind::Sockets),
+            _ if same_host => Err(ReachError::NotShared),
+            _ => Err(ReachError::NoAddress { who: "it" }),
         }
-        if peer.sockets.is_none() {
-            return Err(if same_host { ReachError::NotShared } else { ReachError::NoAddress { who: "it" } });
-        }
-        self.open_sockets().map_err(|error| match error {
-            sockets::OpenError::NotConfigured => ReachError::NoAddress { who: "this process" },
-            error => ReachError::Open(error.to_string()),
-        })?;
-        Ok(ProviderKind::Sockets)
     }
 
-    fn open_sockets(&mut self) -> Result<(), sockets::OpenError> {
+    /// Can nobody share memory with this process, so that sockets are all it has?
+    pub fn is_unshared(&self) -> bool {
+        self.card.soft.is_none()
+    }
+
+    /// Opens sockets, which changes the card. Nothing happens if they are open.
+    pub fn open_sockets(&mut self, how: &sockets::Config) -> Result<(), sockets::OpenError> {
         if self.sockets.is_some() {
             return Ok(());
         }
-        let how = self.how.clone().ok_or(sockets::OpenError::NotConfigured)?;
         let waits = self.waits().map_err(sockets::OpenError::Poll)?;
-        let sockets = Sockets::open(&how, waits)?;
+        let sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
         self.card.sockets = Some(sockets.section());
-        self.sockets = Some(sockets);
+        self.sockets = Some(Box::new(sockets));
         // A thread that sleeps on the futex would not see them.
         self.soft.sleeper().wake();
         Ok(())
@@ -225,21 +213,37 @@ impl Context {
 
     fn provider(&mut self, kind: ProviderKind) -> &mut dyn Provider {
         match (kind, &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &mut **sockets,
             _ => &mut self.soft,
         }
     }
 
     fn provider_ref(&self, kind: ProviderKind) -> &dyn Provider {
         match (kind, &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &**sockets,
             _ => &self.soft,
         }
     }
 
-    /// A new queue pair, in RESET.
+    /// A new queue pair, in RESET. For an answer: see [`Context::create_qp_as`].
     pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
-        self.provider(kind).create()
+        self.create_qp_as(kind, Role::Answers)
+    }
+
+    /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
+    /// nodes, none of them be answered, and nobody have anything to give back.
+    pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
+        self.provider(kind).create(role)
+    }
+
+    /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.
+    pub fn want_qp(&self, wants: bool) {
+        self.soft.want_qp(wants);
+    }
+
+    /// Does another process of the node lack a queue pair? While none does, this is one load.
+    pub fn qp_wanted(&self) -> bool {
+        self.soft.qp_wanted()
     }
 
     /// RESET to INIT. See [`Provider::init`].
@@ -265,6 +269,17 @@ impl Context {
     /// Has everything that was posted been taken over by the peer's memory or the network?
     pub fn is_drained(&self, qp: Qp) -> bool {
         self.provider_ref(qp.provider()).is_drained(qp)
+    }
+
+    /// Is a message on its way in that has been seen in part, or something posted that is not with the peer?
+    pub fn is_busy(&self, qp: Qp) -> bool {
+        self.provider_ref(qp.provider()).is_busy(qp)
+    }
+
+    /// What has gone through a queue pair, both ways, in a unit of the provider's own. It never goes down; what does
+    /// not change is idle. Costs the messages nothing; on sockets the question is a system call.
+    pub fn traffic(&self, qp: Qp) -> u64 {
+        self.provider_ref(qp.provider()).traffic(qp)
     }
 
     /// The state of a queue pair.
@@ -303,25 +318,38 @@ impl Context {
         }
     }
 
-    /// As [`Context::post_send`], from ordinary memory, which is always copied.
-    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+    /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
+    /// yet.
+    pub fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => match &mut self.sockets {
-                Some(sockets) => sockets.post_send_bytes(qp, header, payload),
+                Some(sockets) => sockets.post_send_bytes(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
         }
     }
 
     /// As [`Context::post_send`], but the payload is copied, however long it is.
-    pub fn post_send_copied(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+    pub fn post_send_copied(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: UserBuf,
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => {
                 let mut copy = vec![0; payload.len()];
                 payload.copy_to(&mut copy);
-                self.post_send_bytes(qp, header, &copy)
+                self.post_send_bytes(qp, header, &copy, push)
             }
         }
     }
@@ -359,6 +387,12 @@ impl Context {
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+    }
+
+    /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
+    /// peer is behind all else; in shared memory it comes by another way.
+    pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is
@@ -410,6 +444,12 @@ impl Context {
         self.provider(kind).send_control(qp, to, bytes)
     }
 
+    /// Puts a datagram into the mailbox of a process of this host that cannot answer the same way, and that has no
+    /// address yet.
+    pub fn knock(&mut self, at: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
+        self.soft.send_control(None, at, bytes)
+    }
+
     fn send_faultily(
         &mut self,
         kind: ProviderKind,
@@ -417,12 +457,11 @@ impl Context {
         to: &Card,
         bytes: &[u8],
     ) -> Result<Sent, ControlError> {
-        let mut faults = self.faults.take();
-        let fate = faults.as_mut().map_or(Fate::once(to, bytes), |faults| faults.meet(to, bytes));
-        self.faults = faults;
+        let datagram = Datagram { kind, qp, to: *to, bytes: bytes.to_vec() };
+        let Some(faults) = &mut self.faults else { return Ok(Sent::Dropped) };
         let mut sent = Ok(Sent::Dropped);
-        for (to, bytes) in &fate.out {
-            sent = self.provider(kind).send_control(qp, to, bytes);
+        for Datagram { kind, qp, to, bytes } in faults.meet(datagram) {
+            sent = self.provider(kind).send_control(qp, &to, &bytes);
         }
         sent
     }
@@ -510,7 +549,7 @@ impl Context {
         self.quiet = QUIET_ROUNDS;
         let armed = self.soft.arm(self.waits.is_some())?;
         let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits: self.waits.clone() };
-        let ready = self.soft.any_ready() || self.sockets.as_ref().is_some_and(Sockets::any_ready);
+        let ready = self.soft.any_ready() || self.sockets.as_deref().is_some_and(Sockets::any_ready);
         Ok(if ready { None } else { Some(sleep) })
     }
 
@@ -528,9 +567,7 @@ impl Context {
 
     /// The key that sockets prove themselves with, where no agent gave one.
     pub fn set_key(&mut self, key: [u8; 32]) {
-        if let Some(how) = &mut self.how {
-            how.key = Some(key);
-        }
+        self.key = Some(key);
         if let Some(sockets) = &mut self.sockets {
             sockets.set_key(key);
         }
@@ -553,11 +590,13 @@ impl Context {
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.sockets.as_ref().and_then(Sockets::next_due_ns)
+        let sockets = self.sockets.as_deref().and_then(Sockets::next_due_ns);
+        [self.soft.next_due_ns(), sockets].into_iter().flatten().min()
     }
 
-    /// Looks after timers: dials that take too long, strangers that do not speak.
+    /// Looks after timers: large rings that are idle, dials that take too long, strangers that do not speak.
     pub fn tick(&mut self, now_ns: u64) {
+        self.soft.tick(now_ns);
         if let Some(sockets) = &mut self.sockets {
             sockets.tick(now_ns);
         }
@@ -565,12 +604,12 @@ impl Context {
 
     /// Datagrams lost because there was no room for them here.
     pub fn datagrams_dropped(&mut self) -> u64 {
-        self.soft.datagrams_dropped() + self.sockets.as_mut().map_or(0, Provider::datagrams_dropped)
+        self.soft.datagrams_dropped() + self.sockets.as_deref_mut().map_or(0, Provider::datagrams_dropped)
     }
 
     /// Datagrams and connections of strangers that were refused.
     pub fn strangers(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Sockets::strangers)
+        self.sockets.as_deref().map_or(0, Sockets::strangers)
     }
 
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
@@ -580,7 +619,7 @@ impl Context {
 
     /// Bytes of buffers that sockets have in this process.
     pub fn socket_bytes(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Provider::memory_bytes)
+        self.sockets.as_deref().map_or(0, Provider::memory_bytes)
     }
 
     /// Bytes of the own segment with pages behind them.
@@ -591,6 +630,11 @@ impl Context {
     /// Sets a counter in this process's slot of the node's segment.
     pub fn publish_stat(&self, index: usize, value: u64) {
         self.soft.publish_stat(index, value);
+    }
+
+    /// Notes that this process is connected to a rank of its job, for those who asked to be told at the end.
+    pub fn note_met(&self, rank: u32, kind: ProviderKind) {
+        self.soft.note_met(rank, kind);
     }
 
     /// A counter in this process's slot.

@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Run(Box<JobSpec>, Option<StatsWish>),
     DryRun(Box<JobSpec>),
     Help,
+    HelpStats,
     Version,
 }
 
@@ -40,6 +41,16 @@ pub(crate) struct StatsWish {
 pub(crate) enum StatsForm {
     Table,
     Json,
+    Matrix,
+    TableAndMatrix,
+    JsonAndMatrix,
+}
+
+impl StatsForm {
+    /// Is to be counted which ranks are connected?
+    pub(crate) fn has_matrix(self) -> bool {
+        !matches!(self, StatsForm::Table | StatsForm::Json)
+    }
 }
 
 /// Why a command line is not understood.
@@ -98,6 +109,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
             Next::Section => {}
             Next::End => return parser.finish(),
             Next::Help => return Ok(Command::Help),
+            Next::HelpStats => return Ok(Command::HelpStats),
             Next::Version => return Ok(Command::Version),
         }
     }
@@ -137,6 +149,21 @@ mod tests {
     }
 
     #[test]
+    fn the_matrix_comes_alone_or_with_the_counters() {
+        for (option, form, matrix) in [
+            ("--stats", StatsForm::Table, false),
+            ("--stats=matrix", StatsForm::Matrix, true),
+            ("--stats=table,matrix", StatsForm::TableAndMatrix, true),
+            ("--stats=json,matrix", StatsForm::JsonAndMatrix, true),
+        ] {
+            let (spec, wish) = run(&format!("-n 2 {option} ./prog"));
+            assert_eq!((wish.unwrap().form, spec.matrix), (form, matrix), "{option}");
+        }
+        assert!(!run("-n 2 ./prog").0.matrix);
+        assert!(error("-n 2 --stats=json,table ./prog").contains("'matrix'"));
+    }
+
+    #[test]
     fn several_programs_are_separated_by_colons() {
         let (spec, _) = run("--nodes 2 -n 2 a x : -n 3 -env K V b : c");
         let ranks: Vec<_> = spec.sections.iter().map(|section| section.ranks).collect();
@@ -173,6 +200,7 @@ mod tests {
     #[test]
     fn help_wins() {
         assert!(matches!(parse(words("-n 2 --help")), Ok(Command::Help)));
+        assert!(matches!(parse(words("--help-stats")), Ok(Command::HelpStats)));
         assert!(matches!(parse(words("-version")), Ok(Command::Version)));
     }
 
@@ -364,6 +392,29 @@ mod tests {
         );
         assert_eq!(error("--net-timeout x a"), "option '--net-timeout': 'x' is not a number of seconds");
         assert_eq!(error("--force-net=on a"), "option '--force-net=on' takes no value");
+    }
+
+    #[test]
+    fn connections_can_be_limited() {
+        let (spec, _) = run("--qp-budget 8 --conn-memory 4M --qp-max 64 --fault loss=5%,seed=7 a");
+        let env: Vec<(String, String)> = spec
+            .env
+            .iter()
+            .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
+            .collect();
+        let expected = [
+            ("BANYAN_QP_BUDGET", "8"),
+            ("BANYAN_CONN_MEMORY", "4M"),
+            ("BANYAN_NET_FAULTS", "loss=5%,seed=7"),
+        ];
+        assert_eq!(env, expected.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(spec.qp_max, Some(64));
+        assert_eq!(error("--qp-budget 1 a"), "option '--qp-budget': '1' is not a number from 2 to 16777216");
+        assert_eq!(
+            error("--conn-memory 4X a"),
+            "option '--conn-memory': '4X' is not a number of bytes such as 65536, 64K or 2M"
+        );
+        assert_eq!(error("--qp-max 0 a"), "option '--qp-max': '0' is not a number from 1 to 16777216");
     }
 
     #[test]

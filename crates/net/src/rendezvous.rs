@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
 use crate::request::{Lent, Reading, State};
 use crate::wire::{Header, Kind, Offer};
-use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
+use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Endpoint {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
                 let kind = self.links[ix.index()].qp.map(|qp| qp.provider());
-                let key = kind.and_then(|kind| Some((kind, self.context.register(kind, *buf)?)));
+                let key = kind.and_then(|kind| Some((kind, self.pin(kind, *buf)?)));
                 (buf.addr(), buf.len() as u64, key)
             }
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
@@ -65,18 +65,30 @@ impl Endpoint {
         let len = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
         let bytes = buf.len().min(len);
         let end = end_of(from, len, bytes);
-        let ix = from.source;
-        if let Some(error) = self.link(ix).failed.clone() {
+        if let Some(error) = self.link(from.source).failed.clone() {
             self.requests.replace(id, State::Done(Err(Box::new(error))));
             return;
         }
-        let read = match (offer.key, self.links.get(ix.index()).and_then(|link| link.ready)) {
+        self.read(id, Reading { buf, offer, end });
+    }
+
+    /// Reads what was offered, now or when there is a connection: the one that brought the offer may be closed.
+    fn read(&mut self, id: ReqId, reading: Reading) {
+        let Reading { buf, offer, end } = reading;
+        let ix = end.source;
+        let bytes = buf.len().min(usize::try_from(offer.bytes).unwrap_or(usize::MAX));
+        let read = match (offer.key, self.link(ix).ready) {
             _ if bytes == 0 => Ok(Posted::Done),
             (Some(key), Some(qp)) => {
                 let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
                 self.context.rdma_read(qp, buf.part(0, bytes), memory)
             }
-            _ => Err(RdmaError::Forbidden),
+            (Some(_), None) => {
+                self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
+                self.link(ix).reads.push(id);
+                return self.need(ix);
+            }
+            (None, _) => Err(RdmaError::Forbidden),
         };
         match read {
             Ok(Posted::Done) => {
@@ -84,7 +96,6 @@ impl Endpoint {
                 self.answer(ix, offer.request);
             }
             Ok(Posted::Later(work)) => {
-                let reading = Reading { buf, offer, end };
                 self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
                 self.works.insert(work, id);
             }
@@ -93,6 +104,17 @@ impl Endpoint {
                 self.ask_fragments(id, buf, offer, end)
             }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
+        }
+    }
+
+    /// There is a connection: what was offered on an earlier one is read.
+    pub(crate) fn read_waiting(&mut self, ix: PeerIx) {
+        for id in std::mem::take(&mut self.link(ix).reads) {
+            if matches!(self.requests.get(id), Some(State::ReceiveReading(_)))
+                && let Some(State::ReceiveReading(reading)) = self.requests.replace(id, State::SendQueued)
+            {
+                self.read(id, *reading);
+            }
         }
     }
 
@@ -138,6 +160,14 @@ impl Endpoint {
         }
     }
 
+    /// The last fragment of a send that was offered is on its way out: it is over when that has left.
+    pub(crate) fn send_leaves(&mut self, request: u32, by: PeerIx, work: WorkId) {
+        if let Some(id) = self.end_offer(request, by) {
+            self.requests.replace(id, State::SendPosted { to: by });
+            self.works.insert(work, id);
+        }
+    }
+
     /// A send that was offered could not be read by its receiver.
     pub(crate) fn send_refused(&mut self, request: u32, by: PeerIx) {
         if let Some(id) = self.end_offer(request, by) {
@@ -149,12 +179,13 @@ impl Endpoint {
     /// The send that a receiver speaks of, if it is one of those offered to it. Its buffer is no longer lent.
     fn end_offer(&mut self, request: u32, by: PeerIx) -> Option<ReqId> {
         let id = self.requests.by_index(request)?;
-        let State::SendOffered { key, to, .. } = self.requests.get(id)? else { return None };
+        let State::SendOffered { key, to, data } = self.requests.get(id)? else { return None };
         if *to != by {
             return None;
         }
+        let bytes = data.len();
         if let Some((kind, key)) = *key {
-            self.context.deregister(kind, key);
+            self.unpin(kind, key, bytes);
         }
         Some(id)
     }

@@ -25,10 +25,13 @@ const AT_QP_NEXT: usize = 64; // alone in its cache line
 const AT_HOST: usize = 128; // two double words
 const AT_KEY: usize = 144; // four double words
 const AT_PID_SPACE: usize = 176;
+const AT_QP_WANTED: usize = 192; // alone in its cache line
+const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
 const SLOT_QPS: usize = 4;
+const SLOT_WANTS: usize = 8;
 const SLOT_STAT: usize = 64;
 
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
@@ -64,6 +67,8 @@ pub struct QpLimit {
     pub used: u32,
     /// The device's limit.
     pub max: u32,
+    /// Places of it that are not for everybody.
+    pub kept: u32,
 }
 
 /// The mapped node segment.
@@ -72,12 +77,23 @@ pub struct NodeSegment {
     memory: SharedMemory,
     map: SharedMap,
     facts: NodeFacts,
+    /// Ranks that a row of the matrix has room for; 0: there is no matrix.
+    columns: u32,
 }
+
+/// The ways to be connected that a matrix tells apart; each has a bit per rank in a row.
+pub const PLANES: usize = 2;
 
 impl NodeSegment {
     /// A new segment with these facts.
     pub fn create(facts: &NodeFacts) -> io::Result<Self> {
-        let bytes = HEADER_BYTES + facts.slots as usize * SLOT_BYTES;
+        Self::create_with_matrix(facts, 0)
+    }
+
+    /// The same, with a row per slot that tells to which of so many ranks its process was connected. Rows lie behind
+    /// the slots; pages that nobody writes cost nothing.
+    pub fn create_with_matrix(facts: &NodeFacts, columns: u32) -> io::Result<Self> {
+        let bytes = bytes_of(facts.slots, columns);
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -91,8 +107,9 @@ impl NodeSegment {
         store_words(&map, AT_HOST, &facts.host);
         store_words(&map, AT_KEY, &facts.key);
         store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
+        map.u32_at(AT_COLUMNS).store(columns, Ordering::Relaxed);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(NodeSegment { memory, map, facts: facts.clone() })
+        Ok(NodeSegment { memory, map, facts: facts.clone(), columns })
     }
 
     /// Opens the segment that another process of the node owns.
@@ -121,10 +138,11 @@ impl NodeSegment {
             key: load_words(&map, AT_KEY),
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
-        if bytes < HEADER_BYTES + facts.slots as usize * SLOT_BYTES {
+        let columns = word(AT_COLUMNS);
+        if bytes < bytes_of(facts.slots, columns) {
             return Err(bad("shorter than its slots"));
         }
-        Ok(NodeSegment { memory, map, facts })
+        Ok(NodeSegment { memory, map, facts, columns })
     }
 
     /// Where the other processes of the node find it.
@@ -142,23 +160,57 @@ impl NodeSegment {
         self.slot_word(slot, SLOT_PID).store(pid, Ordering::Release);
     }
 
+    /// Has a process been in `slot` since it was cleared? One of another library never is.
+    pub fn is_claimed(&self, slot: u32) -> bool {
+        self.slot_word(slot, SLOT_PID).load(Ordering::Acquire) != 0
+    }
+
     /// Gives back what the process in `slot` held of the device; its statistics stay readable. For the
     /// agent, when it has reaped the process.
     pub fn clear_slot(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).store(0, Ordering::Release);
+        self.slot_word(slot, SLOT_WANTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
     }
 
-    /// Takes one queue pair of the device's and returns its number.
-    pub fn take_qp(&self, slot: u32) -> Result<u32, QpLimit> {
+    /// Takes one queue pair of the device's and returns its number. The last `kept` places are left alone.
+    pub fn take_qp(&self, slot: u32, kept: u32) -> Result<u32, QpLimit> {
         // Own slot first, then the sum: two processes at the limit may both be refused, never both served.
         self.slot_word(slot, SLOT_QPS).fetch_add(1, Ordering::SeqCst);
-        let used = self.qps_in_use();
-        if used > self.facts.qp_max {
+        let (used, max) = (self.qps_in_use(), self.facts.qp_max);
+        if used > max.saturating_sub(kept) {
             self.give_qp(slot);
-            return Err(QpLimit { used: used - 1, max: self.facts.qp_max });
+            return Err(QpLimit { used: used - 1, max, kept });
         }
         Ok(self.map.u32_at(AT_QP_NEXT).fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The process in `slot` lacks a queue pair, or does not any more.
+    pub fn want_qp(&self, slot: u32, wants: bool) {
+        let before = self.slot_word(slot, SLOT_WANTS).swap(wants.into(), Ordering::SeqCst);
+        if wants && before == 0 {
+            // Behind the slot's own word: who clears this one has seen that, or sees it change.
+            self.map.u32_at(AT_QP_WANTED).fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Does a process other than that in `slot` lack a queue pair? One load, while nobody does.
+    pub fn is_qp_wanted(&self, slot: u32) -> bool {
+        let wanted = self.map.u32_at(AT_QP_WANTED);
+        let seen = wanted.load(Ordering::Relaxed);
+        seen != 0 && self.find_wanting(slot, seen)
+    }
+
+    #[cold]
+    fn find_wanting(&self, slot: u32, seen: u32) -> bool {
+        let wants = |slot| self.slot_word(slot, SLOT_WANTS).load(Ordering::SeqCst) != 0;
+        let others = (0..self.facts.slots).any(|other| other != slot && wants(other));
+        if !others && !wants(slot) {
+            // Nobody, and nobody since; also when whoever did has died.
+            let wanted = self.map.u32_at(AT_QP_WANTED);
+            let _ = wanted.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
+        others
     }
 
     /// Gives one queue pair back.
@@ -177,10 +229,42 @@ impl NodeSegment {
         self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_STAT + index * 8)
     }
 
+    /// Notes that the process in `slot` is connected to a rank, in one of the ways. Nothing happens where nobody wants
+    /// to know.
+    pub fn note_met(&self, slot: u32, rank: u32, plane: usize) {
+        if rank < self.columns {
+            self.met_word(slot, plane, rank / 64).fetch_or(1 << (rank % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// The ranks that the process in `slot` was connected to in one of the ways, in order.
+    pub fn met(&self, slot: u32, plane: usize) -> impl Iterator<Item = u32> {
+        (0..row_words(self.columns)).flat_map(move |index| {
+            let word = self.met_word(slot, plane, index).load(Ordering::Relaxed);
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
+        })
+    }
+
+    fn met_word(&self, slot: u32, plane: usize, index: u32) -> &AtomicU64 {
+        assert!(slot < self.facts.slots && plane < PLANES && index < row_words(self.columns));
+        let row = slot as usize * PLANES + plane;
+        let word = row * row_words(self.columns) as usize + index as usize;
+        self.map.u64_at(HEADER_BYTES + self.facts.slots as usize * SLOT_BYTES + word * 8)
+    }
+
     fn slot_word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
         assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
         self.map.u32_at(HEADER_BYTES + slot as usize * SLOT_BYTES + offset)
     }
+}
+
+/// Words of one plane of a row.
+fn row_words(columns: u32) -> u32 {
+    columns.div_ceil(64)
+}
+
+fn bytes_of(slots: u32, columns: u32) -> usize {
+    HEADER_BYTES + slots as usize * (SLOT_BYTES + PLANES * row_words(columns) as usize * 8)
 }
 
 /// Names this host where no agent does: the boot, and the process-id space (segments are found through
@@ -243,12 +327,57 @@ mod tests {
     fn the_device_limit_counts_all_processes_and_a_cleared_slot_frees() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        assert_eq!(owner.take_qp(0), Ok(1));
-        assert_eq!(other.take_qp(1), Ok(2));
-        assert_eq!(other.take_qp(1), Ok(3));
-        assert_eq!(owner.take_qp(0), Err(QpLimit { used: 3, max: 3 }));
+        assert_eq!(owner.take_qp(0, 0), Ok(1));
+        assert_eq!(other.take_qp(1, 1), Ok(2));
+        assert_eq!(other.take_qp(1, 1), Err(QpLimit { used: 2, max: 3, kept: 1 }));
+        assert_eq!(other.take_qp(1, 0), Ok(3));
+        assert_eq!(owner.take_qp(0, 0), Err(QpLimit { used: 3, max: 3, kept: 0 }));
         owner.clear_slot(1);
-        assert_eq!(owner.take_qp(0), Ok(4));
+        assert_eq!(owner.take_qp(0, 0), Ok(4));
+    }
+
+    #[test]
+    fn a_lack_of_queue_pairs_is_seen_by_the_others_until_it_ends() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        owner.want_qp(0, true);
+        assert!(other.is_qp_wanted(1) && !owner.is_qp_wanted(0));
+        other.want_qp(1, true);
+        assert!(owner.is_qp_wanted(0));
+        owner.want_qp(0, false);
+        assert!(!other.is_qp_wanted(1) && owner.is_qp_wanted(0));
+        owner.clear_slot(1); // it has died
+        assert!(!owner.is_qp_wanted(0));
+        assert_eq!(owner.map.u32_at(AT_QP_WANTED).load(Ordering::Relaxed), 0, "one load from now on");
+        other.want_qp(2, true);
+        assert!(owner.is_qp_wanted(0));
+    }
+
+    #[test]
+    fn a_row_tells_whom_its_process_met_and_how() {
+        let owner = NodeSegment::create_with_matrix(&facts(3), 130).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        for (rank, plane) in [(129, 0), (0, 0), (63, 1), (64, 1), (64, 1), (130, 1), (u32::MAX, 0)] {
+            other.note_met(3, rank, plane);
+        }
+        let met = |slot, plane| owner.met(slot, plane).collect::<Vec<u32>>();
+        assert_eq!((met(3, 0), met(3, 1)), (vec![0, 129], vec![63, 64]));
+        assert!(met(2, 0).is_empty() && met(2, 1).is_empty());
+    }
+
+    #[test]
+    fn without_a_matrix_nothing_is_noted() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        owner.note_met(0, 0, 0);
+        assert_eq!(owner.met(0, 0).count(), 0);
+        assert_eq!(owner.memory.bytes().unwrap(), (HEADER_BYTES + 4 * SLOT_BYTES) as u64);
+    }
+
+    #[test]
+    fn a_slot_that_nobody_claimed_is_known() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        owner.claim_slot(1, 77);
+        assert_eq!([0, 1, 2, 3].map(|slot| owner.is_claimed(slot)), [false, true, false, false]);
     }
 
     #[test]

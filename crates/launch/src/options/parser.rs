@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 49] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 53] = [
     "genv",
     "x",
     "genvlist",
@@ -55,6 +55,10 @@ pub(super) const OPTIONS_OF_JOB: [&str; 49] = [
     "port-range",
     "net-timeout",
     "force-net",
+    "fault",
+    "qp-budget",
+    "conn-memory",
+    "qp-max",
     "coll",
     "board",
     "pmi-value-max",
@@ -110,6 +114,7 @@ pub(super) enum Next {
     Section,
     End,
     Help,
+    HelpStats,
     Version,
 }
 
@@ -157,8 +162,10 @@ impl Parser {
         let wish = match (self.form, self.file) {
             (None, None) => None,
             (form, file) => {
+                let form = form.unwrap_or(StatsForm::Table);
                 self.spec.board_counters = true;
-                Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file })
+                self.spec.matrix = form.has_matrix();
+                Some(StatsWish { form, file })
             }
         };
         Ok(Command::Run(Box::new(self.spec), wish))
@@ -288,6 +295,7 @@ impl Parser {
             };
             match written.name.as_str() {
                 "h" | "help" => return Ok(Next::Help),
+                "help-stats" => return Ok(Next::HelpStats),
                 "version" | "V" => return Ok(Next::Version),
                 _ => self.option(&written, &mut section)?,
             }
@@ -377,6 +385,16 @@ impl Parser {
                 self.spec.net.timeout = Some(self.parsed(written, seconds, Values::Seconds)?);
             }
             "force-net" => self.spec.net.force = written.alone(true)?,
+            "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
+            "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,
+            "conn-memory" => self.tell_ranks(written, proto::env::CONN_MEMORY)?,
+            "qp-max" => {
+                let wanted = Values::Number(1, proto::env::QP_MAX_MOST);
+                let number = |text: &str| {
+                    text.parse().ok().filter(|n| (1..=proto::env::QP_MAX_MOST as u32).contains(n))
+                };
+                self.spec.qp_max = Some(self.parsed(written, number, wanted)?);
+            }
             _ => return self.option_of_place(written),
         }
         Ok(())
@@ -573,6 +591,14 @@ impl Parser {
             [] => cores(),
             slots => slots.iter().fold(0, |sum, more| sum.saturating_add(*more)),
         }
+    }
+
+    /// An option that is a variable of the library's.
+    fn tell_ranks(&mut self, written: &Written, variable: &'static str) -> Result<(), UsageError> {
+        let text = self.text(written)?;
+        proto::env::check(variable, &text).map_err(|error| written.bad(&text, error.wanted.to_string()))?;
+        self.spec.env.push((variable.into(), text.into()));
+        Ok(())
     }
 
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
