@@ -253,12 +253,6 @@ impl Context {
         self.provider_ref(qp.provider()).is_drained(qp)
     }
 
-    /// Has something arrived on a queue pair that [`Context::poll`] has still to tell? On a stream the last word of the
-    /// peer is behind all else; in shared memory it comes by another way.
-    pub fn has_arrived(&self, qp: Qp) -> bool {
-        qp.provider() == ProviderKind::Soft && self.soft.has_arrived(qp)
-    }
-
     /// The state of a queue pair.
     pub fn qp_state(&self, qp: Qp) -> QpState {
         self.provider_ref(qp.provider()).state(qp)
@@ -295,25 +289,38 @@ impl Context {
         }
     }
 
-    /// As [`Context::post_send`], from ordinary memory, which is always copied.
-    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+    /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
+    /// yet.
+    pub fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => match &mut self.sockets {
-                Some(sockets) => sockets.post_send_bytes(qp, header, payload),
+                Some(sockets) => sockets.post_send_bytes(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
         }
     }
 
     /// As [`Context::post_send`], but the payload is copied, however long it is.
-    pub fn post_send_copied(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+    pub fn post_send_copied(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: UserBuf,
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => {
                 let mut copy = vec![0; payload.len()];
                 payload.copy_to(&mut copy);
-                self.post_send_bytes(qp, header, &copy)
+                self.post_send_bytes(qp, header, &copy, push)
             }
         }
     }
@@ -351,6 +358,12 @@ impl Context {
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+    }
+
+    /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
+    /// peer is behind all else; in shared memory it comes by another way.
+    pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is

@@ -12,13 +12,14 @@
 //!            the reply comes as a datagram  <-  control: the reply, on the stream
 //!   rtr      data is read from here on
 //! ```
-//! [`dial`] says what happens when both ask. Messages are frames (`proto::stream`). They go from the program's buffer
+//! [`dial`] and [`crossed`] say what happens when both ask. Messages are frames (`proto::stream`). They go from the program's buffer
 //! into the kernel and from there into the program's buffer, where that is known in time. Reads, writes and atomics
 //! are requests that the target's progress serves.
 //!
 //! What a peer has sent before it closed is always delivered; a stream that breaks ends all work posted on it, once.
 //! There is nothing here about *when* to connect, and no waiting: [`Sockets::tick`] looks after dials that take long.
 mod clock;
+mod crossed;
 mod dial;
 mod door;
 mod link;
@@ -180,6 +181,7 @@ enum Token {
     Guest { index: u32, generation: u32 },
     Leaving { index: u32, generation: u32 },
     Link { index: u32, generation: u32 },
+    Losing { index: u32, generation: u32 },
 }
 
 impl Token {
@@ -197,6 +199,7 @@ impl Token {
             Token::Guest { index, generation } => both(3, index, generation),
             Token::Leaving { index, generation } => both(4, index, generation),
             Token::Link { index, generation } => both(5, index, generation),
+            Token::Losing { index, generation } => both(6, index, generation),
         }
     }
 
@@ -210,6 +213,7 @@ impl Token {
             3 => Some(Token::Guest { index, generation }),
             4 => Some(Token::Leaving { index, generation }),
             5 => Some(Token::Link { index, generation }),
+            6 => Some(Token::Losing { index, generation }),
             _ => None,
         }
     }
@@ -232,6 +236,8 @@ impl Sockets {
                 (listener, Datagrams::bind_within(at, &ports, offset).map_err(bind)?)
             }
         };
+        // Without it streams work as well, if slowly, or notice a cut late.
+        let _ = listener.prepare(config.timeout.min(TIMEOUT_MAX));
         let tcp = listener.local_addr().map_err(bind)?.port();
         let udp_port = udp.local_addr().map_err(bind)?.port();
         let mut sockets = Sockets {
@@ -378,6 +384,7 @@ impl Sockets {
     fn end_work(&mut self, index: u32) {
         self.dialling.retain(|other| *other != index);
         self.inbox.forget(index);
+        self.drop_losing(index);
         let Some(link) = self.links.at_mut(index) else { return };
         let mut ended = Vec::new();
         for lender in link.out.clear() {

@@ -215,6 +215,8 @@ pub struct JobSpec {
     pub matrix: bool,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
     pub pmi_value_max: u32,
+    /// Queue pairs of a node's device, if the user says so.
+    pub qp_max: Option<u32>,
     /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
     pub pmgr: bool,
     /// What ranks are told about traffic between hosts.
@@ -263,6 +265,7 @@ impl JobSpec {
             board_counters: false,
             matrix: false,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
+            qp_max: None,
             pmgr: false,
             net: NetOptions::default(),
             universe: None,

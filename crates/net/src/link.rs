@@ -259,7 +259,7 @@ impl Endpoint {
                 context.post_send(qp, header.encode(link.name), *buf, push)
             }
             Some(Pending::Message { header, data: Data::Own(bytes), .. }) => {
-                context.post_send_bytes(qp, header.encode(link.name), bytes).map(|()| Posted::Done)
+                context.post_send_bytes(qp, header.encode(link.name), bytes, push)
             }
             Some(Pending::Stream { request, into, offset, len }) => {
                 // Not before the peer has answered: fragments are an answer themselves.
@@ -272,13 +272,19 @@ impl Endpoint {
                 let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
                 let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(link.name);
                 let posted = match data {
-                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes)),
-                    Lent::Own(own) => context.post_send_bytes(qp, header, &own[*offset..*offset + bytes]),
+                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes), push),
+                    Lent::Own(own) => {
+                        context.post_send_bytes(qp, header, &own[*offset..*offset + bytes], push)
+                    }
                 };
                 match posted {
-                    Ok(()) => {
+                    Ok(posted) => {
                         *offset += bytes;
-                        return Ok(if *offset == *len { Front::Sent } else { Front::Part });
+                        return Ok(match posted {
+                            _ if *offset < *len => Front::Part,
+                            Posted::Done => Front::Sent,
+                            Posted::Later(work) => Front::Working(work),
+                        });
                     }
                     // The peer has just said that there will be no larger ring: the next one is shorter.
                     Err(PostError::TooLong { max, .. }) if max < bytes => return Ok(Front::Part),
@@ -306,19 +312,18 @@ impl Endpoint {
         }
     }
 
-    /// The first in the queue lies in the program's buffer, and the device goes on with it.
+    /// The device goes on with the first in the queue.
     fn work_front(&mut self, ix: PeerIx, work: fabric::WorkId) {
-        let Some(Pending::Message { header, request, .. }) = self.links[ix.index()].pop() else {
-            return;
-        };
-        match (request, header) {
-            (Some(id), _) => {
+        match self.links[ix.index()].pop() {
+            Some(Pending::Message { request: Some(id), .. }) => {
                 self.requests.replace(id, State::SendPosted { to: ix });
                 self.works.insert(work, id);
             }
-            // A synchronous send waits for its answer, which cannot come before the bytes have gone.
-            (None, Header::Message { .. }) => {}
-            (None, _) => unreachable!("only messages lie in the program's buffer"),
+            // The last fragment.
+            Some(Pending::Stream { request, .. }) => self.send_leaves(request.index, ix, work),
+            // A synchronous send waits for its answer, which cannot come before the bytes have gone; for the rest
+            // nobody waits.
+            Some(Pending::Message { request: None, .. }) | None => {}
         }
     }
 

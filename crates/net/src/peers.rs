@@ -6,7 +6,7 @@ use fabric::state::QpState;
 use fabric::{BreakReason, Card, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName};
+use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName, Usage};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -69,6 +69,10 @@ impl Endpoint {
     }
 
     pub(crate) fn carry_out(&mut self) {
+        // Whoever is at it already does the rest too, in order.
+        if std::mem::replace(&mut self.waits.carrying, true) {
+            return;
+        }
         while let Some(action) = self.wireup.poll_action() {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
@@ -80,6 +84,7 @@ impl Endpoint {
                 Action::Ready { ix, name } => self.ready(ix, name),
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
+                Action::MakeRoom => self.make_room(),
                 Action::Closed { ix } => self.note_closed(ix),
                 Action::Failed { ix, why } => {
                     self.note_failed(ix);
@@ -89,7 +94,19 @@ impl Endpoint {
             }
             self.waits.news += 1;
         }
+        self.waits.carrying = false;
         self.set_timers();
+    }
+
+    /// Tells which connections are idle, so that one can go for another.
+    fn make_room(&mut self) {
+        let now_ns = self.now_ns();
+        let Endpoint { wireup, links, context, .. } = self;
+        wireup.make_room(now_ns, |ix| {
+            let link = &links[ix.index()];
+            let busy = !link.queue.is_empty() || link.ready.is_none_or(|qp| !context.is_drained(qp));
+            Usage { traffic: 0, busy, reopen_cost: 1 }
+        });
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -137,6 +154,7 @@ impl Endpoint {
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
                     self.link(ix).qp = None;
                     self.context.destroy_qp(qp);
+                    self.wireup.destroyed(ix, now_ns);
                 }
             }
             Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
@@ -266,31 +284,21 @@ impl Endpoint {
         self.waits.draining.len() < before
     }
 
-    /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the next polls find it, and
-    /// then it goes.
+    /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the peer sends nothing more
+    /// there, and what it sends on the next one comes behind.
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
         (link.ready, link.closing) = (None, None);
         if let Some(qp) = link.qp.take() {
-            let broken = self.context.qp_state(qp) == QpState::Error;
             // What is lost is not read to its end either: its buffers go back to the program.
-            if broken || self.wireup.state(ix) == StateName::Failed {
-                self.context.destroy_qp(qp);
-            } else {
-                self.waits.leaving.push(qp);
+            let lost = self.wireup.state(ix) == StateName::Failed;
+            if !lost && self.context.qp_state(qp) != QpState::Error {
+                self.take_rest(qp);
             }
+            self.context.destroy_qp(qp);
         }
-    }
-
-    /// Queue pairs that are closed go when everything that had arrived has been taken in.
-    pub(crate) fn bury(&mut self) {
-        for qp in std::mem::take(&mut self.waits.leaving) {
-            if self.context.has_arrived(qp) {
-                self.waits.leaving.push(qp);
-            } else {
-                self.context.destroy_qp(qp);
-            }
-        }
+        let now_ns = self.now_ns();
+        self.wireup.destroyed(ix, now_ns);
     }
 
     /// A queue pair broke below.

@@ -62,6 +62,21 @@ impl Endpoint {
         true
     }
 
+    /// Handles the last messages of a queue pair that is closed.
+    pub(crate) fn take_rest(&mut self, of: Qp) {
+        loop {
+            let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+            let after = match context.poll_only(of) {
+                None => return,
+                Some(view) => match sender(view.header(), of, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((header, ix)) => take_in_rarely(ix, header, View::Ring(view), matcher, requests),
+                    None => return,
+                },
+            };
+            self.act(after);
+        }
+    }
+
     /// Handles whatever else came in.
     #[inline(never)]
     fn take_events(&mut self) -> bool {

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
 use crate::request::{Lent, Reading, State};
 use crate::wire::{Header, Kind, Offer};
-use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
+use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
 use std::sync::Arc;
@@ -157,6 +157,14 @@ impl Endpoint {
     pub(crate) fn send_finished(&mut self, request: u32, by: PeerIx) {
         if let Some(id) = self.end_offer(request, by) {
             self.requests.replace(id, State::Done(Ok(sent(by))));
+        }
+    }
+
+    /// The last fragment of a send that was offered is on its way out: it is over when that has left.
+    pub(crate) fn send_leaves(&mut self, request: u32, by: PeerIx, work: WorkId) {
+        if let Some(id) = self.end_offer(request, by) {
+            self.requests.replace(id, State::SendPosted { to: by });
+            self.works.insert(work, id);
         }
     }
 

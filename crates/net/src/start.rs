@@ -41,6 +41,8 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Largest ring in shared memory.
     pub ring_bytes_max: usize,
+    /// Most queue pairs of this process (`BANYAN_QP_BUDGET`).
+    pub qp_budget: Option<u32>,
     /// Only collective algorithms whose connection counts are published (`BANYAN_COLL=flat`), whatever the cores?
     pub flat_collectives: bool,
 }
@@ -96,6 +98,9 @@ impl Config {
             net,
             faults,
             ring_bytes_max: number(env::RING_MAX, 256 << 10, 256 << 10)? as usize,
+            qp_budget: get(env::QP_BUDGET)
+                .map(|text| env::number(env::QP_BUDGET, &text, 2..=env::QP_MAX_MOST).map(|most| most as u32))
+                .transpose()?,
             flat_collectives: get(env::COLL)
                 .map_or(Ok(0), |text| env::word(env::COLL, &text, &["auto", "flat"]))?
                 == 1,
@@ -164,6 +169,7 @@ impl Endpoint {
             card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: wireup::Policy::OnDemand,
+            budget: wireup::Budget { queue_pairs: config.qp_budget },
         });
         let oversubscribed = context.facts().oversubscribed;
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);

@@ -84,15 +84,6 @@ struct Counted {
     remote: bool,
 }
 
-/// What the budget of connections has counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Budget {
-    evictions: u64,
-    reopenings: u64,
-    waits: u64,
-    wait_longest_ns: u64,
-}
-
 impl Endpoint {
     /// A counter of this process, now.
     pub fn stat(&self, stat: Stat) -> u64 {
@@ -116,10 +107,10 @@ impl Endpoint {
             Stat::PinnedBytesPeak => counters.pinned.peak,
             Stat::Handshakes => wireup.started + wireup.answered,
             Stat::Retransmits => wireup.retransmits,
-            Stat::Evictions => self.budget().evictions,
-            Stat::Reopenings => self.budget().reopenings,
-            Stat::PlaceWaits => self.budget().waits,
-            Stat::PlaceWaitLongest => self.budget().wait_longest_ns,
+            Stat::Evictions => wireup.evicted,
+            Stat::Reopenings => wireup.reopened,
+            Stat::PlaceWaits => wireup.crowded + wireup.starved,
+            Stat::PlaceWaitLongest => wireup.crowded_longest_ns,
             Stat::FirstMessages => counters.first.count,
             Stat::FirstMessageSum => counters.first.sum_ns,
             Stat::FirstMessageLongest => counters.first.longest_ns,
@@ -138,12 +129,6 @@ impl Endpoint {
             | Stat::InitRest
             | Stat::InitTotal => self.context.published_stat(stat as usize),
         }
-    }
-
-    /// What the budget has counted. There is none yet: nothing is closed to make place, and a queue pair that is not to
-    /// be had is the only thing to wait for.
-    fn budget(&self) -> Budget {
-        Budget { waits: self.wireup.stats().starved, ..Budget::default() }
     }
 
     fn count_states(&self, counts: fn(StateName) -> bool) -> u64 {
@@ -228,8 +213,8 @@ impl Endpoint {
 }
 
 fn is_opening(state: StateName) -> bool {
-    use StateName::{Addressing, Connecting, Preparing, Requesting, Starved};
-    matches!(state, Addressing | Preparing | Starved | Requesting | Connecting)
+    use StateName::{Addressing, Connecting, Crowded, Preparing, Requesting, Starved};
+    matches!(state, Addressing | Preparing | Starved | Crowded | Requesting | Connecting)
 }
 
 fn is_closing(state: StateName) -> bool {

@@ -3,7 +3,7 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
-use fabric::{Qp, Sleep};
+use fabric::Sleep;
 use proto::ids::PeerIx;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -54,8 +54,8 @@ pub(crate) struct Waits {
     pub lookups: Vec<PeerIx>,
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
-    /// Queue pairs that go when everything has been taken in.
-    pub leaving: Vec<Qp>,
+    /// Are actions being carried out?
+    pub carrying: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -79,7 +79,7 @@ impl Waits {
             spins: 0,
             lookups: Vec::new(),
             draining: Vec::new(),
-            leaving: Vec::new(),
+            carrying: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
@@ -104,7 +104,6 @@ impl Endpoint {
         let timers = self.wireup.poll_timeout().is_some()
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
-            || !waits.leaving.is_empty()
             || !waits.doomed.is_empty()
             || self.context.has_sockets();
         self.waits.timers = timers;
@@ -122,7 +121,6 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
-        self.bury();
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
             moved = true;

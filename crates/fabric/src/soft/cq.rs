@@ -100,9 +100,24 @@ impl Soft {
         self.segment.has_news() || entries.into_iter().any(is_ready)
     }
 
-    /// Has something arrived on a queue pair that was not taken in?
-    pub(crate) fn has_arrived(&self, qp: Qp) -> bool {
-        self.entry(qp).is_some_and(is_ready) || self.cq.lent == Some(qp.index() as u32)
+    /// The next message in one queue pair's ring.
+    pub(crate) fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        self.entry(qp)?;
+        let index = qp.index() as u32;
+        if let Some(lent) = self.cq.lent.take()
+            && let Some(entry) = self.qps[lent as usize].entry.as_mut()
+        {
+            entry.wake_writer();
+        }
+        loop {
+            match self.look(index) {
+                Next::Message => break,
+                Next::Grow(_) | Next::Switch => {}
+                Next::Empty | Next::Broken => return None,
+            }
+        }
+        self.cq.lent = Some(index);
+        Some(self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring.view())
     }
 
     /// A message in one of the hot rings, unless it is somebody else's turn.

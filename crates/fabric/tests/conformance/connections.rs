@@ -9,6 +9,7 @@ crate::on_every_provider!(
     a_stale_queue_pair_is_found_out,
     early_messages_arrive_without_the_senders_help,
     crossed_requests_make_one_connection_in_every_order,
+    early_messages_of_crossed_requests_need_no_help_either,
     connections_open_and_close_many_times,
     a_new_queue_pair_in_an_old_place_starts_clean,
 );
@@ -127,6 +128,51 @@ fn crossed_requests_make_one_connection_in_every_order(kind: ProviderKind) {
         close(&mut a, &mut b, qa, qb);
     }
     assert_eq!((a.context.qps(kind), b.context.qps(kind)), (0, 0));
+}
+
+/// Both ask and post, and one of them computes then. Which one loses its dial is a matter of chance.
+fn early_messages_of_crossed_requests_need_no_help_either(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (card_a, card_b) = (a.card(), b.card());
+    for _ in 0..16 {
+        let ((qa, _), (qb, _)) = (a.ask(&card_b), b.ask(&card_a));
+        for i in 0..10u64 {
+            a.send(qa, [i, 1], &pattern(100, i as usize));
+            b.send(qb, [i, 2], &pattern(100, i as usize));
+        }
+        b.context.flush();
+        let request = a.control();
+        a.connect(qa, &card_b, &request);
+        for i in 0..10u64 {
+            assert_eq!(a.message(), (qa, [i, 2], pattern(100, i as usize)));
+        }
+        a.send(qa, [10, 1], b"late");
+        let request = b.control();
+        b.connect(qb, &card_a, &request);
+        b.send(qb, [10, 2], b"late");
+        let (mut at_a, mut at_b) = (10, 0);
+        wait("all messages", || {
+            match a.poll() {
+                Some(Got::Message(_, header, _)) => {
+                    assert_eq!(header, [at_a, 2]);
+                    at_a += 1;
+                }
+                None | Some(Got::Control(_) | Got::Done(_, Ok(0))) => {}
+                other => panic!("{other:?}"),
+            }
+            match b.poll() {
+                Some(Got::Message(_, header, _)) => {
+                    assert_eq!(header, [at_b, 1]);
+                    at_b += 1;
+                }
+                None | Some(Got::Control(_) | Got::Done(_, Ok(0))) => {}
+                other => panic!("{other:?}"),
+            }
+            (at_a == 11 && at_b == 11).then_some(())
+        });
+        while a.poll().is_some() || b.poll().is_some() {}
+        close(&mut a, &mut b, qa, qb);
+    }
 }
 
 fn connections_open_and_close_many_times(kind: ProviderKind) {
