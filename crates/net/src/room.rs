@@ -6,7 +6,8 @@ use crate::knock::Word;
 use crate::link::Link;
 use fabric::{Context, ProviderKind};
 use proto::ids::{Peer, Rank};
-use proto::wireup::{StateName, Usage};
+use proto::wireup::{Budget, StateName, Usage};
+use std::cmp::Reverse;
 
 /// Processes that are asked for a queue pair at a time.
 const ASKED_MAX: usize = 2;
@@ -28,45 +29,62 @@ impl Endpoint {
         wireup.release(1, now_ns, |ix| usage(&links[ix.index()], context));
     }
 
-    /// The device had no queue pair for this process.
+    /// The device had no queue pair for this process, which makes do with those it has from now on: whoever else it needs
+    /// waits for one of them. It asks others for one, since it may have none at all.
     pub(crate) fn lack(&mut self) {
-        self.waits.lacking = self.waits.lacking.wrapping_add(1).max(1);
+        self.waits.refused = self.waits.refused.wrapping_add(1);
+        self.narrow_to(self.wireup.queue_pairs());
         self.context.want_qp(true);
         self.release_one();
         let mut holding = self.context.holding();
         // Those with most, each time others of them: some may compute.
-        holding.sort_by_key(|(_, qps)| std::cmp::Reverse(*qps));
-        let from = (self.waits.lacking as usize - 1) * ASKED_MAX % holding.len().max(1);
+        holding.sort_by_key(|(_, qps)| Reverse(*qps));
+        let from = self.waits.refused as usize * ASKED_MAX % holding.len().max(1);
         let asked: Vec<u32> =
             holding.iter().cycle().skip(from).take(ASKED_MAX).map(|(slot, _)| *slot).collect();
         asked.into_iter().for_each(|slot| self.tell_slot(slot, Word::Lack));
     }
 
-    /// A queue pair of this process was destroyed: somebody may have waited for that.
+    /// Makes do with so many queue pairs, while the device has no more.
+    fn narrow_to(&mut self, most: u32) {
+        let now_ns = self.now_ns();
+        let most = most.max(Budget::QUEUE_PAIRS_MIN).min(self.job.qp_budget.unwrap_or(u32::MAX));
+        self.waits.narrow = Some(most);
+        self.wireup.set_budget(Budget { queue_pairs: Some(most) }, now_ns);
+    }
+
+    /// A queue pair of this process was destroyed: somebody may have waited for that, here or elsewhere on the node.
     pub(crate) fn gave_back(&mut self) {
-        if self.waits.lacking > 0 {
-            self.waits.retry = true;
-        } else if self.context.qp_wanted() {
-            let wanting = self.context.wanting();
+        let mine = self.waits.narrow.is_some() && self.has_starved();
+        if self.context.qp_wanted() && !(mine && std::mem::replace(&mut self.waits.my_turn, false)) {
+            self.waits.my_turn = true;
             self.waits.told_room = self.waits.told_room.wrapping_add(1);
+            let wanting = self.context.wanting();
             if let Some(slot) = wanting.get(self.waits.told_room as usize % wanting.len().max(1)) {
                 self.tell_slot(*slot, Word::Room);
             }
+        } else if mine {
+            self.waits.retry = true;
         }
+    }
+
+    fn has_starved(&self) -> bool {
+        self.wireup.waiting().any(|waiting| waiting.state == StateName::Starved)
     }
 
     /// Tries again what was refused a queue pair, if one may be had now; and says so when none is lacking any more.
     pub(crate) fn look_for_room(&mut self) {
-        if self.waits.lacking == 0 {
-            return;
-        }
+        let Some(most) = self.waits.narrow else { return };
+        let now_ns = self.now_ns();
         if std::mem::take(&mut self.waits.retry) {
-            let now_ns = self.now_ns();
+            self.narrow_to(most + 1);
             self.wireup.room_again(now_ns);
         }
-        if !self.wireup.waiting().any(|waiting| waiting.state == StateName::Starved) {
-            self.waits.lacking = 0;
-            self.context.want_qp(false);
+        let wants = self.wireup.stats().crowded_now > 0 || self.has_starved();
+        self.context.want_qp(wants);
+        if !wants && !self.context.qp_wanted() {
+            self.waits.narrow = None;
+            self.wireup.set_budget(Budget { queue_pairs: self.job.qp_budget }, now_ns);
         }
     }
 

@@ -120,6 +120,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_byt
         oversubscribed: false,
         warn_s: 0,
         ways,
+        qp_budget: None,
         leaving: false,
         hosts: None,
         finished: true,

@@ -56,11 +56,15 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
-    /// How often the device had no queue pair, if one is lacking; is it worth to try again?
-    pub lacking: u32,
+    /// So many queue pairs this process makes do with, since the node's device has no more.
+    pub narrow: Option<u32>,
+    /// How often the device had none.
+    pub refused: u32,
+    /// Is it worth to try again?
     pub retry: bool,
-    /// How often somebody else was told that there may be one.
+    /// How often somebody else was told that there may be one, and whether it is this process's turn.
     pub told_room: u32,
+    pub my_turn: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -85,9 +89,11 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            lacking: 0,
+            narrow: None,
+            refused: 0,
             retry: false,
             told_room: 0,
+            my_turn: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
