@@ -241,6 +241,16 @@ impl Context {
         self.soft.want_qp(wants);
     }
 
+    /// The slots of other processes of the node that lack a queue pair.
+    pub fn wanting(&self) -> Vec<u32> {
+        self.soft.wanting()
+    }
+
+    /// The slots of the other processes of the node, and how many queue pairs each has.
+    pub fn holding(&self) -> Vec<(u32, u32)> {
+        self.soft.holding()
+    }
+
     /// Does another process of the node lack a queue pair? While none does, this is one load.
     pub fn qp_wanted(&self) -> bool {
         self.soft.qp_wanted()

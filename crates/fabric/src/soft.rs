@@ -161,6 +161,16 @@ impl Soft {
         self.node.want_qp(self.slot, wants);
     }
 
+    /// Processes of the node that lack a queue pair, and all of them with the queue pairs that they have, by slot.
+    pub(crate) fn wanting(&self) -> Vec<u32> {
+        self.node.wanting().filter(|slot| *slot != self.slot).collect()
+    }
+
+    pub(crate) fn holding(&self) -> Vec<(u32, u32)> {
+        let others = (0..self.node.facts().slots).filter(|slot| *slot != self.slot);
+        others.map(|slot| (slot, self.node.qps_of(slot))).collect()
+    }
+
     pub(crate) fn qp_wanted(&self) -> bool {
         self.node.is_qp_wanted(self.slot)
     }

@@ -213,6 +213,16 @@ impl NodeSegment {
         others
     }
 
+    /// Those who lack a queue pair.
+    pub fn wanting(&self) -> impl Iterator<Item = u32> {
+        (0..self.facts.slots).filter(|slot| self.slot_word(*slot, SLOT_WANTS).load(Ordering::SeqCst) != 0)
+    }
+
+    /// How many queue pairs the process in `slot` has.
+    pub fn qps_of(&self, slot: u32) -> u32 {
+        self.slot_word(slot, SLOT_QPS).load(Ordering::Relaxed)
+    }
+
     /// Gives one queue pair back.
     pub fn give_qp(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).fetch_sub(1, Ordering::SeqCst);
@@ -344,6 +354,7 @@ mod tests {
         assert!(other.is_qp_wanted(1) && !owner.is_qp_wanted(0));
         other.want_qp(1, true);
         assert!(owner.is_qp_wanted(0));
+        assert_eq!(owner.wanting().collect::<Vec<_>>(), [0, 1]);
         owner.want_qp(0, false);
         assert!(!other.is_qp_wanted(1) && owner.is_qp_wanted(0));
         owner.clear_slot(1); // it has died
