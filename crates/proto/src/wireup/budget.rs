@@ -17,9 +17,9 @@
 //! A connection always carries what was queued for it before it closes, since closing begins with a drain at both
 //! ends; so to be opened and closed at once is slow, but it is progress.
 //!
-//! The device of a node has a limit too. The argument is the same if the unanswered attempts of *all* processes of a
-//! node together leave one queue pair to others: the driver refuses an attempt beyond that ([`Wireup::unanswered`] is
-//! what a process has to publish), and asks processes to [`release`](Wireup::release) what is idle.
+//! The device of a node has a limit too. The argument is the same if its last queue pairs, one at least, are kept for
+//! answers: the driver refuses a queue pair for an attempt ([`is_asked`](Wireup::is_asked) says no) that would take
+//! one of those, and asks the processes of the node to [`release`](Wireup::release) what is idle.
 //!
 //! # Whom it meets
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
@@ -102,8 +102,6 @@ pub(super) struct Places {
     pub leaving: u32,
     /// Rows that hold a place for an attempt which nobody has answered.
     pub asking: u32,
-    /// Those of them whose queue pair is there.
-    pub requesting: u32,
     /// Retired peers for whom the driver was making a queue pair.
     pub orphans: BTreeSet<PeerIx>,
     /// Who waits to ask, and who waits to answer, by age.
@@ -243,8 +241,6 @@ impl Places {
     /// Keeps the books when a row changes its state.
     pub(super) fn moved<W>(&mut self, index: u32, before: &State<W>, after: &State<W>, now_ns: u64) {
         self.asking = self.asking + u32::from(asks(after)) - u32::from(asks(before));
-        let requests = |state: &State<W>| u32::from(state.name() == StateName::Requesting);
-        self.requesting = self.requesting + requests(after) - requests(before);
         if let Some((claim, since_ns)) = crowded(before) {
             self.queue(claim).remove(&(since_ns, index));
         }

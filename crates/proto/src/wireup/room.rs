@@ -54,13 +54,6 @@ impl<W: Clone + Debug> Wireup<W> {
         }
     }
 
-    /// Attempts of this side that have a queue pair and that no peer has answered. All processes of a node together
-    /// must leave one queue pair of the device to the requests of others: a driver refuses to make one for an attempt
-    /// ([`is_asked`](Self::is_asked) says no) if with it no queue pair would be left.
-    pub fn unanswered(&self) -> u32 {
-        self.common.places.requesting
-    }
-
     /// Queue pairs of this process at this moment: made, being made, or not yet destroyed.
     pub fn queue_pairs(&self) -> u32 {
         self.common.places.used()

@@ -388,7 +388,7 @@ fn a_retired_job_gives_its_places_when_the_driver_is_done() {
     me.qp_ready(numbers[0], params(9), Medium::Datagrams, 0).unwrap();
     // One has a queue pair, one is being made, one was not yet asked for, one is crowded.
     me.retire(Job(7));
-    assert_eq!((me.queue_pairs(), me.unanswered(), me.stats().crowded_now), (2, 0, 0));
+    assert_eq!((me.queue_pairs(), me.common.places.asking, me.stats().crowded_now), (2, 0, 0));
     check_books(&me);
     assert!(me.qp_ready(numbers[1], params(9), Medium::Datagrams, 1).is_err());
     me.destroyed(numbers[1], 1);

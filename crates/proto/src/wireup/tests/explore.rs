@@ -582,6 +582,9 @@ fn explore_planted(bounds: Bounds, plant: Option<Plant>, taken: &mut Taken) -> u
         if !seen.insert(world.digest()) {
             continue;
         }
+        if seen.len().is_multiple_of(1_000_000) {
+            std::println!("{} worlds so far", seen.len());
+        }
         world.check();
         (0..2).filter(|at| world.sides[*at].alive).for_each(|at| world.check_refusals(at));
         world.as_ref().clone().finish(&mut good);
@@ -712,9 +715,9 @@ fn scripts(with: Bounds) -> [Bounds; 5] {
     ]
 }
 
-/// Wider bounds: minutes. See the head of this file.
+/// Wider bounds: many minutes. See the head of this file.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes many minutes"]
 fn wide() {
     let base = Bounds { sends: [2, 2], closes: [1, 1], losses: 1, copies: 1, ticks: [1, 1], ..CALM };
     let all = [

@@ -166,8 +166,6 @@ pub(super) struct Process {
     pub qps: u32,
     pub qps_peak: u32,
     limit: u32,
-    /// What the node was told of its attempts.
-    asking: u32,
     told_to_release: bool,
 }
 
@@ -181,7 +179,6 @@ impl Process {
 #[derive(Default)]
 struct Node {
     qps: u32,
-    asking: u32,
     wanted: u32,
 }
 
@@ -220,7 +217,6 @@ impl World {
                 qps: 0,
                 qps_peak: 0,
                 limit: if limit > 0 { limit } else { u32::MAX },
-                asking: 0,
                 told_to_release: false,
             }
         };
@@ -453,10 +449,8 @@ impl World {
     fn die(&mut self, dead: u32) -> Step {
         self.processes[dead as usize].alive = false;
         // The agent clears the slots of the dead.
-        let Process { qps, asking, .. } = self.processes[dead as usize];
-        let node = &mut self.nodes[(dead / self.scene.per_node) as usize];
-        node.qps -= qps;
-        node.asking -= asking;
+        let qps = self.processes[dead as usize].qps;
+        self.nodes[(dead / self.scene.per_node) as usize].qps -= qps;
         for at in (0..self.scene.size).filter(|at| *at != dead) {
             self.schedule_within(100 * MS, at, Event::PeerDied(dead));
         }
@@ -506,8 +500,9 @@ impl World {
         let process = &mut self.processes[at as usize];
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         let attempt = process.wireup.state(ix) == StateName::Preparing && !process.wireup.is_asked(ix);
-        // All attempts of a node leave one queue pair to answers.
-        let full = limit > 0 && (node.qps >= limit || (attempt && node.asking + 1 >= limit));
+        // The last of a device are kept for answers.
+        let kept = if attempt { (limit / 8).max(1) } else { 0 };
+        let full = limit > 0 && node.qps + kept >= limit;
         if full || refused {
             process.wireup.qp_refused(ix, "no queue pair left", now).expect("one was asked for");
             if full {
@@ -628,10 +623,6 @@ impl World {
             }
         }
         let process = &mut self.processes[at as usize];
-        let (asking, before) = (process.wireup.unanswered(), process.asking);
-        process.asking = asking;
-        let node = &mut self.nodes[(at / self.scene.per_node) as usize];
-        node.asking = node.asking + asking - before;
         if let Some(due_ns) = process.wireup.poll_timeout().filter(|due_ns| *due_ns < process.alarm_ns) {
             process.alarm_ns = due_ns;
             self.schedule(due_ns.saturating_sub(self.now_ns), at, Event::Timeout);
