@@ -106,7 +106,8 @@ fn meaning<A: Abi>(errorcode: c_int) -> Outcome<(ErrorClass, String)> {
         }
         Some(class) => {
             let name = crate::errors::name_of(class);
-            Ok((class, format!("{name}: {}", class.text())))
+            let last = crate::errors::last_with(errorcode).map_or(String::new(), |what| format!(" ({what})"));
+            Ok((class, format!("{name}: {}{last}", class.text())))
         }
         None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
     }

@@ -6,6 +6,7 @@ use crate::{callbacks, handles};
 use mpi::core::{CommId, Errhandler, Mpi};
 use mpi::{ErrorClass, MpiError};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
@@ -97,12 +98,27 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
     match failure {
         Failure::Error(error) => {
             let code = code::<A>(error.class);
+            remember(code, format!("{}: {}", call.name, error.cause()));
             deliver(call, comm, code, || {
                 format!("{} ({}): {}", error.class.text(), name_of(error.class), error.cause())
             })
         }
         Failure::Callback(code) => deliver(call, comm, code, || format!("a callback gave code {code}")),
     }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
+}
+
+/// Codes are those of classes, which programs compare with; what happened is kept beside.
+fn remember(code: c_int, what: String) {
+    LAST.set(Some((code, what)));
+}
+
+/// What the last error of this thread was about, if it had this code.
+pub fn last_with(code: c_int) -> Option<String> {
+    LAST.with_borrow(|last| last.as_ref().filter(|(of, _)| *of == code).map(|(_, what)| what.clone()))
 }
 
 /// Gives an error code to the handler of a communicator.
@@ -147,6 +163,7 @@ macro_rules! class_codes {
     ($($class:ident $field:ident),* $(,)?) => {
         /// The code of a class in an interface. Classes that the program added come after the last one of
         /// the standard.
+        #[inline]
         pub fn code<A: Abi>(class: ErrorClass) -> c_int {
             let code = match class {
                 ErrorClass::Success => 0,

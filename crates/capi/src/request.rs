@@ -131,6 +131,7 @@ fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option
 }
 
 /// Retires a request and stores its status with its own error code; was there an error?
+#[inline(always)]
 fn retire_into<A: Abi>(
     call: &mut Call<A>,
     requests: Ptr<A::Handle>,
@@ -165,6 +166,11 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
                 status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
                 continue;
             };
+            if named.0 == RequestId::SENT {
+                requests.set_at(i, A::handle(A::C.request_null))?;
+                status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
+                continue;
+            }
             if first.is_none() {
                 blame(call, on, named.0);
             }

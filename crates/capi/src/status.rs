@@ -54,6 +54,7 @@ pub fn store_empty<A: Abi>(out: Ptr<A::Status>) -> Outcome<()> {
 }
 
 /// Stores a status with its error field at `index` of an array.
+#[inline(always)]
 pub fn store_at<A: Abi>(out: Ptr<A::Status>, index: usize, status: &Status, error: c_int) -> Outcome<()> {
     if wanted::<A>(out) {
         let mut target = A::ZERO_STATUS;

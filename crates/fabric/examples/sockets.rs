@@ -53,14 +53,14 @@ fn open() -> Context {
     let config = Config {
         node: Node::Own(Box::new(facts)),
         cma: false,
-        sockets: Some(sockets),
-        sockets_now: true,
         force_net: true,
         faults: None,
         ring_bytes_max: 1 << 18,
         conn_memory: None,
     };
-    Context::open(&config).expect("a context")
+    let mut context = Context::open(&config).expect("a context");
+    context.open_sockets(&sockets).expect("sockets");
+    context
 }
 
 fn source(bytes: &[u8]) -> UserBuf {

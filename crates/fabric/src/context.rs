@@ -50,10 +50,6 @@ pub struct Config {
     pub node: Node,
     /// May memory of other processes be read and written directly?
     pub cma: bool,
-    /// How sockets are opened when they are needed.
-    pub sockets: Option<sockets::Config>,
-    /// Are they needed from the start? (There are other hosts.)
-    pub sockets_now: bool,
     /// Is everything sent through sockets, also where memory could be shared?
     pub force_net: bool,
     /// What happens to datagrams on their way, for tests.
@@ -84,18 +80,16 @@ pub enum OpenError {
     /// The device has no queue pair left for datagrams.
     #[error("the device has no queue pair left: {} of {} are in use", .0.used, .0.max)]
     Limit(QpLimit),
-    /// No sockets, and they are needed.
-    #[error(transparent)]
-    Sockets(#[from] sockets::OpenError),
 }
 
 /// An open device. See the crate's head.
 #[derive(Debug)]
 pub struct Context {
     soft: Soft,
-    sockets: Option<Sockets>,
-    how: Option<sockets::Config>,
-    force_net: bool,
+    /// Large, and most processes need none.
+    sockets: Option<Box<Sockets>>,
+    /// The key of the job, where an agent gave one.
+    key: Option<[u8; 32]>,
     card: Card,
     faults: Option<Faults>,
     /// Polls since shared memory had something, and since sockets were looked at.
@@ -136,33 +130,25 @@ impl Drop for Sleep {
 }
 
 impl Context {
-    /// Opens the device.
+    /// Opens the device, without sockets.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let soft = Soft::open(config)?;
         let facts = soft.facts();
-        let mut how = config.sockets.clone();
-        if let (Node::Agent { .. }, Some(how)) = (&config.node, &mut how) {
-            how.key = Some(key_bytes(&facts.key));
-        }
+        let key = matches!(config.node, Node::Agent { .. }).then(|| key_bytes(&facts.key));
         let mappable = soft.is_mappable() && !config.force_net;
         let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
         let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None };
-        let mut context = Context {
+        Ok(Context {
             soft,
             sockets: None,
-            how,
-            force_net: config.force_net,
+            key,
             card,
             faults: config.faults.clone(),
             quiet: 0,
             unlooked: 0,
             waits: None,
             caller_fd: false,
-        };
-        if config.sockets_now || !mappable {
-            context.open_sockets()?;
-        }
-        Ok(context)
+        })
     }
 
     /// This process's card. It changes when sockets are opened.
@@ -175,32 +161,32 @@ impl Context {
         self.soft.facts()
     }
 
-    /// Which provider reaches the owner of a card; both sides come to the same answer. Opens sockets if it takes
-    /// them.
-    pub fn reach(&mut self, peer: &Card) -> Result<ProviderKind, ReachError> {
+    /// Which provider reaches the owner of a card; both sides come to the same answer. Sockets may have to be opened
+    /// for it.
+    pub fn reach(&self, peer: &Card) -> Result<ProviderKind, ReachError> {
         let same_host = peer.host == self.card.host;
-        if same_host && !self.force_net && peer.soft.is_some() && self.card.soft.is_some() {
-            return Ok(ProviderKind::Soft);
+        match (peer.soft, self.card.soft) {
+            (Some(_), Some(_)) if same_host => Ok(ProviderKind::Soft),
+            _ if peer.sockets.is_some() => Ok(ProviderKind::Sockets),
+            _ if same_host => Err(ReachError::NotShared),
+            _ => Err(ReachError::NoAddress { who: "it" }),
         }
-        if peer.sockets.is_none() {
-            return Err(if same_host { ReachError::NotShared } else { ReachError::NoAddress { who: "it" } });
-        }
-        self.open_sockets().map_err(|error| match error {
-            sockets::OpenError::NotConfigured => ReachError::NoAddress { who: "this process" },
-            error => ReachError::Open(error.to_string()),
-        })?;
-        Ok(ProviderKind::Sockets)
     }
 
-    fn open_sockets(&mut self) -> Result<(), sockets::OpenError> {
+    /// Can nobody share memory with this process, so that sockets are all it has?
+    pub fn is_unshared(&self) -> bool {
+        self.card.soft.is_none()
+    }
+
+    /// Opens sockets, which changes the card. Nothing happens if they are open.
+    pub fn open_sockets(&mut self, how: &sockets::Config) -> Result<(), sockets::OpenError> {
         if self.sockets.is_some() {
             return Ok(());
         }
-        let how = self.how.clone().ok_or(sockets::OpenError::NotConfigured)?;
         let waits = self.waits().map_err(sockets::OpenError::Poll)?;
-        let sockets = Sockets::open(&how, waits)?;
+        let sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
         self.card.sockets = Some(sockets.section());
-        self.sockets = Some(sockets);
+        self.sockets = Some(Box::new(sockets));
         // A thread that sleeps on the futex would not see them.
         self.soft.sleeper().wake();
         Ok(())
@@ -227,14 +213,14 @@ impl Context {
 
     fn provider(&mut self, kind: ProviderKind) -> &mut dyn Provider {
         match (kind, &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &mut **sockets,
             _ => &mut self.soft,
         }
     }
 
     fn provider_ref(&self, kind: ProviderKind) -> &dyn Provider {
         match (kind, &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets,
+            (ProviderKind::Sockets, Some(sockets)) => &**sockets,
             _ => &self.soft,
         }
     }
@@ -258,11 +244,6 @@ impl Context {
     /// Does another process of the node lack a queue pair? While none does, this is one load.
     pub fn qp_wanted(&self) -> bool {
         self.soft.qp_wanted()
-    }
-
-    /// The peer has said that it writes no more on a queue pair. See [`Provider::leave`].
-    pub fn leave_qp(&mut self, qp: Qp) {
-        self.provider(qp.provider()).leave(qp);
     }
 
     /// RESET to INIT. See [`Provider::init`].
@@ -337,25 +318,38 @@ impl Context {
         }
     }
 
-    /// As [`Context::post_send`], from ordinary memory, which is always copied.
-    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+    /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
+    /// yet.
+    pub fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send_bytes(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => match &mut self.sockets {
-                Some(sockets) => sockets.post_send_bytes(qp, header, payload),
+                Some(sockets) => sockets.post_send_bytes(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
         }
     }
 
     /// As [`Context::post_send`], but the payload is copied, however long it is.
-    pub fn post_send_copied(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
+    pub fn post_send_copied(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: UserBuf,
+        push: Push,
+    ) -> Result<Posted, PostError> {
         match qp.provider() {
-            ProviderKind::Soft => self.soft.post_send(qp, header, payload),
+            ProviderKind::Soft => self.soft.post_send(qp, header, payload).map(|()| Posted::Done),
             ProviderKind::Sockets => {
                 let mut copy = vec![0; payload.len()];
                 payload.copy_to(&mut copy);
-                self.post_send_bytes(qp, header, &copy)
+                self.post_send_bytes(qp, header, &copy, push)
             }
         }
     }
@@ -393,6 +387,12 @@ impl Context {
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+    }
+
+    /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
+    /// peer is behind all else; in shared memory it comes by another way.
+    pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is
@@ -442,6 +442,12 @@ impl Context {
             return self.send_faultily(kind, qp, to, bytes);
         }
         self.provider(kind).send_control(qp, to, bytes)
+    }
+
+    /// Puts a datagram into the mailbox of a process of this host that cannot answer the same way, and that has no
+    /// address yet.
+    pub fn knock(&mut self, at: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
+        self.soft.send_control(None, at, bytes)
     }
 
     fn send_faultily(
@@ -543,7 +549,7 @@ impl Context {
         self.quiet = QUIET_ROUNDS;
         let armed = self.soft.arm(self.waits.is_some())?;
         let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits: self.waits.clone() };
-        let ready = self.soft.any_ready() || self.sockets.as_ref().is_some_and(Sockets::any_ready);
+        let ready = self.soft.any_ready() || self.sockets.as_deref().is_some_and(Sockets::any_ready);
         Ok(if ready { None } else { Some(sleep) })
     }
 
@@ -561,9 +567,7 @@ impl Context {
 
     /// The key that sockets prove themselves with, where no agent gave one.
     pub fn set_key(&mut self, key: [u8; 32]) {
-        if let Some(how) = &mut self.how {
-            how.key = Some(key);
-        }
+        self.key = Some(key);
         if let Some(sockets) = &mut self.sockets {
             sockets.set_key(key);
         }
@@ -586,7 +590,7 @@ impl Context {
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let sockets = self.sockets.as_ref().and_then(Sockets::next_due_ns);
+        let sockets = self.sockets.as_deref().and_then(Sockets::next_due_ns);
         [self.soft.next_due_ns(), sockets].into_iter().flatten().min()
     }
 
@@ -600,12 +604,12 @@ impl Context {
 
     /// Datagrams lost because there was no room for them here.
     pub fn datagrams_dropped(&mut self) -> u64 {
-        self.soft.datagrams_dropped() + self.sockets.as_mut().map_or(0, Provider::datagrams_dropped)
+        self.soft.datagrams_dropped() + self.sockets.as_deref_mut().map_or(0, Provider::datagrams_dropped)
     }
 
     /// Datagrams and connections of strangers that were refused.
     pub fn strangers(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Sockets::strangers)
+        self.sockets.as_deref().map_or(0, Sockets::strangers)
     }
 
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
@@ -615,7 +619,7 @@ impl Context {
 
     /// Bytes of buffers that sockets have in this process.
     pub fn socket_bytes(&self) -> u64 {
-        self.sockets.as_ref().map_or(0, Provider::memory_bytes)
+        self.sockets.as_deref().map_or(0, Provider::memory_bytes)
     }
 
     /// Bytes of the own segment with pages behind them.

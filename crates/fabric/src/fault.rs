@@ -26,7 +26,7 @@ pub(crate) struct Datagram {
 
 /// Faults that are not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a list such as loss=0.05,dup=0.05,reorder=0.05,seed=7")]
+#[error("'{0}' is not a list such as loss=5%,dup=2%,reorder=5%,seed=7")]
 pub struct FaultsError(String);
 
 impl FromStr for Faults {
@@ -47,7 +47,11 @@ impl FromStr for Faults {
                 }
                 _ => return Err(bad()),
             };
-            *place = value.parse().ok().filter(|part| (0.0..=0.9).contains(part)).ok_or_else(bad)?;
+            let part = match value.strip_suffix('%') {
+                Some(percent) => percent.parse::<f64>().ok().map(|percent| percent / 100.0),
+                None => value.parse().ok(),
+            };
+            *place = part.filter(|part| (0.0..=0.9).contains(part)).ok_or_else(bad)?;
         }
         Ok(faults)
     }

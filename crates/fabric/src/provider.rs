@@ -169,9 +169,9 @@ pub enum ReachError {
     /// On this host, but memory cannot be shared, and there is no address either.
     #[error("it shares this host, but not its memory, and has no network address; try --force-net")]
     NotShared,
-    /// The sockets provider could not be opened.
-    #[error("no socket could be opened: {0}")]
-    Open(String),
+    /// Without it no socket takes or opens connections.
+    #[error("the job's key is not known yet")]
+    NoKey,
 }
 
 /// Why a message was not sent.
@@ -326,9 +326,6 @@ pub trait Provider {
     fn traffic(&self, qp: Qp) -> u64;
     /// The state of a queue pair; RESET for one that is not there.
     fn state(&self, qp: Qp) -> QpState;
-    /// The peer has said that it writes no more: what has arrived is read before anything else, so that it is not
-    /// overtaken by what comes on the next queue pair. [`Provider::destroy`] follows when nothing comes any more.
-    fn leave(&mut self, qp: Qp);
     /// Ends a queue pair and gives back what it had. Its work ends in errors.
     fn destroy(&mut self, qp: Qp);
     /// Live queue pairs.

@@ -12,13 +12,14 @@
 //!            the reply comes as a datagram  <-  control: the reply, on the stream
 //!   rtr      data is read from here on
 //! ```
-//! [`dial`] says what happens when both ask. Messages are frames (`proto::stream`). They go from the program's buffer
+//! [`dial`] and [`crossed`] say what happens when both ask. Messages are frames (`proto::stream`). They go from the program's buffer
 //! into the kernel and from there into the program's buffer, where that is known in time. Reads, writes and atomics
 //! are requests that the target's progress serves.
 //!
 //! What a peer has sent before it closed is always delivered; a stream that breaks ends all work posted on it, once.
 //! There is nothing here about *when* to connect, and no waiting: [`Sockets::tick`] looks after dials that take long.
 mod clock;
+mod crossed;
 mod dial;
 mod door;
 mod link;
@@ -96,9 +97,6 @@ impl fmt::Debug for Config {
 /// Why sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody has said with which address and key.
-    #[error("this process was given no network address")]
-    NotConfigured,
     /// No set of descriptors to wait for.
     #[error("cannot watch descriptors: {0}")]
     Poll(io::Error),
@@ -183,6 +181,7 @@ enum Token {
     Guest { index: u32, generation: u32 },
     Leaving { index: u32, generation: u32 },
     Link { index: u32, generation: u32 },
+    Losing { index: u32, generation: u32 },
 }
 
 impl Token {
@@ -200,6 +199,7 @@ impl Token {
             Token::Guest { index, generation } => both(3, index, generation),
             Token::Leaving { index, generation } => both(4, index, generation),
             Token::Link { index, generation } => both(5, index, generation),
+            Token::Losing { index, generation } => both(6, index, generation),
         }
     }
 
@@ -213,6 +213,7 @@ impl Token {
             3 => Some(Token::Guest { index, generation }),
             4 => Some(Token::Leaving { index, generation }),
             5 => Some(Token::Link { index, generation }),
+            6 => Some(Token::Losing { index, generation }),
             _ => None,
         }
     }
@@ -235,6 +236,8 @@ impl Sockets {
                 (listener, Datagrams::bind_within(at, &ports, offset).map_err(bind)?)
             }
         };
+        // Without it streams work as well, if slowly, or notice a cut late.
+        let _ = listener.prepare(config.timeout.min(TIMEOUT_MAX));
         let tcp = listener.local_addr().map_err(bind)?.port();
         let udp_port = udp.local_addr().map_err(bind)?.port();
         let mut sockets = Sockets {
@@ -381,6 +384,7 @@ impl Sockets {
     fn end_work(&mut self, index: u32) {
         self.dialling.retain(|other| *other != index);
         self.inbox.forget(index);
+        self.drop_losing(index);
         let Some(link) = self.links.at_mut(index) else { return };
         let mut ended = Vec::new();
         for lender in link.out.clear() {
@@ -506,9 +510,6 @@ impl Provider for Sockets {
         self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
     }
 
-    /// The peer's word that it writes no more came behind everything else, on the stream.
-    fn leave(&mut self, _: Qp) {}
-
     fn destroy(&mut self, qp: Qp) {
         let index = qp.index() as u32;
         let Some(link) = self.links.get_mut(qp.index(), qp.generation()) else { return };
@@ -529,9 +530,8 @@ impl Provider for Sockets {
     }
 
     fn send_control(&mut self, qp: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
-        let unknown = || ReachError::Open("the job's key is not known yet".into());
         if self.secret.is_none() {
-            return Err(unknown().into());
+            return Err(ReachError::NoKey.into());
         }
         if let Some(qp) = qp
             && self.links.get(qp.index(), qp.generation()).is_some()
@@ -539,7 +539,7 @@ impl Provider for Sockets {
         {
             return Ok(sent);
         }
-        let secret = self.secret.as_ref().ok_or_else(unknown)?;
+        let secret = self.secret.as_ref().ok_or(ReachError::NoKey)?;
         let section = section_of(to)?;
         let at = self.at(section, section.udp);
         match self.udp.send_to(&secret.datagram(section.nonce, bytes), at) {

@@ -282,12 +282,6 @@ impl Provider for Soft {
         self.entry(qp).map_or(QpState::Reset, |entry| entry.state)
     }
 
-    fn leave(&mut self, qp: Qp) {
-        if self.entry(qp).is_some_and(|entry| entry.state != QpState::Init) {
-            self.read_first(qp.index() as u32);
-        }
-    }
-
     fn destroy(&mut self, qp: Qp) {
         self.unmake(qp);
     }

@@ -107,7 +107,7 @@ impl Tree {
             let text = format!("processor {core} is none of those that may be used here: {cores:?}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let qp_max = qp_max(env::var(proto::env::QP_MAX).ok())?;
+        let qp_max = spec.qp_max.map_or_else(|| qp_max(env::var(proto::env::QP_MAX).ok()), Ok)?;
         Ok(Tree {
             name: format!("banyan-{:016x}", random_words::<1>()?[0]),
             shape: shape(spec, nodes, cores.len() as u32)?,

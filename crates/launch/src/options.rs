@@ -367,6 +367,29 @@ mod tests {
     }
 
     #[test]
+    fn connections_can_be_limited() {
+        let (spec, _) = run("--qp-budget 8 --conn-memory 4M --qp-max 64 --fault loss=5%,seed=7 a");
+        let env: Vec<(String, String)> = spec
+            .env
+            .iter()
+            .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
+            .collect();
+        let expected = [
+            ("BANYAN_QP_BUDGET", "8"),
+            ("BANYAN_CONN_MEMORY", "4M"),
+            ("BANYAN_NET_FAULTS", "loss=5%,seed=7"),
+        ];
+        assert_eq!(env, expected.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(spec.qp_max, Some(64));
+        assert_eq!(error("--qp-budget 1 a"), "option '--qp-budget': '1' is not a number from 2 to 16777216");
+        assert_eq!(
+            error("--conn-memory 4X a"),
+            "option '--conn-memory': '4X' is not a number of bytes such as 65536, 64K or 2M"
+        );
+        assert_eq!(error("--qp-max 0 a"), "option '--qp-max': '0' is not a number from 1 to 16777216");
+    }
+
+    #[test]
     fn hosts_may_be_entered_as_another_user() {
         let (spec, _) = run("-n 4 --hosts me@localhost:3,n2 a");
         assert!(matches!(spec.bootstrap, Bootstrap::Shell(_)), "another user is not emulated");

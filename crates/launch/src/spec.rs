@@ -213,6 +213,8 @@ pub struct JobSpec {
     pub board_counters: bool,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
     pub pmi_value_max: u32,
+    /// Queue pairs of a node's device, if the user says so.
+    pub qp_max: Option<u32>,
     /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
     pub pmgr: bool,
     /// What ranks are told about traffic between hosts.
@@ -260,6 +262,7 @@ impl JobSpec {
             board: BoardKind::default(),
             board_counters: false,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
+            qp_max: None,
             pmgr: false,
             net: NetOptions::default(),
             universe: None,

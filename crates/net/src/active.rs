@@ -78,10 +78,14 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// The longest payload of an active message to a peer, once it is connected.
-    pub fn active_max(&self, to: Peer) -> Option<usize> {
-        let link = self.links.get(self.wireup.find(to)?.index())?;
-        link.ready.map(|qp| self.context.caps(qp.provider()).message_max)
+    /// The end of a message has come, perhaps behind other parts of it.
+    pub(crate) fn deliver_whole(&mut self, from: PeerIx, mut active: Active) {
+        let mut whole = std::mem::take(&mut self.link(from).parts);
+        if !whole.is_empty() {
+            whole.extend_from_slice(&active.bytes);
+            active.bytes = whole.into_boxed_slice();
+        }
+        self.deliver(from, active);
     }
 
     /// Gives a message to its handler.

@@ -1,5 +1,6 @@
 //! The types of the endpoint's interface.
 use crate::pmi::PmiError;
+use crate::reach::ReachSetupError;
 use fabric::{
     BreakReason, CardError, ConnectError, ControlError, CreateError, RdmaError, ReachError, WorkError,
 };
@@ -134,12 +135,6 @@ pub enum NetError {
         /// The receiver.
         peer: Peer,
     },
-    /// Longer than the connection takes, and not to be had in parts.
-    #[error("a message to a handler of {peer} that is longer than the connection takes")]
-    TooLong {
-        /// The receiver.
-        peer: Peer,
-    },
     /// The memory of a message that was being sent is not mapped any more.
     #[error("the buffer of a message to {to} was given away before it was sent")]
     Gone {
@@ -185,9 +180,9 @@ pub enum Cause {
     /// The process manager did not give its card.
     #[error("{0}")]
     Pmi(Arc<PmiError>),
-    /// The board has no key for sockets.
-    #[error("rank 0 has put no key for the job on the board")]
-    NoKey,
+    /// Sockets are needed for it, and there are none.
+    #[error("no socket could be opened: {0}")]
+    Sockets(Arc<ReachSetupError>),
     /// This process has no process manager.
     #[error("a process of its own has no peers")]
     Alone,

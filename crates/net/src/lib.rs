@@ -23,6 +23,7 @@ mod active;
 mod api;
 mod endpoint;
 mod job;
+mod knock;
 mod link;
 mod peers;
 mod pmi;

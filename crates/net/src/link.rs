@@ -30,8 +30,14 @@ pub(crate) struct Link {
     pub failed: Option<NetError>,
     /// Messages that count as sent have not reached the peer yet: it has never answered.
     pub owes: bool,
-    /// To be closed as soon as nothing is under way on it.
-    pub draining: bool,
+    /// The beginning of an active message that comes in parts.
+    pub parts: Vec<u8>,
+    /// Is it counted as a connection to another node?
+    pub counted: bool,
+    /// To be closed: so many of the queue still go before that, and what comes behind them waits for the next connection.
+    pub closing: Option<usize>,
+    /// Receives that wait for a connection to read what was offered to them.
+    pub reads: Vec<ReqId>,
     /// Is it in the list of links with something in their queue?
     listed: bool,
 }
@@ -47,13 +53,43 @@ impl Default for Link {
             kept_bytes: 0,
             failed: None,
             owes: false,
-            draining: false,
+            parts: Vec::new(),
+            counted: false,
+            closing: None,
+            reads: Vec::new(),
             listed: false,
         }
     }
 }
 
 impl Link {
+    /// Where the first in the queue goes. Before the peer has answered, the device may still take messages for it.
+    pub fn way(&self) -> Option<Qp> {
+        self.ready.or(self.qp.filter(|_| self.closing != Some(0)))
+    }
+
+    /// Where a message goes that comes behind the queue.
+    fn way_behind(&self) -> Option<Qp> {
+        self.ready.or(self.qp.filter(|_| self.closing.is_none()))
+    }
+
+    /// Takes the first out of the queue.
+    fn pop(&mut self) -> Option<Pending> {
+        let first = self.queue.pop_front();
+        if let (Some(left), true) = (&mut self.closing, first.is_some()) {
+            *left = left.saturating_sub(1);
+        }
+        first
+    }
+
+    /// Puts something before the rest of the queue.
+    fn put_first(&mut self, pending: Pending) {
+        self.queue.push_front(pending);
+        if let Some(left) = &mut self.closing {
+            *left += 1;
+        }
+    }
+
     /// May a message be copied and kept until there is a connection? A sender must not wait for a peer that is not in
     /// the library yet. But who blocks has a promise that the message is on its way.
     pub fn may_keep(&self, bytes: usize, push: Push) -> bool {
@@ -86,6 +122,16 @@ impl Data {
         buf.copy_to(&mut bytes);
         Data::Own(bytes)
     }
+
+    /// A copy of the first bytes, and the rest.
+    fn split(self, first: usize) -> (Self, Self) {
+        match self {
+            Data::User(buf) => {
+                (Data::copy(buf.part(0, first)), Data::User(buf.part(first, buf.len() - first)))
+            }
+            Data::Own(bytes) => (Data::Own(bytes[..first].into()), Data::Own(bytes[first..].into())),
+        }
+    }
 }
 
 impl Pending {
@@ -107,8 +153,8 @@ enum Front {
     Part,
     /// No room.
     Stays,
-    /// It never fits: it must be offered.
-    TooLong,
+    /// It never fits: so much would.
+    TooLong(usize),
 }
 
 impl Endpoint {
@@ -126,10 +172,10 @@ impl Endpoint {
         if link.failed.is_some() {
             return; // whoever waits for it has been told
         }
-        let closed = link.qp.is_none() && link.queue.is_empty();
+        let open = link.way_behind().is_some() || !link.queue.is_empty() && link.closing.is_none();
         link.queue.push_back(pending);
-        if closed {
-            self.need(ix); // an answer for a peer whose connection was closed meanwhile
+        if !open {
+            self.need(ix); // an answer for a peer whose connection was closed meanwhile, or is being closed
         }
         if self.links[ix.index()].queue.len() == 1 {
             self.pump(ix, push);
@@ -174,7 +220,7 @@ impl Endpoint {
         push: Push,
     ) -> Option<Posted> {
         let link = &self.links[ix.index()];
-        let qp = link.ready.or(link.qp.filter(|_| !link.draining))?;
+        let qp = link.way_behind()?;
         self.context.post_send(qp, header.encode(link.name), buf, push).ok()
     }
 
@@ -183,8 +229,7 @@ impl Endpoint {
         let mut moved = false;
         loop {
             let link = &self.links[ix.index()];
-            // Before the peer has answered, the device may still take messages for it.
-            let Some(qp) = link.ready.or(link.qp.filter(|_| !link.draining)) else { break };
+            let Some(qp) = link.way() else { break };
             let front = match link.queue.front() {
                 None => break,
                 Some(_) => self.post_front(ix, qp, push),
@@ -194,7 +239,7 @@ impl Endpoint {
                 Ok(Front::Working(work)) => self.work_front(ix, work),
                 Ok(Front::Part) => {}
                 Ok(Front::Stays) => break,
-                Ok(Front::TooLong) => self.offer_front(ix),
+                Ok(Front::TooLong(max)) => self.cut_front(ix, max),
                 // A queue pair that takes nothing has broken, and that is told by an event.
                 Err(_) => break,
             }
@@ -213,11 +258,11 @@ impl Endpoint {
                 context.post_send(qp, header.encode(link.name), *buf, push)
             }
             Some(Pending::Message { header, data: Data::Own(bytes), .. }) => {
-                context.post_send_bytes(qp, header.encode(link.name), bytes).map(|()| Posted::Done)
+                context.post_send_bytes(qp, header.encode(link.name), bytes, push)
             }
             Some(Pending::Stream { request, into, offset, len }) => {
                 // Not before the peer has answered: fragments are an answer themselves.
-                if link.ready.is_none() {
+                if link.ready.is_none() && link.closing.is_none() {
                     return Ok(Front::Stays);
                 }
                 let Some(State::SendOffered { data, .. }) = requests.get(*request) else {
@@ -226,13 +271,19 @@ impl Endpoint {
                 let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
                 let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(link.name);
                 let posted = match data {
-                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes)),
-                    Lent::Own(own) => context.post_send_bytes(qp, header, &own[*offset..*offset + bytes]),
+                    Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes), push),
+                    Lent::Own(own) => {
+                        context.post_send_bytes(qp, header, &own[*offset..*offset + bytes], push)
+                    }
                 };
                 match posted {
-                    Ok(()) => {
+                    Ok(posted) => {
                         *offset += bytes;
-                        return Ok(if *offset == *len { Front::Sent } else { Front::Part });
+                        return Ok(match posted {
+                            _ if *offset < *len => Front::Part,
+                            Posted::Done => Front::Sent,
+                            Posted::Later(work) => Front::Working(work),
+                        });
                     }
                     // The peer has just said that there will be no larger ring: the next one is shorter.
                     Err(PostError::TooLong { max, .. }) if max < bytes => return Ok(Front::Part),
@@ -244,14 +295,14 @@ impl Endpoint {
             Ok(Posted::Done) => Ok(Front::Sent),
             Ok(Posted::Later(work)) => Ok(Front::Working(work)),
             Err(PostError::Full) => Ok(Front::Stays),
-            Err(PostError::TooLong { .. }) => Ok(Front::TooLong),
+            Err(PostError::TooLong { max, .. }) => Ok(Front::TooLong(max)),
             Err(error) => Err(error),
         }
     }
 
     /// The first in the queue has been sent.
     fn sent_front(&mut self, ix: PeerIx) {
-        match self.links[ix.index()].queue.pop_front() {
+        match self.links[ix.index()].pop() {
             Some(Pending::Message { request: Some(id), .. }) => {
                 self.requests.replace(id, State::Done(Ok(sent(ix))));
             }
@@ -260,38 +311,33 @@ impl Endpoint {
         }
     }
 
-    /// The first in the queue lies in the program's buffer, and the device goes on with it.
+    /// The device goes on with the first in the queue.
     fn work_front(&mut self, ix: PeerIx, work: fabric::WorkId) {
-        let Some(Pending::Message { header, request, .. }) = self.links[ix.index()].queue.pop_front() else {
-            return;
-        };
-        match (request, header) {
-            (Some(id), _) => {
+        match self.links[ix.index()].pop() {
+            Some(Pending::Message { request: Some(id), .. }) => {
                 self.requests.replace(id, State::SendPosted { to: ix });
                 self.works.insert(work, id);
             }
-            // A synchronous send waits for its answer, which cannot come before the bytes have gone.
-            (None, Header::Message { .. }) => {}
-            (None, _) => unreachable!("only messages lie in the program's buffer"),
+            // The last fragment.
+            Some(Pending::Stream { request, .. }) => self.send_leaves(request.index, ix, work),
+            // A synchronous send waits for its answer, which cannot come before the bytes have gone; for the rest
+            // nobody waits.
+            Some(Pending::Message { request: None, .. }) | None => {}
         }
     }
 
-    /// What cannot be sent at all.
-    fn fail_front(&mut self, ix: PeerIx, request: Option<ReqId>) {
-        if let Some(id) = request {
-            let error = NetError::TooLong { peer: self.who(ix) };
-            self.requests.replace(id, State::Done(Err(Box::new(error))));
-        }
-    }
-
-    /// A message that the connection can never take in one piece is offered instead.
-    fn offer_front(&mut self, ix: PeerIx) {
-        let Some(Pending::Message { header, data, request }) = self.links[ix.index()].queue.pop_front()
-        else {
+    /// The connection can never take the first message in one piece: it is offered instead, or goes in parts. It keeps
+    /// its place: what is behind it must not overtake it.
+    fn cut_front(&mut self, ix: PeerIx, max: usize) {
+        let Some(Pending::Message { header, data, request }) = self.links[ix.index()].pop() else {
             unreachable!("fragments are as short as they have to be");
         };
         let Header::Message { envelope, request: named, kind } = header else {
-            return self.fail_front(ix, request); // an active message: whoever sent it had asked how long it may be
+            let (part, rest) = data.split(max);
+            let link = &mut self.links[ix.index()];
+            link.put_first(Pending::message(header, rest, request));
+            link.put_first(Pending::message(Header::Part, part, None));
+            return;
         };
         let data = match data {
             Data::User(buf) => Lent::User(buf),
@@ -302,9 +348,8 @@ impl Endpoint {
             crate::wire::Kind::EagerSync => self.requests.by_index(named),
             _ => request,
         };
-        // It keeps its place: what is behind it must not overtake it.
         let offer = self.offer_again(ix, envelope, data, waits);
-        self.links[ix.index()].queue.push_front(offer);
+        self.links[ix.index()].put_first(offer);
     }
 
     /// The connection will never work (again): whoever waits for it is told.
@@ -313,6 +358,7 @@ impl Endpoint {
         self.waits.news += 1;
         let link = self.link(ix);
         let mut untold = link.owes;
+        (link.parts, link.reads, link.closing) = (Vec::new(), Vec::new(), None);
         link.failed = Some(error.clone());
         link.ready = None;
         let queue = std::mem::take(&mut link.queue);
@@ -336,6 +382,15 @@ impl Endpoint {
             self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
         untold &= hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
+        // Who waits for anybody waits on: others may send. But perhaps none of them does.
+        if self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
+            let text = format!(
+                "banyan: rank {} on {} receives from any rank, and one is lost: {error}\n",
+                self.rank(),
+                self.place_of(self.me())
+            );
+            sys::socket::write_stderr(text.as_bytes());
+        }
         if untold {
             // Messages to it count as sent, so that nobody here could be told.
             self.abort(1, &error.to_string());

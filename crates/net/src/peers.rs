@@ -1,12 +1,12 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
-use crate::{reach, start};
+use crate::knock;
 use fabric::state::QpState;
-use fabric::{BreakReason, Card, Qp, Role};
+use fabric::{BreakReason, Card, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, StateName};
+use proto::wireup::{self, Action, Medium, NeedError, Params, StateName, Usage};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -44,6 +44,9 @@ impl Endpoint {
 
     /// A control message came in.
     pub(crate) fn handshake(&mut self, datagram: &[u8]) {
+        if let Some(peer) = knock::parse(datagram, self.job.id) {
+            return self.knocked(peer);
+        }
         let now_ns = self.now_ns();
         // What was refused is counted by the machine; a stranger's datagram is no reason to stop.
         let _ = self.wireup.datagram(datagram, now_ns);
@@ -62,6 +65,10 @@ impl Endpoint {
     }
 
     pub(crate) fn carry_out(&mut self) {
+        // Whoever is at it already does the rest too, in order.
+        if std::mem::replace(&mut self.waits.carrying, true) {
+            return;
+        }
         while let Some(action) = self.wireup.poll_action() {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
@@ -73,15 +80,29 @@ impl Endpoint {
                 Action::Ready { ix, name } => self.ready(ix, name),
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
-                Action::Closed { ix } => self.count_connections(-i64::from(self.is_remote(ix))),
+                Action::MakeRoom => self.make_room(),
+                Action::Closed { ix } => self.uncount(ix),
                 Action::Failed { ix, why } => {
+                    self.uncount(ix);
                     let error = self.unreachable(ix, why);
                     self.fail(ix, error);
                 }
             }
             self.waits.news += 1;
         }
+        self.waits.carrying = false;
         self.set_timers();
+    }
+
+    /// Tells which connections are idle, so that one can go for another.
+    fn make_room(&mut self) {
+        let now_ns = self.now_ns();
+        let Endpoint { wireup, links, context, .. } = self;
+        wireup.make_room(now_ns, |ix| {
+            let link = &links[ix.index()];
+            let busy = !link.queue.is_empty() || link.ready.is_none_or(|qp| !context.is_drained(qp));
+            Usage { traffic: 0, busy, reopen_cost: 1 }
+        });
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -129,6 +150,7 @@ impl Endpoint {
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
                     self.link(ix).qp = None;
                     self.context.destroy_qp(qp);
+                    self.wireup.destroyed(ix, now_ns);
                 }
             }
             Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
@@ -143,10 +165,13 @@ impl Endpoint {
 
     fn make_qp(&mut self, _: PeerIx, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
-        let before = *self.context.card();
-        let kind = self.context.reach(&card).map_err(|e| Refused::ForGood(e.into()))?;
-        if *self.context.card() != before {
-            self.opened_sockets().map_err(Refused::ForGood)?;
+        let kind = match self.context.reach(&card) {
+            Ok(kind) => kind,
+            Err(ReachError::NotShared) if card.soft.is_some() => return Err(self.ask_to_be_called(&card)),
+            Err(error) => return Err(Refused::ForGood(error.into())),
+        };
+        if kind == ProviderKind::Sockets {
+            self.open_sockets().map_err(Refused::ForGood)?;
         }
         let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
@@ -160,16 +185,23 @@ impl Endpoint {
         })
     }
 
-    /// Sockets were not needed until now: peers are told about them, and strangers kept out.
-    fn opened_sockets(&mut self) -> Result<(), Cause> {
-        if let Ok(card) = wireup::Card::new(&self.context.card().to_bytes()) {
-            self.wireup.set_card(card);
+    /// Nobody can share memory with this process, and the peer, which others can, has opened no sockets: it cannot be
+    /// asked for a connection, but to ask for one itself. That may get lost, as the next attempt shows.
+    fn ask_to_be_called(&mut self, card: &Card) -> Refused {
+        let cause = Cause::Reach(ReachError::NotShared);
+        match self.context.knock(card, &knock::emit(self.me())) {
+            Ok(_) => Refused::ForNow(cause),
+            Err(_) => Refused::ForGood(cause),
         }
-        if let Some(pmi) = self.job.pmi.as_mut().filter(|_| self.job.foreign) {
-            let key = reach::parse_key(pmi.get(start::KEY_OF_JOB)?);
-            self.context.set_key(key.map_err(|_| Cause::NoKey)?);
+    }
+
+    /// A peer asks to be asked for a connection.
+    fn knocked(&mut self, by: Peer) {
+        if let Ok(ix) = self.intern(by)
+            && ix != Self::SELF
+        {
+            self.need(ix);
         }
-        Ok(())
     }
 
     /// The queue pair's peer, for what arrives unnamed and for what breaks.
@@ -215,14 +247,24 @@ impl Endpoint {
         link.name = name;
         link.owes = false;
         link.kept_bytes = 0;
+        link.counted = remote;
         self.count_connections(remote.into());
+        self.read_waiting(ix);
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
     }
 
-    /// To be closed: when everything that waits has gone, it takes nothing new.
+    /// There is one connection less.
+    fn uncount(&mut self, ix: PeerIx) {
+        let remote = std::mem::take(&mut self.link(ix).counted);
+        self.count_connections(-i64::from(remote));
+    }
+
+    /// To be closed: what waits at this moment goes, and nothing new.
     fn drain(&mut self, ix: PeerIx) {
-        self.link(ix).draining = true;
+        let link = self.link(ix);
+        link.ready = None;
+        link.closing = Some(link.queue.len());
         self.waits.draining.push(ix);
         self.finish_drains();
     }
@@ -231,14 +273,12 @@ impl Endpoint {
     pub(crate) fn finish_drains(&mut self) -> bool {
         let before = self.waits.draining.len();
         for ix in std::mem::take(&mut self.waits.draining) {
-            let Some(qp) = self.link(ix).ready else { continue };
-            let idle = self.link(ix).queue.is_empty() && self.context.is_drained(qp);
-            if !idle {
+            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing) else { continue };
+            if left > 0 || !self.context.is_drained(qp) {
                 self.waits.draining.push(ix);
                 continue;
             }
             let _ = self.context.to_sqd(qp);
-            self.link(ix).ready = None;
             let now_ns = self.now_ns();
             let _ = self.wireup.drained(ix, now_ns);
         }
@@ -246,29 +286,21 @@ impl Endpoint {
         self.waits.draining.len() < before
     }
 
-    /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the next polls find it, and
-    /// then it goes.
+    /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the peer sends nothing more
+    /// there, and what it sends on the next one comes behind.
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
-        link.ready = None;
-        link.draining = false;
+        (link.ready, link.closing) = (None, None);
         if let Some(qp) = link.qp.take() {
-            let broken = self.context.qp_state(qp) == QpState::Error;
             // What is lost is not read to its end either: its buffers go back to the program.
-            if broken || self.wireup.state(ix) == StateName::Failed {
-                self.context.destroy_qp(qp);
-            } else {
-                self.context.leave_qp(qp);
-                self.waits.leaving.push(qp);
+            let lost = self.wireup.state(ix) == StateName::Failed;
+            if !lost && self.context.qp_state(qp) != QpState::Error {
+                self.take_rest(qp);
             }
-        }
-    }
-
-    /// Everything that had arrived has been taken in: queue pairs that are closed go.
-    pub(crate) fn bury(&mut self) {
-        for qp in std::mem::take(&mut self.waits.leaving) {
             self.context.destroy_qp(qp);
         }
+        let now_ns = self.now_ns();
+        self.wireup.destroyed(ix, now_ns);
     }
 
     /// A queue pair broke below.

@@ -62,6 +62,21 @@ impl Endpoint {
         true
     }
 
+    /// Handles the last messages of a queue pair that is closed.
+    pub(crate) fn take_rest(&mut self, of: Qp) {
+        loop {
+            let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+            let after = match context.poll_only(of) {
+                None => return,
+                Some(view) => match sender(view.header(), of, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((header, ix)) => take_in_rarely(ix, header, View::Ring(view), matcher, requests),
+                    None => return,
+                },
+            };
+            self.act(after);
+        }
+    }
+
     /// Handles whatever else came in.
     #[inline(never)]
     fn take_events(&mut self) -> bool {
@@ -110,7 +125,8 @@ impl Endpoint {
             After::Work(work, result) => self.work_done(work, result),
             After::Streamed(id) => self.streamed(id),
             After::Control(source, header) => self.handle_control(source, header),
-            After::Active(ix, active) => self.deliver(ix, active),
+            After::Active(ix, active) => self.deliver_whole(ix, active),
+            After::Part(ix, bytes) => self.link(ix).parts.extend_from_slice(&bytes),
             After::Handshake(bytes) => self.handshake(&bytes),
             After::Broken(qp, why) => self.broken(qp, Cause::Break(why)),
             After::Nonsense(qp, what) => self.broken(qp, Cause::Nonsense(what)),
@@ -123,7 +139,7 @@ impl Endpoint {
             Header::Refuse { request } => self.send_refused(request, source),
             Header::Withdraw { request } => self.receive_withdrawn(request, source),
             Header::Clear { request, into } => self.send_fragments(request, into, source),
-            Header::Message { .. } | Header::Fragment { .. } | Header::Active { .. } => {
+            Header::Message { .. } | Header::Fragment { .. } | Header::Active { .. } | Header::Part => {
                 unreachable!("not control")
             }
         }
@@ -209,6 +225,7 @@ enum After {
     Streamed(ReqId),
     Control(PeerIx, Header),
     Active(PeerIx, Active),
+    Part(PeerIx, Vec<u8>),
     Handshake(Box<[u8]>),
     Broken(Qp, BreakReason),
     Nonsense(Qp, &'static str),
@@ -263,6 +280,7 @@ fn take_in(
         Header::Active { handler, argument } => {
             After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })
         }
+        Header::Part => After::Part(source, view.to_vec()),
         Header::Fin { .. } | Header::Refuse { .. } | Header::Withdraw { .. } | Header::Clear { .. } => {
             After::Control(source, header)
         }

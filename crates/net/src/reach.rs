@@ -2,15 +2,19 @@
 use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::PmiError;
-use fabric::{Card, sockets};
+use fabric::{Card, Context, sockets};
 use proto::env::{NetChoice, NetSettings};
 use proto::ids::{NodeId, Peer, Rank};
+use proto::wireup;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use sys::Locator;
 use sys::net::Interface;
 
+/// Where the job's key is on the board of a foreign launcher.
+pub(crate) const KEY_OF_JOB: &str = "banyan-key";
 /// Where the launcher puts the names of hosts, by node.
 const KEY_OF_HOSTS: &str = "banyan-hosts";
 /// Longer than any job.
@@ -32,6 +36,12 @@ pub enum ReachSetupError {
         /// What there is.
         there_are: String,
     },
+    /// There is none, not even loopback.
+    #[error("this host has no network address")]
+    NoAddress,
+    /// The address cannot be used.
+    #[error(transparent)]
+    Open(#[from] sockets::OpenError),
     /// No key could be made.
     #[error("cannot make a key for the job: {0}")]
     Key(io::Error),
@@ -99,6 +109,21 @@ impl Endpoint {
         pmi.get(key).map_err(|error| Cause::Pmi(Arc::new(error)))
     }
 
+    /// Opens sockets if they are not: peers are told about them, and strangers kept out.
+    pub(crate) fn open_sockets(&mut self) -> Result<(), Cause> {
+        if self.context.has_sockets() {
+            return Ok(());
+        }
+        self.job.ways.to_open().and_then(|how| Ok(self.context.open_sockets(&how)?))?;
+        if let Ok(card) = wireup::Card::new(&self.context.card().to_bytes()) {
+            self.wireup.set_card(card);
+        }
+        if let Some(pmi) = self.job.pmi.as_mut().filter(|_| self.job.ways.agent.is_none()) {
+            self.context.set_key(parse_key(pmi.get(KEY_OF_JOB)?)?);
+        }
+        Ok(())
+    }
+
     /// The name of a node's host, where the launcher says it.
     pub(crate) fn host_of(&mut self, node: NodeId) -> Option<Arc<str>> {
         if self.job.hosts.is_none() {
@@ -123,29 +148,59 @@ impl Endpoint {
     }
 }
 
+/// What decides how this process opens sockets. Nothing of the host is looked at before it has to.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    pub net: NetSettings,
+    /// Are there other hosts?
+    pub hosts: bool,
+    /// The agent, whose network processes of the node have as a rule.
+    pub agent: Option<Locator>,
+}
+
+impl Ways {
+    /// How to open sockets. The job's key is not part of it.
+    pub fn to_open(&self) -> Result<sockets::Config, ReachSetupError> {
+        let here = !self.hosts && self.agent.is_none_or(shares_network);
+        let reaches = if here { Reaches::ThisHost } else { Reaches::Hosts };
+        let interfaces = sys::net::interfaces().map_err(ReachSetupError::Interfaces)?;
+        let interface = choose(&self.net, reaches, &interfaces)?.ok_or(ReachSetupError::NoAddress)?;
+        Ok(sockets::Config {
+            addr: interface.addr,
+            interface: interface.name.clone(),
+            ports: self.net.ports.map(|ports| (ports.low, ports.high)),
+            key: None,
+            timeout: if self.net.timeout.is_zero() { FOR_EVER } else { self.net.timeout },
+        })
+    }
+
+    /// Opens sockets where they are needed from the start. A choice of the user's that cannot be is told at the start
+    /// in any case.
+    pub fn open_at_start(&self, context: &mut Context) -> Result<(), ReachSetupError> {
+        let needed = self.hosts || self.net.force || context.is_unshared();
+        if needed || self.net.choice.is_some() {
+            let how = self.to_open()?;
+            if needed {
+                context.open_sockets(&how)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is this process's network that of its agent, and so of the other processes of the node? Containers may differ.
+fn shares_network(agent: Locator) -> bool {
+    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    network(&agent.pid.to_string()).is_some_and(|there| Some(there) == network("self"))
+}
+
 /// Who has to be reached by sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reaches {
+enum Reaches {
     /// Other hosts, or containers with a network of their own.
     Hosts,
     /// Processes with the same network only.
     ThisHost,
-}
-
-/// How this process would open sockets. `None`: it has no address at all.
-pub(crate) fn sockets_config(
-    net: &NetSettings,
-    reaches: Reaches,
-) -> Result<Option<sockets::Config>, ReachSetupError> {
-    let interfaces = sys::net::interfaces().map_err(ReachSetupError::Interfaces)?;
-    let chosen = choose(net, reaches, &interfaces)?;
-    Ok(chosen.map(|interface| sockets::Config {
-        addr: interface.addr,
-        interface: interface.name.clone(),
-        ports: net.ports.map(|ports| (ports.low, ports.high)),
-        key: None,
-        timeout: if net.timeout.is_zero() { FOR_EVER } else { net.timeout },
-    }))
 }
 
 /// The interface for traffic between hosts: what the user wants, what the agent was reached by, what leads to the world,
@@ -225,6 +280,12 @@ pub(crate) fn parse_key(text: Option<String>) -> Result<[u8; 32], ReachSetupErro
         *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).map_err(|_| ReachSetupError::NoKey)?;
     }
     Ok(key)
+}
+
+impl From<ReachSetupError> for Cause {
+    fn from(error: ReachSetupError) -> Self {
+        Cause::Sockets(Arc::new(error))
+    }
 }
 
 /// A process manager that fails is told as it is.

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
 use crate::request::{Lent, Reading, State};
 use crate::wire::{Header, Kind, Offer};
-use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError};
+use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
 use std::sync::Arc;
@@ -65,18 +65,30 @@ impl Endpoint {
         let len = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
         let bytes = buf.len().min(len);
         let end = end_of(from, len, bytes);
-        let ix = from.source;
-        if let Some(error) = self.link(ix).failed.clone() {
+        if let Some(error) = self.link(from.source).failed.clone() {
             self.requests.replace(id, State::Done(Err(Box::new(error))));
             return;
         }
-        let read = match (offer.key, self.links.get(ix.index()).and_then(|link| link.ready)) {
+        self.read(id, Reading { buf, offer, end });
+    }
+
+    /// Reads what was offered, now or when there is a connection: the one that brought the offer may be closed.
+    fn read(&mut self, id: ReqId, reading: Reading) {
+        let Reading { buf, offer, end } = reading;
+        let ix = end.source;
+        let bytes = buf.len().min(usize::try_from(offer.bytes).unwrap_or(usize::MAX));
+        let read = match (offer.key, self.link(ix).ready) {
             _ if bytes == 0 => Ok(Posted::Done),
             (Some(key), Some(qp)) => {
                 let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
                 self.context.rdma_read(qp, buf.part(0, bytes), memory)
             }
-            _ => Err(RdmaError::Forbidden),
+            (Some(_), None) => {
+                self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
+                self.link(ix).reads.push(id);
+                return self.need(ix);
+            }
+            (None, _) => Err(RdmaError::Forbidden),
         };
         match read {
             Ok(Posted::Done) => {
@@ -84,7 +96,6 @@ impl Endpoint {
                 self.answer(ix, offer.request);
             }
             Ok(Posted::Later(work)) => {
-                let reading = Reading { buf, offer, end };
                 self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
                 self.works.insert(work, id);
             }
@@ -93,6 +104,17 @@ impl Endpoint {
                 self.ask_fragments(id, buf, offer, end)
             }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
+        }
+    }
+
+    /// There is a connection: what was offered on an earlier one is read.
+    pub(crate) fn read_waiting(&mut self, ix: PeerIx) {
+        for id in std::mem::take(&mut self.link(ix).reads) {
+            if matches!(self.requests.get(id), Some(State::ReceiveReading(_)))
+                && let Some(State::ReceiveReading(reading)) = self.requests.replace(id, State::SendQueued)
+            {
+                self.read(id, *reading);
+            }
         }
     }
 
@@ -135,6 +157,14 @@ impl Endpoint {
     pub(crate) fn send_finished(&mut self, request: u32, by: PeerIx) {
         if let Some(id) = self.end_offer(request, by) {
             self.requests.replace(id, State::Done(Ok(sent(by))));
+        }
+    }
+
+    /// The last fragment of a send that was offered is on its way out: it is over when that has left.
+    pub(crate) fn send_leaves(&mut self, request: u32, by: PeerIx, work: WorkId) {
+        if let Some(id) = self.end_offer(request, by) {
+            self.requests.replace(id, State::SendPosted { to: by });
+            self.works.insert(work, id);
         }
     }
 

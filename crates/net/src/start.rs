@@ -3,7 +3,7 @@ use crate::api::NetError;
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::pmi::{Client, PmiError};
-use crate::reach::{self, ReachSetupError, Reaches};
+use crate::reach::{self, ReachSetupError, Ways};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::fault::{Faults, FaultsError};
 use fabric::{Context, Node, OpenError};
@@ -41,6 +41,8 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Largest ring in shared memory.
     pub ring_bytes_max: usize,
+    /// Most queue pairs of this process (`BANYAN_QP_BUDGET`).
+    pub qp_budget: Option<u32>,
     /// Only collective algorithms whose connection counts are published (`BANYAN_COLL=flat`), whatever the cores?
     pub flat_collectives: bool,
 }
@@ -96,6 +98,9 @@ impl Config {
             net,
             faults,
             ring_bytes_max: number(env::RING_MAX, 256 << 10, 256 << 10)? as usize,
+            qp_budget: get(env::QP_BUDGET)
+                .map(|text| env::number(env::QP_BUDGET, &text, 2..=env::QP_MAX_MOST).map(|most| most as u32))
+                .transpose()?,
             flat_collectives: get(env::COLL)
                 .map_or(Ok(0), |text| env::word(env::COLL, &text, &["auto", "flat"]))?
                 == 1,
@@ -114,8 +119,7 @@ pub(crate) struct Membership {
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
     pub warn_s: u64,
-    /// Is there no agent of Banyan's, so that the job's key is on the board?
-    pub foreign: bool,
+    pub ways: Ways,
     /// Does it only wait for the others to leave as well? Who closes its connections then has left before.
     pub leaving: bool,
     /// The names of hosts, once they were asked for.
@@ -141,18 +145,21 @@ impl Endpoint {
             warn_of_unknown_variables(); // Banyan's own launcher has done so
         }
         let pmi_ns = clock.lap();
-        let mut context = Context::open(&device_config(config, &facts)?)?;
+        let mut context = Context::open(&device_config(config, &facts))?;
+        let several = facts.placement.nodes() > 1 && (config.node.is_none() || config.net.address.is_some());
+        let ways = Ways { net: config.net.clone(), hosts: several, agent: config.node };
+        ways.open_at_start(&mut context)?;
         let device_ns = clock.lap();
         if let Some(pmi) = pmi.as_mut() {
             publish(pmi, &facts, &context)?;
             // Even if this process needs none: another may.
             if config.node.is_none() && facts.rank.0 == 0 {
-                pmi.put(KEY_OF_JOB, &reach::new_key()?)?;
+                pmi.put(reach::KEY_OF_JOB, &reach::new_key()?)?;
             }
             pmi.fence_begin()?;
             if config.node.is_none() && context.has_sockets() {
                 pmi.fence_end()?;
-                context.set_key(reach::parse_key(pmi.get(KEY_OF_JOB)?)?);
+                context.set_key(reach::parse_key(pmi.get(reach::KEY_OF_JOB)?)?);
             }
         }
         let fence_ns = clock.lap();
@@ -162,6 +169,7 @@ impl Endpoint {
             card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: wireup::Policy::OnDemand,
+            budget: wireup::Budget { queue_pairs: config.qp_budget },
         });
         let oversubscribed = context.facts().oversubscribed;
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);
@@ -173,7 +181,7 @@ impl Endpoint {
             pmi,
             oversubscribed,
             warn_s,
-            foreign: config.node.is_none(),
+            ways,
             leaving: false,
             hosts: None,
             finished: false,
@@ -271,9 +279,6 @@ impl Endpoint {
     }
 }
 
-/// Where the job's key is on the board of a foreign launcher.
-pub(crate) const KEY_OF_JOB: &str = "banyan-key";
-
 /// Tells the others where this process is. A card that is longer than a board takes goes there in pieces.
 fn publish(pmi: &mut Client, facts: &JobFacts, context: &Context) -> Result<(), PmiError> {
     let text = context.card().to_string();
@@ -286,33 +291,18 @@ fn publish(pmi: &mut Client, facts: &JobFacts, context: &Context) -> Result<(), 
     Ok(())
 }
 
-fn device_config(config: &Config, facts: &JobFacts) -> Result<fabric::Config, StartError> {
+fn device_config(config: &Config, facts: &JobFacts) -> fabric::Config {
     let node = match config.node {
         Some(segment) => Node::Agent { segment, slot: config.slot },
         None => Node::Own(Box::new(facts_without_agent(facts))),
     };
-    let several = facts.placement.nodes() > 1 && (config.node.is_none() || config.net.address.is_some());
-    let sockets_now = several || config.net.force;
-    let reaches = if several || !shares_network(config.node) { Reaches::Hosts } else { Reaches::ThisHost };
-    let sockets = reach::sockets_config(&config.net, reaches)?;
-    Ok(fabric::Config {
+    fabric::Config {
         node,
         cma: config.cma,
-        sockets,
-        sockets_now,
         force_net: config.net.force,
         faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
         ring_bytes_max: config.ring_bytes_max,
         conn_memory: None,
-    })
-}
-
-/// Is this process's network that of its agent, and so of the other processes of the node? Containers may differ.
-fn shares_network(agent: Option<Locator>) -> bool {
-    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    match agent {
-        Some(agent) => network(&agent.pid.to_string()).is_some_and(|there| Some(there) == network("self")),
-        None => true,
     }
 }
 

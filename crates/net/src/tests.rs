@@ -1,15 +1,16 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
+use crate::reach::Ways;
 use crate::start::Membership;
 use crate::{Active, Cause, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
 use fabric::{Config, Context, Node, ProviderKind};
+use proto::env::NetSettings;
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::Stat;
 use proto::wireup::{self, StateName, Wireup};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 use sys::node::{NodeFacts, NodeSegment};
 use sys::{Locator, UserBuf, UserBufMut};
 
@@ -25,6 +26,16 @@ struct World {
 
 impl World {
     fn new(kind: ProviderKind, ranks: u32) -> Self {
+        Self::of(&vec![kind; ranks as usize])
+    }
+
+    /// Ranks of which some share no memory.
+    fn of(kinds: &[ProviderKind]) -> Self {
+        Self::with_rings(kinds, 256 << 10)
+    }
+
+    fn with_rings(kinds: &[ProviderKind], ring_bytes_max: usize) -> Self {
+        let ranks = kinds.len() as u32;
         let node = NodeSegment::create(&NodeFacts {
             node: 0,
             slots: ranks,
@@ -37,7 +48,11 @@ impl World {
         })
         .unwrap();
         let at = node.locator().unwrap();
-        let mut ends: Vec<Endpoint> = (0..ranks).map(|rank| endpoint(kind, at, rank, ranks)).collect();
+        let mut ends: Vec<Endpoint> = kinds
+            .iter()
+            .zip(0..)
+            .map(|(kind, rank)| endpoint(*kind, at, rank, ranks, ring_bytes_max))
+            .collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
         World { _node: node, ends }
@@ -51,7 +66,8 @@ impl World {
             }
             self.ends.iter_mut().for_each(|end| _ = end.progress());
         }
-        panic!("no end of waiting for {what}");
+        let waits: Vec<String> = self.ends.iter().map(Endpoint::waits_for).collect();
+        panic!("no end of waiting for {what}: {waits:#?}");
     }
 
     fn wait(&mut self, at: usize, id: ReqId) -> Result<Outcome, NetError> {
@@ -69,26 +85,20 @@ impl World {
     }
 }
 
-fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpoint {
-    let sockets = fabric::sockets::Config {
-        addr: [127, 0, 0, 1].into(),
-        interface: "lo".into(),
-        ports: None,
-        key: None,
-        timeout: Duration::from_secs(20),
-    };
+fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_bytes_max: usize) -> Endpoint {
     let force_net = kind == ProviderKind::Sockets;
-    let context = Context::open(&Config {
+    let mut context = Context::open(&Config {
         node: Node::Agent { segment, slot: rank },
         cma: true,
-        sockets: Some(sockets),
-        sockets_now: force_net,
         force_net,
         faults: None,
-        ring_bytes_max: 256 << 10,
+        ring_bytes_max,
         conn_memory: None,
     })
     .unwrap();
+    let net = NetSettings::read(|_| None).unwrap();
+    let ways = Ways { net, hosts: false, agent: Some(segment) };
+    ways.open_at_start(&mut context).unwrap();
     let id = Job(77);
     let facts = JobFacts::on_one_node(Rank(rank), size);
     let wireup = Wireup::new(wireup::Config {
@@ -97,6 +107,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         card: wireup::Card::new(&context.card().to_bytes()).unwrap(),
         seed: rank.into(),
         policy: wireup::Policy::OnDemand,
+        budget: wireup::Budget::UNLIMITED,
     });
     let job = Membership {
         id,
@@ -106,7 +117,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32) -> Endpo
         pmi: None,
         oversubscribed: false,
         warn_s: 0,
-        foreign: false,
+        ways,
         leaving: false,
         hosts: None,
         finished: true,
@@ -254,6 +265,78 @@ fn a_connection_that_was_closed_is_opened_again_when_it_is_needed() {
     });
 }
 
+/// Numbers by chance, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+/// Messages of all lengths between three ranks that close their connections all the time, polled in any order.
+fn traffic_while_connections_close(kind: ProviderKind, seed: u64) {
+    let mut world = World::new(kind, 3);
+    let mut chance = Chance(seed);
+    let mut sends = Vec::new();
+    let mut receives = Vec::new();
+    for i in 0..150u8 {
+        let (from_, to) = [(0, 1), (1, 0), (0, 2), (2, 1)][chance.below(4)];
+        let bytes = [1, 900, 4000, 20_000, 300_000][chance.below(5)];
+        let mode = if chance.below(5) == 0 { SendMode::Synchronous } else { SendMode::Standard };
+        let buf = source(&vec![i; bytes]);
+        let sent = world.ends[from_].isend(Rank(to as u32), ENVELOPE, buf, mode).unwrap();
+        sends.extend(sent.map(|id| (from_, id)));
+        receives.push((from_, to, i, bytes));
+        match chance.below(4) {
+            0 => {
+                let other = world.ends[to].me();
+                world.ends[from_].close(other);
+            }
+            1 => {
+                let other = world.ends[from_].me();
+                world.ends[to].close(other);
+            }
+            _ => {}
+        }
+        for _ in 0..chance.below(20) {
+            let end = &mut world.ends[chance.below(3)];
+            end.progress();
+            end.tick();
+        }
+    }
+    for (from_, to, i, bytes) in receives {
+        let buf = UserBufMut::of_static(room(bytes));
+        let id = world.ends[to].irecv(from(from_ as u32), buf);
+        if chance.below(3) == 0 {
+            let other = world.ends[from_].me();
+            world.ends[to].close(other);
+        }
+        world.until("a message", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[to].is_done(id)
+        });
+        assert_eq!(world.ends[to].take(id).unwrap().unwrap().bytes, bytes, "seed {seed}: message {i}");
+        let mut got = vec![0; bytes];
+        buf.as_source().copy_to(&mut got);
+        assert!(got.iter().all(|byte| *byte == i), "seed {seed}: message {i} from {from_} to {to}");
+    }
+    for (at, id) in sends {
+        world.until("a send", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[at].is_done(id)
+        });
+        world.ends[at].take(id).unwrap().unwrap();
+    }
+    assert!(world.ends[1].wireup.stats().closed > 0, "seed {seed}");
+}
+
+#[test]
+fn nothing_is_lost_while_connections_close() {
+    both(|kind| (1..=20).for_each(|seed| traffic_while_connections_close(kind, seed)));
+}
+
 #[test]
 fn active_messages_run_their_handlers_and_may_answer() {
     both(|kind| {
@@ -286,6 +369,24 @@ fn active_messages_run_their_handlers_and_may_answer() {
 }
 
 #[test]
+fn an_active_message_that_no_ring_takes_comes_in_parts() {
+    let mut world = World::with_rings(&[ProviderKind::Soft; 2], 0);
+    let seen: Rc<RefCell<Vec<Active>>> = Rc::default();
+    let log = seen.clone();
+    world.ends[1].set_handler(4, Some(Rc::new(move |_, _, active: Active| log.borrow_mut().push(active))));
+    let to = world.ends[1].me();
+    let lengths = [4096, 10, 100_000, 0, 4000];
+    let message = |i: usize| (0..lengths[i]).map(|at| (at * 13 + i) as u8).collect::<Vec<u8>>();
+    for i in 0..lengths.len() {
+        world.ends[0].send_active(to, 4, i as u64, source(&message(i))).unwrap();
+    }
+    world.until("all of them", |_| seen.borrow().len() == lengths.len());
+    for (i, active) in seen.borrow().iter().enumerate() {
+        assert_eq!((active.argument, active.bytes.to_vec()), (i as u64, message(i)));
+    }
+}
+
+#[test]
 fn a_peer_that_is_gone_ends_what_waits_for_it() {
     let mut world = World::new(ProviderKind::Sockets, 3);
     exchange(&mut world, 0, 1, 8);
@@ -303,6 +404,8 @@ fn a_peer_that_is_gone_ends_what_waits_for_it() {
     assert!(matches!(later, Err(NetError::Unreachable { .. })), "{later:?}");
     let later = world.ends[0].irecv(from(1), UserBufMut::of_static(room(8)));
     assert!(world.wait(0, later).is_err());
+    let said = world.ends[0].waits_for();
+    assert!(said.contains("any rank") && said.contains("no connection to rank 1"), "{said}");
     // Others can still be heard.
     world.ends[1].isend(Rank(0), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
     assert_eq!(world.wait(0, waits_for_anybody).unwrap().bytes, 8);
@@ -335,6 +438,17 @@ fn who_leaves_first_is_no_error() {
     world.ends.remove(1);
     world.until("its end", |ends| ends[0].connected_peers().is_empty());
     assert_eq!(world.ends[0].counters.failed, 0);
+}
+
+#[test]
+fn who_cannot_be_mapped_reaches_one_that_has_no_sockets_yet() {
+    let mut world = World::of(&[ProviderKind::Sockets, ProviderKind::Soft, ProviderKind::Soft]);
+    assert!(!world.ends[1].context.has_sockets());
+    exchange(&mut world, 0, 1, 5000);
+    exchange(&mut world, 2, 0, 8);
+    exchange(&mut world, 1, 2, 8);
+    let sockets: Vec<usize> = world.ends.iter().map(|end| end.context.qps(ProviderKind::Sockets)).collect();
+    assert_eq!(sockets, [2, 1, 1]);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
-use fabric::{Qp, Sleep};
+use fabric::Sleep;
 use proto::ids::PeerIx;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -54,8 +54,8 @@ pub(crate) struct Waits {
     pub lookups: Vec<PeerIx>,
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
-    /// Queue pairs that go when everything has been taken in.
-    pub leaving: Vec<Qp>,
+    /// Are actions being carried out?
+    pub carrying: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -79,7 +79,7 @@ impl Waits {
             spins: 0,
             lookups: Vec::new(),
             draining: Vec::new(),
-            leaving: Vec::new(),
+            carrying: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
@@ -104,7 +104,6 @@ impl Endpoint {
         let timers = self.wireup.poll_timeout().is_some()
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
-            || !waits.leaving.is_empty()
             || !waits.doomed.is_empty()
             || self.context.has_sockets();
         self.waits.timers = timers;
@@ -122,7 +121,6 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
-        self.bury();
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
             moved = true;
@@ -199,7 +197,7 @@ impl Endpoint {
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
         // Who waits for room in a peer's ring is rung for when there is some.
         for place in 0..self.waiting.len() {
-            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+            if let Some(qp) = self.links[self.waiting[place].index()].way() {
                 self.context.set_waiting(qp, true);
             }
         }
@@ -241,7 +239,7 @@ impl Endpoint {
             return; // another one may still sleep for that room
         }
         for place in 0..self.waiting.len() {
-            if let Some(qp) = self.links[self.waiting[place].index()].ready {
+            if let Some(qp) = self.links[self.waiting[place].index()].way() {
                 self.context.set_waiting(qp, false);
             }
         }
@@ -293,7 +291,7 @@ impl Endpoint {
         );
     }
 
-    fn waits_for(&self) -> String {
+    pub(crate) fn waits_for(&self) -> String {
         let mut text = String::new();
         for (pattern, _) in self.matcher.posted_iter().take(4) {
             let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
@@ -307,6 +305,8 @@ impl Endpoint {
             let (peer, tries) = (waiting.peer, waiting.attempts);
             text += &format!("; for {peer} to connect ({:?}, {tries} tries)", waiting.state);
         }
+        let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
+        lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
             text +=
                 &format!("; to send {} messages to {}", self.links[ix.index()].queue.len(), self.who(*ix));

@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Active = 8,
     /// The sender has not got the message any more that the receiver asks for.
     Withdraw = 9,
+    /// The beginning of an active message that is longer than the connection takes.
+    Part = 10,
 }
 
 impl Kind {
@@ -45,6 +47,7 @@ impl Kind {
             7 => Kind::Refuse,
             8 => Kind::Active,
             9 => Kind::Withdraw,
+            10 => Kind::Part,
             _ => return None,
         })
     }
@@ -68,6 +71,8 @@ pub(crate) enum Header {
     Fragment { request: u32, offset: u64 },
     /// For the handler with this number; the argument is its own affair.
     Active { handler: u32, argument: u64 },
+    /// More of the same active message follows.
+    Part,
 }
 
 /// Requests in flight per process; an index must fit its field.
@@ -91,6 +96,7 @@ impl Header {
             Header::Clear { request, into } => [first(Kind::Clear, request, into), second(0)],
             Header::Fragment { request, offset } => [first(Kind::Fragment, request, name), offset],
             Header::Active { handler, argument } => [first(Kind::Active, handler, name), argument],
+            Header::Part => [first(Kind::Part, 0, 0), second(0)],
         }
     }
 
@@ -111,6 +117,7 @@ impl Header {
             Kind::Clear => (Header::Clear { request, into: rest }, high),
             Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
             Kind::Active => (Header::Active { handler: request, argument: words[1] }, rest),
+            Kind::Part => (Header::Part, high),
         })
     }
 }
@@ -167,6 +174,7 @@ mod tests {
             Header::Clear { request: 1, into: u32::MAX },
             Header::Fragment { request: 3, offset: u64::MAX },
             Header::Active { handler: 5, argument: u64::MAX },
+            Header::Part,
         ] {
             for name in [0, 77, UNNAMED] {
                 assert_eq!(Header::decode(header.encode(name)), Some((header, name)));

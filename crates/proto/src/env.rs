@@ -8,7 +8,7 @@ mod net;
 mod value;
 
 pub use net::{NetAddress, NetChoice, NetSettings, PortRange};
-pub use value::{BadValue, Values, number, seconds, switch, word};
+pub use value::{BadValue, Values, bytes, number, seconds, switch, word};
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -46,6 +46,10 @@ pub const COLL: &str = "BANYAN_COLL";
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
 /// When a waiting process says for whom it waits.
 pub const WAIT_WARN: &str = "BANYAN_WAIT_WARN";
+/// Queue pairs of a process.
+pub const QP_BUDGET: &str = "BANYAN_QP_BUDGET";
+/// Memory of a process's connections.
+pub const CONN_MEMORY: &str = "BANYAN_CONN_MEMORY";
 /// Queue pairs of a node's device.
 pub const QP_MAX: &str = "BANYAN_QP_MAX";
 
@@ -81,7 +85,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 27] = {
+pub const VARIABLES: [Variable; 29] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -97,7 +101,19 @@ pub const VARIABLES: [Variable; 27] = {
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
-        variable(QP_MAX, Launcher, Values::Number(1, QP_MAX_MOST), "queue pairs of a node's device"),
+        variable(
+            QP_BUDGET,
+            Library,
+            Values::Number(2, QP_MAX_MOST),
+            "connections of a process (--qp-budget)",
+        ),
+        variable(CONN_MEMORY, Library, Values::Bytes, "memory of its connections' buffers (--conn-memory)"),
+        variable(
+            QP_MAX,
+            Launcher,
+            Values::Number(1, QP_MAX_MOST),
+            "queue pairs of a node's device (--qp-max)",
+        ),
         variable(NODE, LibraryFromLauncher, Values::Text, "where the node's segment is"),
         variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
         variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),

@@ -35,6 +35,7 @@ const SWAP: u8 = 8;
 const OLD: u8 = 9;
 const REFUSED: u8 = 10;
 const FRUGAL: u8 = 11;
+const CROSSED: u8 = 12;
 
 /// Memory of the process that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,12 @@ pub enum Frame {
     },
     /// Asks the receiver for rendezvous instead of eager messages, or takes that back.
     Frugal(bool),
+    /// Its sender has dialled too, with this number, and gives that stream up: all that it has sent there behind its
+    /// hello follows here once more.
+    Crossed {
+        /// Number of the dial.
+        dial: u64,
+    },
 }
 
 /// A head that nobody emits.
@@ -171,6 +178,7 @@ impl Frame {
             Frame::Old { id, value } => head(OLD, 0, [id.into(), value]),
             Frame::Refused { id, why } => head(REFUSED, 0, [id.into(), u64::from(why == Refusal::Atomic)]),
             Frame::Frugal(on) => head(FRUGAL, 0, [on.into(), 0]),
+            Frame::Crossed { dial } => head(CROSSED, 0, [dial, 0]),
         }
     }
 
@@ -217,6 +225,7 @@ impl Frame {
                 exactly(0, Frame::Refused { id: number()?, why })
             }
             FRUGAL => exactly(0, Frame::Frugal(flag(words[0])?)),
+            CROSSED => exactly(0, Frame::Crossed { dial: words[0] }),
             kind => Err(FrameError::Kind(kind)),
         }
     }
@@ -235,7 +244,8 @@ impl Frame {
             | Frame::Written { .. }
             | Frame::Old { .. }
             | Frame::Refused { .. }
-            | Frame::Frugal(_) => 0,
+            | Frame::Frugal(_)
+            | Frame::Crossed { .. } => 0,
         }
     }
 }
@@ -246,7 +256,7 @@ const fn longest(kind: u8) -> usize {
         CONTROL => CONTROL_MAX,
         ADD => 8,
         SWAP => 16,
-        WRITTEN | OLD | REFUSED | FRUGAL => 0,
+        WRITTEN | OLD | REFUSED | FRUGAL | CROSSED => 0,
         // The kind is what is wrong with it, and is said to be.
         _ => usize::MAX,
     }

@@ -13,6 +13,8 @@
 //! All messages carry the same facts (epoch, connection parameters, number of the receiver at the sender, address
 //! card), so when both sides ask at once *the crossed request is the reply*: each side connects with what it has
 //! and nobody has to win. A queue pair that is not to be had at the moment is tried again, for as long as it takes.
+//! Where a [`Budget`] limits their number, a need waits for a place, and connections are closed to make room: who goes,
+//! who is next and why nobody waits for ever is said in `budget`.
 //!
 //! # Closing
 //! ```text
@@ -43,30 +45,34 @@
 //! - An input that makes no sense in a state is refused with both named, and changes nothing.
 //!
 //! # What it is not
-//! No queue of sends (the endpoint keeps those until `Ready`), no choice of the connection to close, no clock, no
-//! sockets. Time is an argument (nanoseconds of any monotonic clock), as is the seed of the jitter. Messages are
+//! No queue of sends (the endpoint keeps those until `Ready`), no clock, no sockets. Time is an argument (nanoseconds of any monotonic clock), as is the seed of the jitter. Messages are
 //! taken for the peer's own: who may send them is decided below, by the key that each pair of jobs shares. That key
 //! is a new one each time two jobs meet, so nothing of an earlier meeting arrives after [`Wireup::retire`].
 mod api;
+mod budget;
 mod card;
 mod handshake;
 mod message;
 mod pace;
 mod peers;
 mod policy;
+mod room;
 
 #[cfg(test)]
 mod tests;
 
 pub use api::*;
+pub use budget::{Budget, Usage};
 pub use card::{Card, CardTooLong, Epoch, Params};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
 pub use policy::Policy;
+pub use room::{Crowd, Waits};
 
 use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;
+use budget::Places;
 use core::fmt::Debug;
 use handshake::{Age, Common, Input, Pair, State, Target, edge};
 use pace::Pace;
@@ -86,12 +92,14 @@ pub struct Wireup<W> {
 impl<W: Clone + Debug> Wireup<W> {
     /// No connection, and nothing stored per peer. The process itself has index 0 and generation 0.
     pub fn new(config: Config) -> Self {
+        let pace = Pace::new(config.seed);
         Self {
             peers: Peers::new(config.me, config.size),
             common: Common {
                 actions: VecDeque::new(),
                 next_epoch: Epoch::FIRST,
-                pace: Pace::new(config.seed),
+                places: Places::new(room::checked(config.budget), pace.first_ns()),
+                pace,
                 stats: Stats::default(),
                 config,
             },
@@ -108,13 +116,23 @@ impl<W: Clone + Debug> Wireup<W> {
     /// asked for yet, is not wanted any more: reporting it is refused as [`IllegalInput::Stale`].
     pub fn retire(&mut self, job: Job) {
         for (ix, state) in self.peers.retire(job) {
+            self.common.places.moved(ix.index() as u32, &state, &State::Idle, 0);
             let asks = |action: &Action<W>| {
                 use Action::{Connect, CreateQp, Drain, Lookup};
                 matches!(action, Lookup { .. } | CreateQp { .. } | Connect { .. } | Drain { .. })
             };
-            self.common.actions.retain(|action| action.ix() != ix || !asks(action));
+            let creates = |action: &Action<W>| matches!(action, Action::CreateQp { .. });
+            let of_peer = |action: &Action<W>| action.ix() == Some(ix);
+            let unasked = self.common.actions.iter().any(|action| of_peer(action) && creates(action));
+            self.common.actions.retain(|action| !of_peer(action) || !asks(action));
             if state.has_qp() {
+                self.common.places.leave();
                 self.common.actions.push_back(Action::Destroy { ix });
+            } else if state.holds_place() && unasked {
+                self.common.places.give_back();
+            } else if state.holds_place() {
+                self.common.places.leave();
+                self.common.places.orphans.insert(ix);
             }
         }
     }
@@ -178,7 +196,8 @@ impl<W: Clone + Debug> Wireup<W> {
     }
 
     /// The queue pair that an [`Action::CreateQp`] asked for is there, with room for incoming data. The medium says
-    /// how messages to the peer travel from now on.
+    /// how messages to the peer travel from now on. If it is refused as [`IllegalInput::Stale`], destroy the queue pair
+    /// and call [`destroyed`](Self::destroyed).
     pub fn qp_ready(
         &mut self,
         ix: PeerIx,
@@ -192,6 +211,10 @@ impl<W: Clone + Debug> Wireup<W> {
     /// The queue pair that an [`Action::CreateQp`] asked for is not to be had at the moment. It is asked for again,
     /// at growing intervals, for as long as it takes.
     pub fn qp_refused(&mut self, ix: PeerIx, why: W, now_ns: u64) -> Result<(), IllegalInput> {
+        if self.common.places.orphans.remove(&ix) {
+            self.common.places.left();
+            self.settle(now_ns);
+        }
         self.input(ix, Input::QpRefused(why), now_ns)
     }
 
@@ -205,7 +228,8 @@ impl<W: Clone + Debug> Wireup<W> {
     pub fn broken(&mut self, ix: PeerIx, why: W) {
         assert_ne!(ix, PeerIx::ME, "a process is not lost to itself");
         if self.who(ix).is_some() {
-            self.input(ix, Input::Broken(why), 0).expect("a connection may break in any state");
+            // No place gets free by that alone, so the time does not matter.
+            self.turn(ix, Input::Broken(why), 0).expect("a connection may break in any state");
         }
     }
 
@@ -222,6 +246,10 @@ impl<W: Clone + Debug> Wireup<W> {
     /// Tries again what is due. Call it when the time that [`poll_timeout`](Self::poll_timeout) gave has come; a
     /// call too early or too late does no harm.
     pub fn tick(&mut self, now_ns: u64) {
+        if self.common.places.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
+            self.common.places.rang();
+            self.settle(now_ns);
+        }
         while let Some((due_ns, ix)) = self.peers.first_due() {
             if due_ns > now_ns {
                 return;
@@ -238,7 +266,8 @@ impl<W: Clone + Debug> Wireup<W> {
     /// When to call [`tick`](Self::tick), if no input comes before. Ask again after every call that takes
     /// `&mut self`.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.peers.first_due().map(|(due_ns, _)| due_ns)
+        let first = self.peers.first_due().map(|(due_ns, _)| due_ns);
+        first.into_iter().chain(self.common.places.due_ns()).min()
     }
 
     /// How far the connection to a peer is; idle, if the number is stale.
@@ -249,7 +278,11 @@ impl<W: Clone + Debug> Wireup<W> {
     /// Has the peer asked for the connection that is being made?
     pub fn is_asked(&self, ix: PeerIx) -> bool {
         let target = match self.peers.row(ix).map(|(_, row)| &row.state) {
-            Some(State::Preparing { target, .. } | State::Starved { target, .. }) => target,
+            Some(
+                State::Preparing { target, .. }
+                | State::Starved { target, .. }
+                | State::Crowded { target, .. },
+            ) => target,
             _ => return false,
         };
         matches!(target, Target::Asked(_))
@@ -284,7 +317,7 @@ impl<W: Clone + Debug> Wireup<W> {
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
-        self.common.stats
+        Stats { crowded_now: self.common.places.waiting() as u64, ..self.common.stats }
     }
 
     /// Connections over which data can flow, now and at most.
@@ -333,8 +366,15 @@ impl<W: Clone + Debug> Wireup<W> {
         }
     }
 
-    /// The only way a connection changes: looks the move up, makes it, and holds it against the table.
+    /// Something happened to a connection; places may have become free or be needed by that.
     fn input(&mut self, ix: PeerIx, input: Input<W>, now_ns: u64) -> Result<(), IllegalInput> {
+        self.turn(ix, input, now_ns)?;
+        self.settle(now_ns);
+        Ok(())
+    }
+
+    /// The only way a connection changes: looks the move up, makes it, and holds it against the table.
+    fn turn(&mut self, ix: PeerIx, input: Input<W>, now_ns: u64) -> Result<(), IllegalInput> {
         let name = input.name();
         let (peer, row) = self.peers.row(ix).ok_or(IllegalInput::Stale { ix, input: name })?;
         let from = row.state.name();
@@ -343,7 +383,9 @@ impl<W: Clone + Debug> Wireup<W> {
         let next = self.pair(ix, now_ns).step(state, input);
         let to = next.name();
         assert!(targets.contains(&to), "{from} -{name}-> {to} is not in the table");
-        self.peers.set(ix, next);
+        let before = self.peers.set(ix, next);
+        let (_, row) = self.peers.row(ix).expect("the row stays");
+        self.common.places.moved(ix.index() as u32, &before, &row.state, now_ns);
         Ok(())
     }
 

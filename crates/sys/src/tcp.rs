@@ -53,6 +53,13 @@ impl Listener {
         sockaddr::bind_within(addr.ip(), scope, ports, offset, |addr| Listener::bind(addr, backlog))
     }
 
+    /// Connections that are accepted from now on send small writes at once, and fail when they are idle and the other
+    /// host is silent: see [`net::keep_alive`]. They inherit it, which spares each of them five system calls.
+    pub fn prepare(&self, silence: Duration) -> io::Result<()> {
+        sockaddr::set_option(self.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        net::keep_alive(self.as_fd(), silence)
+    }
+
     /// Where it listens.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         sockaddr::local_addr(self.fd.as_fd())
@@ -113,7 +120,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins to connect, from the address `from` if one is given. [`Stream::connected`] says how it went.
+    /// Begins to connect, from the address `from` if one is given. [`Stream::connected`] says how it went. Small writes
+    /// are sent at once, not gathered.
     pub fn dial(from: Option<IpAddr>, to: SocketAddr) -> io::Result<Stream> {
         let stream = Stream { fd: sockaddr::socket(to, libc::SOCK_STREAM)? };
         if let Some(from) = from {
@@ -126,6 +134,8 @@ impl Stream {
             let _ = stream.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
             sockaddr::bind(stream.as_fd(), sockaddr::with_scope(from, 0, sockaddr::scope_of(to)))?;
         }
+        // Without it the stream works as well, if slowly.
+        let _ = stream.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
         let raw = RawAddr::new(to);
         // SAFETY: an open descriptor and an address that lives for the call.
         match check(unsafe { libc::connect(stream.fd.as_raw_fd(), raw.as_ptr(), raw.len()) }) {
@@ -242,11 +252,6 @@ impl Stream {
     /// The other end's address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         sockaddr::peer_addr(self.as_fd())
-    }
-
-    /// Sends small writes at once instead of gathering them.
-    pub fn set_nodelay(&self) -> io::Result<()> {
-        self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
     }
 
     /// Fails when the other host has answered nothing for about `silence`: see [`net::notice_silence`].

@@ -72,6 +72,13 @@ static void handlers(void)
     CHECK(class > MPI_ERR_LASTCODE && added > class);
     MPI_Error_string(MPI_ERR_TRUNCATE, text, &len);
     CHECK(strstr(text, "MPI_ERR_TRUNCATE") != NULL && len == (int)strlen(text));
+
+    /* What the last error was about is said with its code. */
+    code = MPI_Send(&x, 1, MPI_INT, size + 7, 0, MPI_COMM_WORLD);
+    char number[16];
+    snprintf(number, sizeof number, "%d", size + 7);
+    MPI_Error_string(code, text, &len);
+    CHECK(strstr(text, "MPI_Send") != NULL && strstr(text, number) != NULL && len == (int)strlen(text));
 }
 
 int main(int argc, char **argv)

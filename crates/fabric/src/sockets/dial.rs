@@ -2,9 +2,9 @@
 //!
 //! Who asks dials at once, and its first messages follow its hello, so that the kernel carries them while the caller
 //! computes. A copy of them stays here until it is settled which stream carries the connection: on crossed dials
-//! both sides keep the one with the larger number. The dialler of the other one closes it, which the other side has
-//! never read beyond its hello, and sends everything again on the one that stays; so nothing is lost or doubled, in
-//! whatever order the two sides learn of each other.
+//! both sides keep the one with the larger number. The dialler of the other one closes it and sends everything again
+//! on the one that stays. What the other side has taken from the losing stream by then, it leaves out: see
+//! [`super::crossed`].
 use super::door::STARVED_NS;
 use super::{Note, Sockets, is_no_descriptor};
 use crate::provider::{BreakReason, ConnectError, CreateError, Sent};
@@ -127,6 +127,7 @@ impl Sockets {
             self.dialling.push(index);
             self.dial(index);
             self.wait_for_answer(index);
+            self.watch_dial(index);
         } else if dial.message != bytes {
             // Not the same again, which a stream does not lose.
             if dial.early.len() + HEAD_BYTES + bytes.len() > EARLY_MAX {
@@ -154,27 +155,36 @@ impl Sockets {
 
     /// One attempt.
     fn dial(&mut self, index: u32) {
-        let token = self.link_token(index);
         let (own, from) = (self.section.nonce, self.source());
         let attempt_ns = (self.timeout_ns() / u64::from(ATTEMPTS_MIN)).clamp(ATTEMPT_MIN_NS, ATTEMPT_NS);
         let Some(link) = self.links.at_mut(index) else { return };
         let (Some(dial), Some(secret)) = (&mut link.dial, &self.secret) else { return };
-        let stream = match Stream::dial(from, link.to) {
-            Ok(stream) => stream,
-            Err(error) => return self.dial_failed(index, &error),
-        };
-        self.starved_until_ns = 0;
+        // The hello is made before the kernels connect, which wakes the other process: it should find it then.
         let lenders = link.out.clear();
         link.out.push(&secret.hello(own, link.nonce, dial.id, &dial.message), &mut self.spare);
         link.out.push(&dial.early, &mut self.spare);
         lenders.into_iter().for_each(|lender| link.out.push_lent(sys::UserBuf::EMPTY, lender));
         link.partial = Vec::new();
         link.write_error = None;
+        // What it will be watched for if it connects at once, as most do.
+        link.interest = Interest::Read;
+        match Stream::dial(from, link.to) {
+            Ok(stream) => link.stream = Some(stream),
+            Err(error) => return self.dial_failed(index, &error),
+        }
+        self.starved_until_ns = 0;
         dial.phase = Phase::Connecting { until_ns: self.clock.now_ns() + attempt_ns };
-        let watched = self.poll.add(stream.as_fd(), token, Interest::ReadWrite);
-        link.interest = Interest::ReadWrite;
-        link.stream = Some(stream);
-        if let Err(error) = watched {
+    }
+
+    /// Watches a stream that was dialled.
+    fn watch_dial(&mut self, index: u32) {
+        let token = self.link_token(index);
+        let Some(link) = self.links.at_mut(index) else { return };
+        let (Some(dial), Some(stream)) = (&link.dial, &link.stream) else { return };
+        if !dial.is_up() {
+            link.interest = Interest::ReadWrite;
+        }
+        if let Err(error) = self.poll.add(stream.as_fd(), token, link.interest) {
             self.dial_failed(index, &error);
         }
     }
@@ -204,15 +214,22 @@ impl Sockets {
             Ok(true) => {
                 dial.phase = Phase::Proving;
                 dial.greeted = true;
-                // Without these it works as well, if slowly, or notices a cut late.
-                let _ = stream.set_nodelay();
-                let _ = stream.keep_alive(self.timeout);
-                let token = self.link_token(index);
-                if let Some(link) = self.links.at_mut(index) {
-                    link.watch(&self.poll, token, Interest::Read);
-                }
                 self.write_out(index);
+                self.greeted(index);
             }
+        }
+    }
+
+    /// The hello has left: what can be seen to while it travels.
+    fn greeted(&mut self, index: u32) {
+        let token = self.link_token(index);
+        let Some(link) = self.links.at_mut(index) else { return };
+        if let Some(stream) = &link.stream {
+            // Without it a cut is noticed late.
+            let _ = stream.keep_alive(self.timeout);
+        }
+        if !link.blocked {
+            link.watch(&self.poll, token, Interest::Read);
         }
     }
 
@@ -242,7 +259,7 @@ impl Sockets {
         };
         let seconds = (now_ns - dial.since_ns) / 1_000_000_000;
         let why = BreakReason::Unreachable { from: self.from.clone(), to: link.to, why, seconds };
-        self.break_link(index, why);
+        self.break_behind_losing(index, why);
     }
 
     /// Reads what comes before a connection is settled: the welcome and control messages, and not a byte more, since
@@ -262,7 +279,10 @@ impl Sockets {
                     Ok(Transfer::Bytes(_)) => {}
                     Ok(Transfer::WouldBlock) => return,
                     Ok(Transfer::Closed) => return self.hung_up(index),
-                    Err(error) => return self.lose(index, &error),
+                    Err(error) => {
+                        let why = self.lost(index, &error);
+                        return self.break_behind_losing(index, why);
+                    }
                 }
                 continue;
             }
@@ -273,7 +293,7 @@ impl Sockets {
                 }
                 link.partial.clear();
                 dial.phase = Phase::Proven;
-                if link.state != QpState::Init {
+                if link.state != QpState::Init && link.losing.is_none() {
                     return self.settle(index);
                 }
                 continue;
@@ -282,12 +302,14 @@ impl Sockets {
             match Frame::parse(link.partial.first_chunk().expect("a whole head")) {
                 Ok(Frame::Control { .. }) => {
                     let bytes = std::mem::take(&mut link.partial).split_off(HEAD_BYTES);
-                    self.notes.push_back(Note::Control(bytes));
+                    // Most often the caller connects now, and what is behind it is read like everything later.
+                    return self.notes.push_back(Note::Control(bytes));
                 }
                 Ok(Frame::Frugal(on)) => {
                     link.peer_frugal = on;
                     link.partial.clear();
                 }
+                Ok(Frame::Crossed { dial }) if link.losing.is_some() => return self.switch(index, dial),
                 Ok(_) => return link.watch(&self.poll, token, Interest::Hangup),
                 Err(_) => return self.break_link(index, BreakReason::Nonsense("a frame that is none")),
             }
@@ -297,7 +319,7 @@ impl Sockets {
     /// The other end is gone before the connection was settled.
     fn hung_up(&mut self, index: u32) {
         if self.dial_phase(index) == Some(Phase::Proven) {
-            return self.break_link(index, BreakReason::Closed);
+            return self.break_behind_losing(index, BreakReason::Closed);
         }
         // Its owner may be flooded by strangers, and have had no place for one more.
         let why = "it hung up before it had proven that it holds the job's key";
@@ -322,8 +344,17 @@ impl Sockets {
             return self.bind(index, theirs);
         }
         link.state = QpState::ReadyToReceive;
-        if link.dial.as_ref().is_some_and(|dial| dial.phase == Phase::Proven) {
-            self.settle(index);
+        let dial = link.dial.as_ref();
+        let (proven, answered) =
+            dial.map_or((false, false), |dial| (dial.phase == Phase::Proven, dial.answered));
+        // Where the peer has answered on this stream, it has given its own one up.
+        if theirs != 0 && !answered {
+            self.adopt_losing(index, theirs);
+        }
+        match self.links.at(index).is_some_and(|link| link.losing.is_some()) {
+            true => self.advance_dial(index),
+            false if proven => self.settle(index),
+            false => {}
         }
         Ok(())
     }
@@ -354,6 +385,7 @@ impl Sockets {
                 // The peer may never see the hello that brought it.
                 link.out.push(&Frame::Control { len: dial.message.len() }.emit(), &mut self.spare);
                 link.out.push(&dial.message, &mut self.spare);
+                link.out.push(&Frame::Crossed { dial: dial.id }.emit(), &mut self.spare);
             }
             link.out.push(&dial.early, &mut self.spare);
             lenders.into_iter().for_each(|lender| link.out.push_lent(sys::UserBuf::EMPTY, lender));
@@ -369,7 +401,7 @@ impl Sockets {
     }
 
     /// The own stream carries the connection.
-    fn settle(&mut self, index: u32) {
+    pub(super) fn settle(&mut self, index: u32) {
         let token = self.link_token(index);
         self.dialling.retain(|other| *other != index);
         if let Some(link) = self.links.at_mut(index) {
@@ -394,7 +426,10 @@ impl Sockets {
     pub(super) fn tick_dials(&mut self, now_ns: u64) {
         for index in self.dialling.clone() {
             match self.dial_phase(index) {
-                Some(Phase::Waiting { until_ns }) if until_ns <= now_ns => self.dial(index),
+                Some(Phase::Waiting { until_ns }) if until_ns <= now_ns => {
+                    self.dial(index);
+                    self.watch_dial(index);
+                }
                 Some(phase @ Phase::Connecting { until_ns }) if until_ns <= now_ns => {
                     // The answer may have come in time, and the caller have computed since.
                     self.advance_dial(index);

@@ -52,6 +52,8 @@ struct Guest {
     stream: Stream,
     since_ns: u64,
     who: Who,
+    /// Is it in the poll set?
+    watched: bool,
 }
 
 #[derive(Debug)]
@@ -183,13 +185,14 @@ impl Sockets {
             self.refuse(*oldest);
         }
         let who = Who::Stranger(Vec::new());
-        let (index, generation) = self.door.guests.insert(Guest { stream, since_ns, who });
+        let (index, generation) = self.door.guests.insert(Guest { stream, since_ns, who, watched: false });
         self.door.strangers.push_back(index);
         if self.hear(index) {
             return;
         }
-        let Some(guest) = self.door.guests.at(index) else { return };
+        let Some(guest) = self.door.guests.at_mut(index) else { return };
         let token = Token::Guest { index, generation }.pack();
+        guest.watched = true;
         if self.poll.add(guest.stream.as_fd(), token, Interest::Read).is_err() {
             self.refuse(index);
         }
@@ -269,16 +272,14 @@ impl Sockets {
             }
             return self.door.show_out(index, &self.poll);
         }
-        // Without these it works as well, if slowly, or notices a cut late.
-        let _ = guest.stream.set_nodelay();
-        let _ = guest.stream.keep_alive(self.timeout);
         guest.who = Who::Peer(from, dial);
         let token = Token::Guest { index, generation }.pack();
         let fd = guest.stream.as_fd();
-        // It is watched already if its hello did not come with the connection.
-        if self.poll.change(fd, token, Interest::Hangup).is_err()
-            && self.poll.add(fd, token, Interest::Hangup).is_err()
-        {
+        let watched = match guest.watched {
+            true => self.poll.change(fd, token, Interest::Hangup),
+            false => self.poll.add(fd, token, Interest::Hangup),
+        };
+        if watched.is_err() {
             return self.door.show_out(index, &self.poll);
         }
         self.door.by_dial.insert((from, dial), index);

@@ -1,4 +1,5 @@
 //! A queue pair and its stream.
+use super::crossed::Losing;
 use super::dial::Dial;
 use super::out::Out;
 use crate::qp::WorkId;
@@ -23,6 +24,10 @@ pub(super) struct Link {
     pub stream: Option<Stream>,
     /// This side asks, and it is not settled which stream carries the connection.
     pub dial: Option<Box<Dial>>,
+    /// The stream that the peer has dialled too, while this side's, which stays, is not settled.
+    pub losing: Option<Box<Losing>>,
+    /// Bytes of the stream that were taken from the losing one already.
+    pub skip: u64,
     pub out: Out,
     /// When something was written last.
     pub written_ns: u64,
@@ -151,6 +156,8 @@ impl Link {
             nonce: 0,
             stream: None,
             dial: None,
+            losing: None,
+            skip: 0,
             out: Out::default(),
             written_ns: 0,
             silent_since_ns: None,
@@ -191,8 +198,9 @@ impl Link {
             _ => size_of::<Body>(),
         });
         let dial = self.dial.as_ref().map_or(0, |dial| dial.memory_bytes());
+        let losing = self.losing.as_ref().map_or(0, |losing| losing.memory_bytes());
         let asked = self.asked.capacity() * size_of::<Asked>();
-        size_of::<Link>() + self.out.memory_bytes() + self.partial.capacity() + asked + body + dial
+        size_of::<Link>() + self.out.memory_bytes() + self.partial.capacity() + asked + body + dial + losing
     }
 
     /// Changes what the stream is watched for.
@@ -201,7 +209,11 @@ impl Link {
             && let Some(stream) = &self.stream
         {
             // Fails only without memory in the kernel; the stream is then looked at when it is hot, and late when not.
-            let _ = poll.change(stream.as_fd(), token, interest);
+            let changed = poll.change(stream.as_fd(), token, interest);
+            if changed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                // It was not watched, because there was nothing to wait for.
+                let _ = poll.add(stream.as_fd(), token, interest);
+            }
             self.interest = interest;
         }
     }

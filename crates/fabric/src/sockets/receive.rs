@@ -13,7 +13,9 @@ use crate::qp::Qp;
 use proto::stream::{Frame, HEAD_BYTES, Refusal};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use sys::UserBufMut;
 use sys::poll::{Interest, Ready};
 use sys::socket::Transfer;
@@ -37,10 +39,10 @@ const ROUNDS_MAX: usize = 8;
 /// Where to look, and what was found.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    staging: Box<[u8; STAGING_BYTES]>,
+    pub(super) staging: Box<[u8; STAGING_BYTES]>,
     /// The part of it that is not taken yet, and whose it is.
-    staged: Range<usize>,
-    owner: u32,
+    pub(super) staged: Range<usize>,
+    pub(super) owner: u32,
     /// A long message of this queue pair waits for its destination.
     announced: Option<u32>,
     /// What is lent to the caller.
@@ -52,7 +54,7 @@ pub(super) struct Inbox {
     /// Looks at hot streams since the poll set was asked.
     unasked: u32,
     /// What the poll set has named.
-    ready: VecDeque<Ready>,
+    pub(super) ready: VecDeque<Ready>,
     answers: Vec<Ready>,
 }
 
@@ -250,6 +252,7 @@ impl Sockets {
             Some(Token::Guest { index, generation }) => self.guest_stirs(index, generation),
             Some(Token::Leaving { index, generation }) => self.leaving_stirs(index, generation),
             Some(Token::Link { index, generation }) => self.link_stirs(index, generation, ready),
+            Some(Token::Losing { index, generation }) => self.losing_stirs(index, generation),
             // The caller's own descriptors.
             None => {}
         }
@@ -262,7 +265,8 @@ impl Sockets {
                 self.write_out(index);
             }
             return match self.has_hung_up(index) {
-                true => self.break_link(index, BreakReason::Closed),
+                // What came before that is read when the connection is settled.
+                true => self.unwatch(index),
                 false => self.advance_dial(index),
             };
         }
@@ -271,6 +275,12 @@ impl Sockets {
         }
         if ready.readable && self.read(index) {
             self.warm(index);
+        }
+    }
+
+    fn unwatch(&self, index: u32) {
+        if let Some(stream) = self.links.at(index).and_then(|link| link.stream.as_ref()) {
+            let _ = self.poll.remove(stream.as_fd());
         }
     }
 
@@ -312,7 +322,8 @@ impl Sockets {
     fn read(&mut self, index: u32) -> bool {
         let Some(link) = self.links.at_mut(index) else { return false };
         debug_assert!(self.inbox.staged.is_empty(), "bytes of another stream");
-        if link.body.is_some() {
+        let skip = link.skip > 0;
+        if link.body.is_some() && !skip {
             return self.read_body(index);
         }
         let Some(stream) = &link.stream else { return false };
@@ -333,6 +344,9 @@ impl Sockets {
                 }
                 self.inbox.staged = 0..kept + bytes;
                 self.inbox.owner = index;
+                if skip {
+                    self.skip_staged(index);
+                }
                 true
             }
             Ok(Transfer::WouldBlock) => false,
@@ -348,9 +362,13 @@ impl Sockets {
     }
 
     /// Reads more of a long frame, straight to where it belongs; `true`: something happened.
-    fn read_body(&mut self, index: u32) -> bool {
+    pub(super) fn read_body(&mut self, index: u32) -> bool {
         let Some(link) = self.links.at_mut(index) else { return false };
-        let (Some(body), Some(stream)) = (&mut link.body, &link.stream) else { return false };
+        let stream = match &link.losing {
+            Some(losing) => losing.stream(),
+            None => link.stream.as_ref(),
+        };
+        let (Some(body), Some(stream)) = (&mut link.body, stream) else { return false };
         let room = body.room();
         let straight = if room.is_empty() { body.own_room().map_or(0, |own| own.len()) } else { room.len() };
         let read = match body.own_room() {
@@ -360,12 +378,20 @@ impl Sockets {
         match read {
             Ok(Transfer::Bytes(bytes)) => {
                 body.got += bytes.min(straight);
+                if let Some(losing) = &mut link.losing {
+                    losing.count(bytes);
+                }
                 self.inbox.staged = 0..bytes.saturating_sub(straight);
                 self.inbox.owner = index;
                 self.fill_body(index);
                 true
             }
             Ok(Transfer::WouldBlock) => false,
+            // The rest comes once more on the stream that stays.
+            Ok(Transfer::Closed) | Err(_) if link.losing.is_some() => {
+                self.end_losing(index);
+                true
+            }
             Ok(Transfer::Closed) => {
                 self.close_link(index);
                 true
@@ -378,7 +404,7 @@ impl Sockets {
     }
 
     /// Gives a long frame what has been staged of it, and ends it when it is whole.
-    fn fill_body(&mut self, index: u32) {
+    pub(super) fn fill_body(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
         let Some(body) = &mut link.body else { return };
         let taken = body.take(&self.inbox.staging[self.inbox.staged.clone()]);
@@ -448,7 +474,11 @@ impl Sockets {
     fn stash(&mut self) {
         let staged = std::mem::replace(&mut self.inbox.staged, 0..0);
         if let Some(link) = self.links.at_mut(self.inbox.owner) {
-            link.partial = self.inbox.staging[staged].to_vec();
+            let partial = self.inbox.staging[staged].to_vec();
+            match &mut link.losing {
+                Some(losing) => losing.keep(partial),
+                None => link.partial = partial,
+            }
         }
     }
 
@@ -489,6 +519,8 @@ impl Sockets {
                 self.match_answer(index, id, |_| true, Err(why));
             }
             Frame::Frugal(on) => self.links.at_mut(index)?.peer_frugal = on,
+            // Nothing was taken from the stream that the peer gives up.
+            Frame::Crossed { .. } => {}
         }
         None
     }
@@ -574,9 +606,13 @@ impl Sockets {
 
     /// The network gave a stream up.
     pub(super) fn lose(&mut self, index: u32, error: &io::Error) {
-        let Some(link) = self.links.at(index) else { return };
-        let why = BreakReason::Lost { from: self.from.clone(), to: link.to, why: error.to_string() };
+        let why = self.lost(index, error);
         self.break_link(index, why);
+    }
+
+    pub(super) fn lost(&self, index: u32, error: &io::Error) -> BreakReason {
+        let to = self.links.at(index).map_or(SocketAddr::new(self.section.addr, 0), |link| link.to);
+        BreakReason::Lost { from: self.from.clone(), to, why: error.to_string() }
     }
 }
 

@@ -68,8 +68,15 @@ impl Sockets {
         Ok(Posted::Done)
     }
 
-    /// As [`Sockets::post_send`], from ordinary memory, which is copied.
-    pub fn post_send_bytes(&mut self, qp: Qp, header: [u64; 2], payload: &[u8]) -> Result<(), PostError> {
+    /// As [`Sockets::post_send`], from ordinary memory, which is copied. With [`Push::Now`] it is done only when it is
+    /// in the kernel: the caller may compute from then on, and nobody else would see to the rest.
+    pub fn post_send_bytes(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        payload: &[u8],
+        push: Push,
+    ) -> Result<Posted, PostError> {
         let link = self.links.get_mut(qp.index(), qp.generation()).ok_or(PostError::Stale)?;
         let (index, len) = (qp.index() as u32, payload.len());
         if len > MESSAGE_MAX {
@@ -79,7 +86,7 @@ impl Sockets {
         if link.state != QpState::ReadyToSend || link.dial.is_some() {
             self.check_early(qp, len)?;
             self.push_early(index, &[&head, payload]);
-            return Ok(());
+            return self.done_in_kernel(index, push);
         }
         if !link.out.is_empty() && link.out.owned() + HEAD_BYTES + len > OWNED_MAX {
             return Err(PostError::Full);
@@ -87,7 +94,20 @@ impl Sockets {
         link.out.push(&head, &mut self.spare);
         link.out.push(payload, &mut self.spare);
         self.write_out(index);
-        Ok(())
+        self.done_in_kernel(index, push)
+    }
+
+    /// How far something is that was copied.
+    fn done_in_kernel(&mut self, index: u32, push: Push) -> Result<Posted, PostError> {
+        let link = self.links.at(index).ok_or(PostError::Stale)?;
+        let up = link.dial.as_ref().is_none_or(|dial| dial.is_up());
+        if push == Push::Soon || (up && link.out.is_empty()) {
+            return Ok(Posted::Done);
+        }
+        let work = self.take_work();
+        let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
+        link.out.push_lent(UserBuf::EMPTY, Lender::Work(work));
+        Ok(Posted::Later(work))
     }
 
     /// Not ready, not settled, or too long.
@@ -107,14 +127,7 @@ impl Sockets {
         let mut bytes = vec![0; len];
         payload.copy_to(&mut bytes);
         self.push_early(qp.index() as u32, &[&Frame::Data { header, len }.emit(), &bytes]);
-        let work = self.take_work();
-        let link = self.links.at_mut(qp.index() as u32).ok_or(PostError::Stale)?;
-        let in_kernel = link.dial.as_ref().is_some_and(|dial| dial.is_up()) && link.out.is_empty();
-        if push == Push::Soon || in_kernel {
-            return Ok(Posted::Done);
-        }
-        link.out.push_lent(UserBuf::EMPTY, Lender::Work(work));
-        Ok(Posted::Later(work))
+        self.done_in_kernel(qp.index() as u32, push)
     }
 
     /// May a message of this length be posted before the connection is settled?

@@ -58,13 +58,15 @@ impl End {
         self.sockets.rts(qp).unwrap();
     }
 
-    fn has_one_stream(&self) -> bool {
-        let streams = self.sockets.links.iter().filter(|(_, link)| link.is_settled()).count();
-        streams == 1 && self.sockets.door.guests() == 0 && self.sockets.dialling.is_empty()
+    pub fn has_one_stream(&self) -> bool {
+        let links = || self.sockets.links.iter().map(|(_, link)| link);
+        let streams = links().filter(|link| link.is_settled()).count();
+        let losing = links().any(|link| link.losing.is_some());
+        streams == 1 && !losing && self.sockets.door.guests() == 0 && self.sockets.dialling.is_empty()
     }
 }
 
-fn wait(what: &str, mut step: impl FnMut() -> bool) {
+pub(super) fn wait(what: &str, mut step: impl FnMut() -> bool) {
     let start = Instant::now();
     while !step() {
         assert!(start.elapsed() < PATIENCE, "no sign of {what}");
@@ -263,6 +265,15 @@ fn what_is_ready_is_named_once() {
 
 #[test]
 fn a_message_that_was_held_back_outlives_its_stream() {
+    hold_back_and_hang_up(false);
+}
+
+#[test]
+fn and_also_when_the_end_is_seen_first() {
+    hold_back_and_hang_up(true);
+}
+
+fn hold_back_and_hang_up(polled: bool) {
     let mut ends = [End::new(), End::new()];
     let cards = [ends[0].card, ends[1].card];
     let asks = ends[0].ask(&cards[1], 10);
@@ -281,6 +292,14 @@ fn a_message_that_was_held_back_outlives_its_stream() {
         ends[0].sockets.links.at(asks.index() as u32).unwrap().partial.len() == proto::stream::HEAD_BYTES
     });
     ends[1].sockets.destroy(answers);
+    if polled {
+        let gone = |end: &End| {
+            let stream = end.sockets.links.at(asks.index() as u32).unwrap().stream.as_ref().unwrap();
+            !matches!(stream.connected(), Ok(true))
+        };
+        wait("the end of the stream", || gone(&ends[0]));
+        (0..100).for_each(|_| ends[0].poll());
+    }
     ends[0].connect(asks, &cards[1], 0);
     wait("the message", || match ends[0].sockets.poll() {
         Some(Event::Receive { view, .. }) => view.header()[0] == 7,
@@ -324,6 +343,7 @@ fn tokens_keep_their_parts() {
         Token::Guest { index: 0, generation: u32::MAX },
         Token::Leaving { index: (1 << 24) - 1, generation: 7 },
         Token::Link { index: LINKS_MAX as u32, generation: u32::MAX },
+        Token::Losing { index: 3, generation: 4 },
     ] {
         assert_eq!(Token::unpack(token.pack()), Some(token));
         assert!(token.pack() < 1 << 63);

@@ -31,8 +31,6 @@ const COLD_BURST: u32 = 16;
 pub(super) struct Cq {
     /// Queue pairs polled directly, the most recently active first.
     hot: Vec<u32>,
-    /// Those of them that are about to go: see [`Soft::read_first`].
-    leaving: Vec<u32>,
     /// Queue pairs whose ready bit was found, to be emptied.
     draining: VecDeque<u32>,
     /// Room for the numbers of rings that are ready.
@@ -54,7 +52,6 @@ impl Default for Cq {
     fn default() -> Self {
         Cq {
             hot: Vec::with_capacity(HOT_MAX),
-            leaving: Vec::new(),
             draining: VecDeque::new(),
             ready: Vec::new(),
             burst: 0,
@@ -102,6 +99,26 @@ impl Soft {
         let looked_at = self.cq.hot.iter().chain(&self.cq.draining);
         let entries = looked_at.filter_map(|index| self.qps[*index as usize].entry.as_ref());
         self.segment.has_news() || entries.into_iter().any(is_ready)
+    }
+
+    /// The next message in one queue pair's ring.
+    pub(crate) fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+        self.entry(qp)?;
+        let index = qp.index() as u32;
+        if let Some(lent) = self.cq.lent.take()
+            && let Some(entry) = self.qps[lent as usize].entry.as_mut()
+        {
+            entry.wake_writer();
+        }
+        loop {
+            match self.look(index) {
+                Next::Message => break,
+                Next::Grow(_) | Next::Switch | Next::Move => {}
+                Next::Empty | Next::Broken => return None,
+            }
+        }
+        self.cq.lent = Some(index);
+        Some(self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring.view())
     }
 
     /// A message in one of the hot rings, unless it is somebody else's turn.
@@ -201,12 +218,6 @@ impl Soft {
             self.sweep();
         }
         self.reclaim();
-        if !self.cq.leaving.is_empty() {
-            let found = self.find_hot(0);
-            if !matches!(found, Found::Nothing) {
-                return found;
-            }
-        }
         if let Some(len) = self.segment.take_datagram(&mut self.cq.datagram) {
             return Found::Datagram(len);
         }
@@ -348,25 +359,15 @@ impl Soft {
         self.cq.draining.push_back(index);
     }
 
-    /// A queue pair is about to go, and its peer has written all that it will: that is read before anything else, so
-    /// that what comes on the next connection to the same peer does not overtake it.
-    pub(super) fn read_first(&mut self, index: u32) {
-        self.cq.hot.retain(|i| *i != index);
-        self.cq.hot.insert(0, index);
-        self.cq.leaving.push(index);
-    }
-
     /// A queue pair receives no more.
     pub(super) fn forget_receiving(&mut self, index: u32) {
-        self.cq.leaving.retain(|i| *i != index);
         self.cq.hot.retain(|i| *i != index);
         self.cq.draining.retain(|i| *i != index);
     }
 
     fn make_hot(&mut self, index: u32) {
-        let quiet = self.cq.hot.iter().rposition(|index| !self.cq.leaving.contains(index));
-        if let Some(place) = quiet.filter(|_| self.cq.hot.len() >= HOT_MAX) {
-            let quiet = self.cq.hot.remove(place);
+        if self.cq.hot.len() == HOT_MAX {
+            let quiet = self.cq.hot.pop().expect("a full set");
             if let Some(entry) = self.qps[quiet as usize].entry.as_mut() {
                 entry.cold_hits = 0;
                 entry.set_polled(false);

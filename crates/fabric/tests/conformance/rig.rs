@@ -57,14 +57,6 @@ impl Host {
         Config {
             node: Node::Agent { segment: self.node.locator().unwrap(), slot },
             cma: true,
-            sockets: sockets.then(|| sockets::Config {
-                addr: [127, 0, 0, 1].into(),
-                interface: "lo".into(),
-                ports: None,
-                key: None,
-                timeout: net_timeout(),
-            }),
-            sockets_now: sockets,
             force_net: sockets,
             faults: None,
             ring_bytes_max: 1 << 20,
@@ -77,7 +69,26 @@ impl Host {
     }
 
     pub fn open_with(&self, config: &Config) -> Peer {
-        Peer { context: Context::open(config).unwrap(), kind: self.kind, start: Instant::now() }
+        let sockets = (self.kind == ProviderKind::Sockets).then(on_loopback);
+        self.open_with_sockets(config, sockets.as_ref())
+    }
+
+    pub fn open_with_sockets(&self, config: &Config, sockets: Option<&sockets::Config>) -> Peer {
+        let mut context = Context::open(config).unwrap();
+        if let Some(how) = sockets {
+            context.open_sockets(how).unwrap();
+        }
+        Peer { context, kind: self.kind, start: Instant::now() }
+    }
+}
+
+pub fn on_loopback() -> sockets::Config {
+    sockets::Config {
+        addr: [127, 0, 0, 1].into(),
+        interface: "lo".into(),
+        ports: None,
+        key: None,
+        timeout: net_timeout(),
     }
 }
 

@@ -7,7 +7,7 @@ use banyan_fabric::{
 };
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ fn everything_sent_before_a_close_arrives() {
     let (mut a, mut b, qa, qb) = connected();
     let message = pattern(LONG, 9);
     for i in 0..5 {
-        a.context.post_send_bytes(qa, [i, 0], &message[..3000]).unwrap();
+        a.context.post_send_bytes(qa, [i, 0], &message[..3000], Push::Now).unwrap();
     }
     a.context.destroy_qp(qa);
     drop(a);
@@ -156,6 +156,29 @@ fn everything_sent_before_a_close_arrives() {
         assert_eq!(b.message(), (qb, [i, 0], message[..3000].to_vec()));
     }
     assert_eq!(until_broken(&mut b, qb, &[]), (BreakReason::Closed, vec![]));
+}
+
+/// Whoever posts with [`Push::Now`] computes when it is done, and nobody else sees to what is left.
+#[test]
+fn what_was_copied_is_done_when_the_kernel_has_it() {
+    const POSTS_MAX: u64 = 10_000;
+    let message = pattern(20_000, 4);
+    for early in [true, false] {
+        let (mut a, mut b) = pair(SOCKETS);
+        let (card_a, card_b) = (a.card(), b.card());
+        let (qa, _) = a.ask(&card_b);
+        let request = b.control();
+        let qb = b.answer(&card_a, &request);
+        if !early {
+            let reply = a.control();
+            a.connect(qa, &card_b, &reply);
+        }
+        let post = |a: &mut Peer, i| a.context.post_send_bytes(qa, [i, 0], &message, Push::Now);
+        let done = (0..POSTS_MAX).find(|i| post(&mut a, *i) != Ok(Posted::Done)).expect("no end of room");
+        for i in 0..done {
+            assert_eq!(b.message(), (qb, [i, 0], message.clone()));
+        }
+    }
 }
 
 #[test]
@@ -305,9 +328,9 @@ fn whoever_has_another_key_gets_nowhere() {
     let host = Host::new(SOCKETS, 1, 100);
     let mut a = host.open(0);
     let facts = sys::node::NodeFacts { key: [9; 4], ..host.node.facts().clone() };
-    let config = host.config(0);
-    let sockets = config.sockets.clone().map(|how| sockets::Config { key: Some([9; 32]), ..how });
-    let mut b = host.open_with(&Config { node: Node::Own(Box::new(facts)), sockets, ..config });
+    let config = Config { node: Node::Own(Box::new(facts)), ..host.config(0) };
+    let sockets = sockets::Config { key: Some([9; 32]), ..on_loopback() };
+    let mut b = host.open_with_sockets(&config, Some(&sockets));
     let card = a.card();
     let (qb, _) = b.ask(&card);
     b.context.send_control(None, &card, b"let me in").unwrap();
@@ -614,4 +637,65 @@ fn with_a_link_to_cut() {
     // The other side has nothing on its way, and is asked by the kernel.
     let (why, _) = until_broken(&mut b, qb, &[]);
     assert!(matches!(why, BreakReason::Lost { .. }), "{why:?}");
+}
+
+/// Two processes at an address of this host: early messages, datagrams, closing and opening again.
+fn talk_at(addr: IpAddr, interface: &str) {
+    let host = Host::new(SOCKETS, 2, 100);
+    let open = |slot| {
+        let how = sockets::Config { addr, interface: interface.into(), ..on_loopback() };
+        host.open_with_sockets(&host.config(slot), Some(&how))
+    };
+    let (mut a, mut b) = (open(0), open(1));
+    let (card_a, card_b) = (a.card(), b.card());
+    assert_eq!(card_a.sockets.unwrap().addr, addr);
+    a.context.send_control(None, &card_b, b"a datagram").unwrap();
+    assert_eq!(b.control(), b"a datagram");
+    for (asks, answers) in [(0, 1), (1, 0)] {
+        let (peers, cards) = ([&mut a, &mut b], [card_a, card_b]);
+        let (asked, _) = peers[asks].ask(&cards[answers]);
+        peers[asks].send(asked, [1, 1], b"early");
+        let request = peers[answers].control();
+        let answered = peers[answers].answer(&cards[asks], &request);
+        assert_eq!(peers[answers].message(), (answered, [1, 1], b"early".to_vec()));
+        peers[answers].send(answered, [2, 2], &pattern(5000, 1));
+        let reply = peers[asks].control();
+        peers[asks].connect(asked, &cards[answers], &reply);
+        assert_eq!(peers[asks].message(), (asked, [2, 2], pattern(5000, 1)));
+        let [first, second] = peers;
+        match asks {
+            0 => close(first, second, asked, answered),
+            _ => close(second, first, asked, answered),
+        }
+    }
+}
+
+/// Has this host the address? A kernel may have been told to leave IPv6 out.
+fn has_address(addr: IpAddr) -> bool {
+    UdpSocket::bind((addr, 0)).is_ok()
+}
+
+#[test]
+fn loopback_of_ipv6_serves_as_well() {
+    let addr = IpAddr::from(Ipv6Addr::LOCALHOST);
+    match has_address(addr) {
+        true => talk_at(addr, "lo"),
+        false => println!("skipped: this host has no {addr}"),
+    }
+}
+
+#[test]
+fn a_link_local_address_goes_with_its_interface() {
+    let interfaces = sys::net::interfaces().unwrap();
+    // An interface that is just being set up does not let its address be used yet.
+    let usable = |interface: &&sys::net::Interface| match interface.addr {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            UdpSocket::bind(SocketAddrV6::new(v6, 0, 0, interface.index)).is_ok()
+        }
+        _ => false,
+    };
+    match interfaces.iter().find(usable) {
+        Some(interface) => talk_at(interface.addr, &interface.name),
+        None => println!("skipped: this host has no link-local address"),
+    }
 }

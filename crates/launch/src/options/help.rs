@@ -47,6 +47,12 @@ Traffic of Banyan's library between hosts:
   --port-range LOW-HIGH  listen only at these ports
   --net-timeout S      seconds until a host that does not answer cannot be reached (default 60; 0 waits for ever)
   --force-net          inside a host too
+  --fault LIST         lose, double or reorder datagrams, for tests: loss=5%,dup=2%,reorder=5%,seed=7
+
+Connections of Banyan's library:
+  --qp-budget N        at most N connections of a process at any moment (from 2); others are closed for new ones
+  --conn-memory BYTES  memory of a process for larger buffers of its connections, such as 4M
+  --qp-max N           queue pairs that a node's device has, for all its processes (default 131072)
 
 Programs and what they get:
   -wdir DIR            working folder; behind a ':' of that program only

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 49] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 53] = [
     "genv",
     "x",
     "genvlist",
@@ -55,6 +55,10 @@ pub(super) const OPTIONS_OF_JOB: [&str; 49] = [
     "port-range",
     "net-timeout",
     "force-net",
+    "fault",
+    "qp-budget",
+    "conn-memory",
+    "qp-max",
     "coll",
     "board",
     "pmi-value-max",
@@ -377,6 +381,16 @@ impl Parser {
                 self.spec.net.timeout = Some(self.parsed(written, seconds, Values::Seconds)?);
             }
             "force-net" => self.spec.net.force = written.alone(true)?,
+            "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
+            "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,
+            "conn-memory" => self.tell_ranks(written, proto::env::CONN_MEMORY)?,
+            "qp-max" => {
+                let wanted = Values::Number(1, proto::env::QP_MAX_MOST);
+                let number = |text: &str| {
+                    text.parse().ok().filter(|n| (1..=proto::env::QP_MAX_MOST as u32).contains(n))
+                };
+                self.spec.qp_max = Some(self.parsed(written, number, wanted)?);
+            }
             _ => return self.option_of_place(written),
         }
         Ok(())
@@ -573,6 +587,14 @@ impl Parser {
             [] => cores(),
             slots => slots.iter().fold(0, |sum, more| sum.saturating_add(*more)),
         }
+    }
+
+    /// An option that is a variable of the library's.
+    fn tell_ranks(&mut self, written: &Written, variable: &'static str) -> Result<(), UsageError> {
+        let text = self.text(written)?;
+        proto::env::check(variable, &text).map_err(|error| written.bad(&text, error.wanted.to_string()))?;
+        self.spec.env.push((variable.into(), text.into()));
+        Ok(())
     }
 
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {

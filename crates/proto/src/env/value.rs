@@ -17,6 +17,8 @@ pub enum Values {
     Switch,
     /// A number, from the first to the last.
     Number(u64, u64),
+    /// A number of bytes, with a unit if need be.
+    Bytes,
     /// A number of seconds, with a fraction if need be.
     Seconds,
     /// One of these words.
@@ -51,6 +53,7 @@ impl Values {
         let fits = match self {
             Values::Switch => parse_switch(value).is_some(),
             Values::Number(first, last) => parse_number(value, first..=last).is_some(),
+            Values::Bytes => parse_bytes(value).is_some(),
             Values::Seconds => parse_seconds(value).is_some(),
             Values::Words(words) => words.contains(&value),
             Values::Net => NetChoice::parse(value).is_some(),
@@ -67,6 +70,7 @@ impl fmt::Display for Values {
         match self {
             Values::Switch => f.write_str("'on' or 'off'"),
             Values::Number(first, last) => write!(f, "a number from {first} to {last}"),
+            Values::Bytes => f.write_str("a number of bytes such as 65536, 64K or 2M"),
             Values::Seconds => f.write_str("a number of seconds"),
             Values::Words(words) => {
                 for (at, word) in words.iter().enumerate() {
@@ -95,6 +99,11 @@ pub fn number(name: &'static str, value: &str, range: RangeInclusive<u64>) -> Re
     parse_number(value, range).ok_or_else(|| bad(name, value, wanted))
 }
 
+/// A number of bytes: 65536, 64K, 2M, 1G; also with `iB` or `B` behind the unit.
+pub fn bytes(name: &'static str, value: &str) -> Result<u64, BadValue> {
+    parse_bytes(value).ok_or_else(|| bad(name, value, Values::Bytes))
+}
+
 /// A time in seconds, with a fraction if need be.
 pub fn seconds(name: &'static str, value: &str) -> Result<Duration, BadValue> {
     parse_seconds(value).ok_or_else(|| bad(name, value, Values::Seconds))
@@ -120,6 +129,18 @@ fn parse_switch(value: &str) -> Option<bool> {
 
 fn parse_number(value: &str, range: RangeInclusive<u64>) -> Option<u64> {
     value.parse().ok().filter(|number| range.contains(number))
+}
+
+fn parse_bytes(value: &str) -> Option<u64> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let shift = match value[digits..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        _ => return None,
+    };
+    value[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn parse_seconds(value: &str) -> Option<Duration> {

@@ -19,6 +19,7 @@ fn frames() -> impl Strategy<Value = Frame> {
         (any::<u32>(), any::<u64>()).prop_map(|(id, value)| Frame::Old { id, value }),
         (any::<u32>(), why).prop_map(|(id, why)| Frame::Refused { id, why }),
         any::<bool>().prop_map(Frame::Frugal),
+        any::<u64>().prop_map(|dial| Frame::Crossed { dial }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The words that a [`Wireup`] and its driver exchange.
 #[cfg(doc)]
 use super::Wireup;
-use super::{Card, Datagram, Epoch, InputName, Params, ParseError, Policy, StateName};
+use super::{Budget, Card, Datagram, Epoch, InputName, Params, ParseError, Policy, StateName};
 use crate::ids::{Peer, PeerIx};
 
 /// What a process is to others, and how it connects.
@@ -17,6 +17,8 @@ pub struct Config {
     pub seed: u64,
     /// When and in which order the steps are taken.
     pub policy: Policy,
+    /// How many queue pairs there may be.
+    pub budget: Budget,
 }
 
 /// How the messages of one handshake travel.
@@ -79,13 +81,15 @@ pub enum Action<W> {
         /// What the headers of messages to the peer carry: the number that *it* gave this process.
         name: u32,
     },
-    /// The connection is about to be closed: send what is queued and finish what is posted, then call
-    /// [`Wireup::drained`]. Nothing new may be queued on it; whoever wants to send calls [`Wireup::need`].
+    /// The connection is about to be closed: send what is queued at this moment and finish what is posted, then call
+    /// [`Wireup::drained`]. What is queued from now on waits for the next connection, so that even a sender that never
+    /// stops can be closed; whoever wants to send calls [`Wireup::need`].
     Drain {
         /// The peer's number here.
         ix: PeerIx,
     },
-    /// Take in everything that has already arrived on the queue pair, then destroy it.
+    /// Take in everything that has already arrived on the queue pair, destroy it, then call [`Wireup::destroyed`], at
+    /// once or later: until then the queue pair counts.
     Destroy {
         /// The peer's number here.
         ix: PeerIx,
@@ -102,12 +106,15 @@ pub enum Action<W> {
         /// The reason, as the driver gave it.
         why: W,
     },
+    /// Somebody waits for a place within the budget: call [`Wireup::make_room`], soon.
+    MakeRoom,
 }
 
 impl<W> Action<W> {
-    /// The peer it is about.
-    pub fn ix(&self) -> PeerIx {
-        match *self {
+    /// The peer it is about, if it is about one.
+    pub fn ix(&self) -> Option<PeerIx> {
+        let ix = match *self {
+            Action::MakeRoom => return None,
             Action::Lookup { ix, .. }
             | Action::CreateQp { ix, .. }
             | Action::Send { ix, .. }
@@ -117,7 +124,8 @@ impl<W> Action<W> {
             | Action::Destroy { ix }
             | Action::Closed { ix }
             | Action::Failed { ix, .. } => ix,
-        }
+        };
+        Some(ix)
     }
 }
 
@@ -259,8 +267,18 @@ pub struct Stats {
     pub refused: u64,
     /// Queue pairs that were not to be had at the moment.
     pub starved: u64,
+    /// Times that somebody had to wait for a place within the budget.
+    pub crowded: u64,
+    /// The longest of these waits that has ended.
+    pub crowded_longest_ns: u64,
+    /// Those that wait for a place at this moment.
+    pub crowded_now: u64,
+    /// Connections that were closed to make room for others.
+    pub evicted: u64,
     /// Connections that became ready.
     pub ready: u64,
+    /// Those among them whose peer had one before.
+    pub reopened: u64,
     /// Connections that were closed by agreement.
     pub closed: u64,
 }
@@ -282,7 +300,7 @@ pub struct Waiting {
     /// The peer.
     pub peer: Peer,
     /// What it waits for: [`Addressing`](StateName::Addressing), [`Starved`](StateName::Starved),
-    /// [`Requesting`](StateName::Requesting) or [`Closing`](StateName::Closing).
+    /// [`Crowded`](StateName::Crowded) ([`Wireup::crowd`] says why), [`Requesting`](StateName::Requesting) or [`Closing`](StateName::Closing).
     pub state: StateName,
     /// Since when.
     pub since_ns: u64,

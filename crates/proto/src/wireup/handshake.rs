@@ -14,6 +14,7 @@ pub(super) enum State<W> {
     Addressing { since_ns: u64 },
     Preparing { target: Target, tries: Tries },
     Starved { target: Target, tries: Tries, due_ns: u64, why: W },
+    Crowded { target: Target, tries: Tries, since_ns: u64 },
     Requesting { local: Local, card: Card, tries: Tries, due_ns: Option<u64> },
     Connecting { link: Link, answer: Answer, peer_closes: PeerCloses },
     Ready { link: Link },
@@ -117,6 +118,7 @@ impl<W> State<W> {
             State::Addressing { .. } => StateName::Addressing,
             State::Preparing { .. } => StateName::Preparing,
             State::Starved { .. } => StateName::Starved,
+            State::Crowded { .. } => StateName::Crowded,
             State::Requesting { .. } => StateName::Requesting,
             State::Connecting { .. } => StateName::Connecting,
             State::Ready { .. } => StateName::Ready,
@@ -140,9 +142,10 @@ impl<W> State<W> {
     pub(super) fn waits(&self) -> Option<Tries> {
         match *self {
             State::Addressing { since_ns } => Some(Tries { since_ns, attempts: 1 }),
-            State::Starved { tries, .. } | State::Requesting { tries, .. } | State::Closing { tries, .. } => {
-                Some(tries)
-            }
+            State::Starved { tries, .. }
+            | State::Crowded { tries, .. }
+            | State::Requesting { tries, .. }
+            | State::Closing { tries, .. } => Some(tries),
             _ => None,
         }
     }
@@ -163,6 +166,11 @@ impl<W> State<W> {
             | State::Yielding { link, .. } => Some(link),
             _ => None,
         }
+    }
+
+    /// Does it hold a place: is there a queue pair, or is one being made?
+    pub(super) fn holds_place(&self) -> bool {
+        self.has_qp() || matches!(self, State::Preparing { .. })
     }
 
     /// Is there a queue pair?
@@ -225,6 +233,8 @@ pub enum StateName {
     Preparing,
     /// No queue pair was to be had; it is tried again.
     Starved,
+    /// It waits for a place within the budget.
+    Crowded,
     /// A request is out.
     Requesting,
     /// The driver connects the queue pair to the peer's.
@@ -268,6 +278,8 @@ pub enum InputName {
     QpReady,
     /// No queue pair was to be had at the moment.
     QpRefused,
+    /// There is a place within the budget.
+    Place,
     /// The queue pair was connected.
     Connected,
     /// The driver would like to close the connection.
@@ -303,6 +315,7 @@ pub(super) enum Input<W> {
     Card(Card),
     QpReady(Params, Medium),
     QpRefused(W),
+    Place,
     Connected,
     Close,
     Drained,
@@ -321,6 +334,7 @@ impl<W> Input<W> {
             Input::Card(_) => InputName::Card,
             Input::QpReady(..) => InputName::QpReady,
             Input::QpRefused(_) => InputName::QpRefused,
+            Input::Place => InputName::Place,
             Input::Connected => InputName::Connected,
             Input::Close => InputName::Close,
             Input::Drained => InputName::Drained,
@@ -350,12 +364,12 @@ pub(super) const EDGES: &[Edge] = {
     use StateName::*;
     &[
         (Idle, Need, &[Addressing]),
-        (Idle, Request, &[Preparing]),
+        (Idle, Request, &[Preparing, Crowded]),
         (Idle, Card, &[Idle]),
         (Idle, Broken, &[Failed]),
         (Addressing, Need, &[Addressing]),
-        (Addressing, Request, &[Preparing]),
-        (Addressing, Card, &[Preparing]),
+        (Addressing, Request, &[Preparing, Crowded]),
+        (Addressing, Card, &[Preparing, Crowded]),
         (Addressing, Broken, &[Failed]),
         (Preparing, Need, &[Preparing]),
         (Preparing, Request, &[Preparing]),
@@ -364,10 +378,15 @@ pub(super) const EDGES: &[Edge] = {
         (Preparing, QpRefused, &[Starved]),
         (Preparing, Broken, &[Failed]),
         (Starved, Need, &[Starved]),
-        (Starved, Request, &[Preparing]),
+        (Starved, Request, &[Preparing, Crowded]),
         (Starved, Card, &[Starved]),
-        (Starved, Due, &[Preparing]),
+        (Starved, Due, &[Preparing, Crowded]),
         (Starved, Broken, &[Failed]),
+        (Crowded, Need, &[Crowded]),
+        (Crowded, Request, &[Crowded]),
+        (Crowded, Card, &[Crowded]),
+        (Crowded, Place, &[Preparing]),
+        (Crowded, Broken, &[Failed]),
         (Requesting, Need, &[Requesting]),
         (Requesting, Request, &[Connecting]),
         (Requesting, Reply, &[Connecting]),
@@ -396,12 +415,12 @@ pub(super) const EDGES: &[Edge] = {
         (Draining, Broken, &[Failed]),
         (Closing, Need, &[Closing]),
         // The peer repeats its request, or begins anew: then it has seen the close through.
-        (Closing, Request, &[Closing, Preparing]),
+        (Closing, Request, &[Closing, Preparing, Crowded]),
         (Closing, Card, &[Closing]),
         (Closing, Close, &[Closing]),
         // A crossed close is the answer.
-        (Closing, CloseRequest, &[Idle, Preparing]),
-        (Closing, CloseReply, &[Idle, Preparing]),
+        (Closing, CloseRequest, &[Idle, Preparing, Crowded]),
+        (Closing, CloseReply, &[Idle, Preparing, Crowded]),
         (Closing, Due, &[Closing]),
         (Closing, Broken, &[Failed]),
         (Yielding, Need, &[Yielding]),
@@ -409,7 +428,7 @@ pub(super) const EDGES: &[Edge] = {
         (Yielding, Card, &[Yielding]),
         (Yielding, Close, &[Yielding]),
         (Yielding, CloseRequest, &[Yielding]),
-        (Yielding, Drained, &[Idle, Preparing]),
+        (Yielding, Drained, &[Idle, Preparing, Crowded]),
         (Yielding, Broken, &[Failed]),
         (Failed, Need, &[Failed]),
         // The driver was still at work when the notice came.
@@ -445,13 +464,19 @@ mod tests {
         let expected = "\
 Idle -Need-> Addressing
 Idle -Request-> Preparing
+Idle -Request-> Crowded
 Addressing -Request-> Preparing
+Addressing -Request-> Crowded
 Addressing -Card-> Preparing
+Addressing -Card-> Crowded
 Preparing -QpReady-> Requesting
 Preparing -QpReady-> Connecting
 Preparing -QpRefused-> Starved
 Starved -Request-> Preparing
+Starved -Request-> Crowded
 Starved -Due-> Preparing
+Starved -Due-> Crowded
+Crowded -Place-> Preparing
 Requesting -Request-> Connecting
 Requesting -Reply-> Connecting
 Requesting -CloseRequest-> Connecting
@@ -462,12 +487,16 @@ Ready -CloseRequest-> Yielding
 Draining -CloseRequest-> Yielding
 Draining -Drained-> Closing
 Closing -Request-> Preparing
+Closing -Request-> Crowded
 Closing -CloseRequest-> Idle
 Closing -CloseRequest-> Preparing
+Closing -CloseRequest-> Crowded
 Closing -CloseReply-> Idle
 Closing -CloseReply-> Preparing
+Closing -CloseReply-> Crowded
 Yielding -Drained-> Idle
 Yielding -Drained-> Preparing
+Yielding -Drained-> Crowded
 ";
         assert_eq!(text, expected);
     }
@@ -475,7 +504,7 @@ Yielding -Drained-> Preparing
     #[test]
     fn every_state_may_break_and_nothing_leads_out_of_failed() {
         let edges = |input: InputName| EDGES.iter().filter(move |edge| edge.1 == input);
-        assert_eq!(edges(InputName::Broken).count(), 11);
+        assert_eq!(edges(InputName::Broken).count(), 12);
         assert!(edges(InputName::Broken).all(|edge| edge.2 == [StateName::Failed]));
         let failed = EDGES.iter().filter(|edge| edge.0 == StateName::Failed);
         assert!({ failed }.all(|edge| edge.2 == [StateName::Failed]));

@@ -35,11 +35,15 @@ impl Pace {
     /// How long to wait for an answer to the request number `attempt` (0 is the first): between half and all
     /// of twice the round trip, doubled each time.
     pub(super) fn wait_ns(&mut self, attempt: u32) -> u64 {
-        let first = self.round_trip_ns.map_or(FIRST_MIN_NS, |round_trip| 2 * round_trip);
-        let first = first.clamp(FIRST_MIN_NS, FIRST_MAX_NS);
         // 2^8 times the shortest first interval is past the cap.
-        let interval = (first << attempt.min(8)).min(INTERVAL_MAX_NS);
+        let interval = (self.first_ns() << attempt.min(8)).min(INTERVAL_MAX_NS);
         interval - self.draw() % (interval / 2)
+    }
+
+    /// Twice the round trip, within limits.
+    pub(super) fn first_ns(&self) -> u64 {
+        let first = self.round_trip_ns.map_or(FIRST_MIN_NS, |round_trip| 2 * round_trip);
+        first.clamp(FIRST_MIN_NS, FIRST_MAX_NS)
     }
 
     /// splitmix64: any seed will do, and two seeds next to each other give unrelated numbers.

@@ -162,6 +162,11 @@ impl<W> Peers<W> {
         row.peer.map(|peer| (peer, row))
     }
 
+    /// The number of a row in use.
+    pub(super) fn ix_at(&self, index: u32) -> PeerIx {
+        PeerIx::new(index as usize, self.rows[index as usize].generation)
+    }
+
     /// The row of a number that was found valid.
     pub(super) fn row_mut(&mut self, ix: PeerIx) -> &mut Row<W> {
         &mut self.rows[ix.index()]
@@ -187,7 +192,7 @@ impl<W> Peers<W> {
     /// The row whose next attempt is due first, and when.
     pub(super) fn first_due(&self) -> Option<(u64, PeerIx)> {
         let &(due_ns, index) = self.due.first()?;
-        Some((due_ns, PeerIx::new(index as usize, self.rows[index as usize].generation)))
+        Some((due_ns, self.ix_at(index)))
     }
 
     pub(super) fn connections(&self) -> Connections {

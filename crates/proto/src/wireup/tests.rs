@@ -1,5 +1,6 @@
 //! Exchanges of two processes as scripts: here the opening and the table of peers, in [`closing`] the end of a
-//! connection. All their interleavings are in [`explore`], many peers in [`simulate`].
+//! connection, in [`budget`] what happens if queue pairs are few. All their interleavings are in [`explore`], many peers in [`simulate`].
+mod budget;
 mod closing;
 mod explore;
 mod simulate;
@@ -26,7 +27,14 @@ fn card_of(me: u32) -> Card {
 
 fn config(me: u32, size: u32) -> Config {
     let seed = u64::from(me);
-    Config { me: rank(me), size, card: card_of(me), seed, policy: Policy::OnDemand }
+    Config {
+        me: rank(me),
+        size,
+        card: card_of(me),
+        seed,
+        policy: Policy::OnDemand,
+        budget: Budget::UNLIMITED,
+    }
 }
 
 fn wireup(me: u32) -> Machine {

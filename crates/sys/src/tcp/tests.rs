@@ -213,10 +213,27 @@ fn ipv6_works_where_the_host_has_it() {
 #[test]
 fn options_reach_the_socket() {
     let (a, _b) = pair();
-    a.set_nodelay().unwrap();
     assert_eq!(a.option(libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap(), 1);
     a.notice_silence(Duration::from_secs(30)).unwrap();
     assert_eq!(a.option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT).unwrap(), 30_000);
     a.set_buffers(Some(32 << 10), Some(64 << 10)).unwrap();
     assert_eq!(a.buffers().unwrap(), (64 << 10, 128 << 10));
+}
+
+#[test]
+fn accepted_streams_inherit_what_the_listener_prepared() {
+    let listener = Listener::bind(loopback(), 16).unwrap();
+    listener.prepare(Duration::from_secs(60)).unwrap();
+    let dialled = Stream::dial(None, listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = accept(&listener);
+    let options = |stream: &Stream| {
+        [
+            stream.option(libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap(),
+            stream.option(libc::SOL_SOCKET, libc::SO_KEEPALIVE).unwrap(),
+            stream.option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE).unwrap(),
+        ]
+    };
+    dialled.keep_alive(Duration::from_secs(60)).unwrap();
+    assert_eq!(options(&accepted), options(&dialled));
+    assert_eq!(options(&accepted)[..2], [1, 1]);
 }

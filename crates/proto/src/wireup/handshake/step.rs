@@ -1,6 +1,7 @@
 //! The moves of one connection: the old state and an input give the new state, and actions.
 use super::{Again, Answer, Input, Link, Local, PeerCloses, Remote, State, Target, Tries};
 use crate::ids::{Peer, PeerIx};
+use crate::wireup::budget::{Claim, Places};
 use crate::wireup::pace::Pace;
 use crate::wireup::policy::{Facts, Order, Trigger};
 use crate::wireup::{Action, Card, Config, Epoch, Medium, Message, MessageKind, Params, Stats};
@@ -13,6 +14,7 @@ pub(in crate::wireup) struct Common<W> {
     pub actions: VecDeque<Action<W>>,
     pub next_epoch: Epoch,
     pub pace: Pace,
+    pub places: Places,
     pub stats: Stats,
 }
 
@@ -48,6 +50,14 @@ impl<W: Clone> Pair<'_, W> {
                 self.prepare(target.asked(Remote::from(&message)), tries)
             }
             (State::Starved { target, tries, .. }, Input::Due) => self.prepare(target, tries),
+            (State::Crowded { target, tries, since_ns }, Input::Request(message)) => {
+                State::Crowded { target: target.asked(Remote::from(&message)), tries, since_ns }
+            }
+            (State::Crowded { target, tries, since_ns }, Input::Place) => {
+                let waited_ns = self.now_ns.saturating_sub(since_ns);
+                self.common.stats.crowded_longest_ns = self.common.stats.crowded_longest_ns.max(waited_ns);
+                self.prepare(target, tries)
+            }
             (state @ State::Requesting { .. }, input) => self.requesting(state, input),
             (State::Connecting { link, answer, peer_closes }, input) => {
                 self.connecting(link, answer, peer_closes, input)
@@ -162,9 +172,11 @@ impl<W: Clone> Pair<'_, W> {
     }
 
     fn failed(&mut self, why: W, input: &Input<W>) -> State<W> {
-        if matches!(input, Input::QpReady(..)) {
-            // It was being made when the notice came.
-            self.act(Action::Destroy { ix: self.ix });
+        // It was being made when the notice came.
+        match input {
+            Input::QpReady(..) => self.act(Action::Destroy { ix: self.ix }),
+            Input::QpRefused(_) => self.common.places.left(),
+            _ => {}
         }
         State::Failed { why }
     }
@@ -200,13 +212,19 @@ impl<W: Clone> Pair<'_, W> {
         state
     }
 
+    /// Asks for the queue pair, if there is a place for it; waits for a place, if not.
     fn prepare(&mut self, target: Target, tries: Tries) -> State<W> {
+        if !self.common.places.take(Claim::from(&target)) {
+            self.common.stats.crowded += 1;
+            return State::Crowded { target, tries, since_ns: self.now_ns };
+        }
         self.act(Action::CreateQp { ix: self.ix, peer: self.peer, card: target.card() });
         State::Preparing { target, tries }
     }
 
     fn starve(&mut self, target: Target, tries: Tries, why: W) -> State<W> {
         self.common.stats.starved += 1;
+        self.common.places.give_back();
         let due_ns = self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts));
         let tries = Tries { attempts: tries.attempts.saturating_add(1), ..tries };
         State::Starved { target, tries, due_ns, why }
@@ -241,6 +259,7 @@ impl<W: Clone> Pair<'_, W> {
 
     fn connected(&mut self, link: Link, answer: Answer, peer_closes: PeerCloses) -> State<W> {
         self.common.stats.ready += 1;
+        self.common.stats.reopened += u64::from(self.closed.is_some());
         if answer == Answer::Owed {
             self.send(MessageKind::Reply, &link.local, &link.remote, link.remote.stamp_ns);
         }
@@ -269,6 +288,7 @@ impl<W: Clone> Pair<'_, W> {
     fn closed(&mut self, link: &Link) {
         self.common.stats.closed += 1;
         *self.closed = Some(link.remote.epoch);
+        self.common.places.leave();
         self.act(Action::Destroy { ix: self.ix });
         self.act(Action::Closed { ix: self.ix });
     }
@@ -286,6 +306,9 @@ impl<W: Clone> Pair<'_, W> {
     }
 
     fn fail(&mut self, state: &State<W>, why: W) -> State<W> {
+        if state.holds_place() {
+            self.common.places.leave();
+        }
         if state.has_qp() {
             self.act(Action::Destroy { ix: self.ix });
         }

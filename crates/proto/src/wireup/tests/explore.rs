@@ -408,10 +408,12 @@ fn digest(wireup: &Machine) -> String {
     let (_, row) = wireup.peers.row(OTHER).unwrap();
     let state = match &row.state {
         State::Idle | State::Addressing { .. } | State::Failed { .. } => String::new(),
-        State::Preparing { target, .. } | State::Starved { target, .. } => match target {
-            Target::Found(_) => "found".into(),
-            Target::Asked(remote) => format!("{:?}", end(remote)),
-        },
+        State::Preparing { target, .. } | State::Starved { target, .. } | State::Crowded { target, .. } => {
+            match target {
+                Target::Found(_) => "found".into(),
+                Target::Asked(remote) => format!("{:?}", end(remote)),
+            }
+        }
         State::Requesting { local, .. } => format!("{}", local.epoch),
         State::Connecting { link, answer, peer_closes } => {
             format!("{:?}{answer:?}{peer_closes:?}", ends(link))

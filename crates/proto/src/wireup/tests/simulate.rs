@@ -226,7 +226,7 @@ impl Simulation {
 
     /// The driver's work is done now.
     fn work(&mut self, at: usize, action: Action<&'static str>) {
-        let (now, ix) = (self.now_ns, action.ix());
+        let (now, ix) = (self.now_ns, action.ix().expect("no budget"));
         let process = &mut self.processes[at];
         let peer = process.rank_of(ix);
         match action {
@@ -264,7 +264,7 @@ impl Simulation {
     fn after(&mut self, at: usize) {
         while let Some(action) = self.processes[at].wireup.poll_action() {
             let process = &mut self.processes[at];
-            let peer = process.rank_of(action.ix());
+            let peer = process.rank_of(action.ix().expect("no budget"));
             match action {
                 Action::Send { card, datagram, .. } => {
                     assert_eq!(card, card_of(peer));
