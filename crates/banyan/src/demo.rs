@@ -9,7 +9,8 @@ mod picture;
 mod tour;
 
 use facts::{JobFacts, RankFacts};
-use launch::{JobSpec, Output};
+use launch::{JobSpec, Matrix, Output};
+use proto::stats::Means;
 
 /// Ranks of the demo.
 const RANKS: u32 = 8;
@@ -55,6 +56,7 @@ fn show() -> Result<(), String> {
 struct Ran {
     ranks: Vec<RankFacts>,
     job: JobFacts,
+    matrix: Option<Matrix>,
 }
 
 impl Ran {
@@ -64,8 +66,26 @@ impl Ran {
         if all != f64::from(RANKS - 1) {
             return Err(format!("everyone talked to everyone over {all} connections per process"));
         }
+        self.check_matrix()?;
         if used >= all {
             return Err(format!("the tour made {used} connections per process, as many as there can be"));
+        }
+        Ok(())
+    }
+}
+
+impl Ran {
+    /// What the ranks saw of their connections is what the launcher shows of any program's.
+    fn check_matrix(&self) -> Result<(), String> {
+        let matrix = self.matrix.as_ref().ok_or("the launcher does not say who was connected to whom")?;
+        for (from, facts) in self.ranks.iter().enumerate() {
+            let seen = facts.steps.last().map_or(&[][..], |step| &step.peers);
+            let missing = seen.iter().find(|to| matrix.means(from, **to) == Means::default());
+            if let Some(to) = missing {
+                return Err(format!(
+                    "rank {from} was connected to rank {to}, but the launcher does not know"
+                ));
+            }
         }
         Ok(())
     }
@@ -78,6 +98,7 @@ fn run(tour: &str) -> Result<Ran, String> {
     let mut spec = JobSpec::new(exe, args, RANKS);
     spec.nodes = NODES;
     spec.output = Output::Capture;
+    spec.matrix = true;
     let report = launch::run(&spec).map_err(|e| format!("the job '{tour}' could not be started: {e}"))?;
     if report.exit_code != 0 {
         let words = String::from_utf8_lossy(&report.stderr).into_owned();
@@ -87,5 +108,5 @@ fn run(tour: &str) -> Result<Ran, String> {
     if ranks.len() != RANKS as usize {
         return Err(format!("{} of {RANKS} ranks of '{tour}' said what they saw", ranks.len()));
     }
-    Ok(Ran { ranks, job: JobFacts::new(launch::stats_json(&report)) })
+    Ok(Ran { ranks, job: JobFacts::new(launch::stats_json(&report)), matrix: report.matrix })
 }

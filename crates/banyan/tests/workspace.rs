@@ -1,5 +1,5 @@
 //! The rules of ARCHITECTURE.md that a compiler does not check: who may depend on whom, where `unsafe` may
-//! stand, and where C symbols come from.
+//! stand, where C symbols come from, and that every counter is explained.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,17 @@ fn every_crate_is_in_the_table() {
     let mut in_table: Vec<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
     in_table.sort_unstable();
     assert_eq!(in_tree, in_table);
+}
+
+#[test]
+fn every_counter_has_its_line_in_the_documentation() {
+    let text = read(&crates().join("../STATISTICS.md"));
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = proto::stats::Stat::ALL
+        .iter()
+        .map(|stat| format!("| `{}` | {} |", stat.key(), stat.line()))
+        .collect();
+    assert_eq!(rows, expected);
 }
 
 #[test]

@@ -5,9 +5,21 @@
 
 use capi::args::{Buf, BufMut, In, Opaque, Ptr, Text, TextOut};
 use capi::{Abi, Standard};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_ulonglong};
 
 type Handle = <Standard as Abi>::Handle;
 type Status = <Standard as Abi>::Status;
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+
+/// A counter of the library, by name (`banyan.h`).
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_Stat(name: Text, value: Ptr<c_ulonglong>) -> c_int {
+    capi::stats::stat::<Standard>(name, value)
+}
+
+/// The name of a counter, by number (`banyan.h`).
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_Stat_name(index: c_int, name: TextOut) -> c_int {
+    capi::stats::stat_name::<Standard>(index, name)
+}

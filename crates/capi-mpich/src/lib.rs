@@ -5,12 +5,24 @@
 
 use capi::args::{Buf, BufMut, In, Opaque, Ptr, Text, TextOut};
 use capi::{Abi, Mpich};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_ulonglong};
 
 type Handle = <Mpich as Abi>::Handle;
 type Status = <Mpich as Abi>::Status;
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+
+/// A counter of the library, by name (`banyan.h`).
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_Stat(name: Text, value: Ptr<c_ulonglong>) -> c_int {
+    capi::stats::stat::<Mpich>(name, value)
+}
+
+/// The name of a counter, by number (`banyan.h`).
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_Stat_name(index: c_int, name: TextOut) -> c_int {
+    capi::stats::stat_name::<Mpich>(index, name)
+}
 
 /// A constant pointer that C reads; only its value counts.
 #[repr(transparent)]

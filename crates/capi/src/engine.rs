@@ -9,8 +9,8 @@ use mpi::{Backoff, Rest, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Where the process stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,56 @@ pub fn close() {
     unsafe { *ENGINE.mpi.get() = None };
 }
 
+#[inline(always)]
 fn lock() -> MutexGuard<'static, ()> {
-    ENGINE.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    match ENGINE.lock.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => lock_behind_others(),
+    }
+}
+
+/// Threads that wait for the lock.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+/// Times that one of them got it.
+static TURNS: AtomicU32 = AtomicU32::new(0);
+/// Times that the lock was given back while somebody waited.
+static PASSED_OVER: AtomicU32 = AtomicU32::new(0);
+/// After so many of them, one of those who wait comes first. Each time would cost every call a switch of threads.
+const PASSED_OVER_MAX: u32 = 16;
+/// Most yields until a thread that was woken has its turn.
+const GIVE_WAY_MAX: u32 = 1000;
+
+#[cold]
+fn lock_behind_others() -> MutexGuard<'static, ()> {
+    WAITING.fetch_add(1, Relaxed);
+    let guard = ENGINE.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    WAITING.fetch_sub(1, Relaxed);
+    TURNS.fetch_add(1, Relaxed);
+    guard
+}
+
+/// The lock was given back. A thread that calls all the time would have it again before one that is woken runs, so
+/// that it now and then waits until somebody else had it.
+#[inline(always)]
+fn give_way() {
+    if WAITING.load(Relaxed) > 0 {
+        let_others_in();
+    }
+}
+
+#[cold]
+fn let_others_in() {
+    if PASSED_OVER.fetch_add(1, Relaxed) % PASSED_OVER_MAX != 0 {
+        return;
+    }
+    let turns = TURNS.load(Relaxed);
+    for _ in 0..GIVE_WAY_MAX {
+        if WAITING.load(Relaxed) == 0 || TURNS.load(Relaxed) != turns {
+            return;
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// Has more than one thread called MPI yet? Most programs that ask for `MPI_THREAD_MULTIPLE` have one caller.
@@ -121,6 +169,9 @@ impl<A: Abi> Call<A> {
     pub fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
         self.tell_sleepers();
         let threaded = self.guard.take().is_some();
+        if threaded {
+            give_way();
+        }
         let result = f();
         self.guard = threaded.then(lock);
         result
@@ -223,6 +274,10 @@ impl<A> Drop for Call<A> {
                 mpi.stir();
             }
         }
+        if let Some(guard) = self.guard.take() {
+            drop(guard);
+            give_way();
+        }
     }
 }
 
@@ -241,5 +296,41 @@ impl<A> DerefMut for Call<A> {
     fn deref_mut(&mut self) -> &mut Mpi {
         // SAFETY: as in `deref`.
         unsafe { (*ENGINE.mpi.get()).as_mut().expect("MPI_Finalize ran inside another MPI call") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The engine is not there, so that nobody else here takes its lock.
+    #[test]
+    fn a_thread_that_calls_all_the_time_lets_others_in() {
+        const VISITS: u32 = 100;
+        /// Far above what it takes, far below what a thread has to itself before one that is woken runs.
+        const PASSED_OVER_MEAN_MAX: u32 = 4 * PASSED_OVER_MAX;
+        let (calls, over) = (AtomicU32::new(0), AtomicBool::new(false));
+        let mut passed_over = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..VISITS {
+                    let before = calls.load(Relaxed);
+                    while calls.load(Relaxed) == before {
+                        std::thread::yield_now();
+                    }
+                    drop(lock_behind_others());
+                }
+                over.store(true, Relaxed);
+            });
+            while !over.load(Relaxed) {
+                let guard = lock();
+                calls.fetch_add(1, Relaxed);
+                (0..5000).for_each(|i| _ = std::hint::black_box(i)); // longer than what is between two calls
+                passed_over += WAITING.load(Relaxed);
+                drop(guard);
+                give_way();
+            }
+        });
+        assert!(passed_over < VISITS * PASSED_OVER_MEAN_MAX, "{passed_over} calls came before {VISITS}");
     }
 }

@@ -31,6 +31,7 @@ pub mod op;
 pub mod p2p;
 pub mod request;
 pub mod standard;
+pub mod stats;
 pub mod status;
 pub mod topo;
 mod types;

@@ -241,6 +241,16 @@ impl Context {
         self.soft.want_qp(wants);
     }
 
+    /// The slots of other processes of the node that lack a queue pair.
+    pub fn wanting(&self) -> Vec<u32> {
+        self.soft.wanting()
+    }
+
+    /// The slots of the other processes of the node, and how many queue pairs each has.
+    pub fn holding(&self) -> Vec<(u32, u32)> {
+        self.soft.holding()
+    }
+
     /// Does another process of the node lack a queue pair? While none does, this is one load.
     pub fn qp_wanted(&self) -> bool {
         self.soft.qp_wanted()
@@ -630,6 +640,11 @@ impl Context {
     /// Sets a counter in this process's slot of the node's segment.
     pub fn publish_stat(&self, index: usize, value: u64) {
         self.soft.publish_stat(index, value);
+    }
+
+    /// Notes that this process is connected to a rank of its job, for those who asked to be told at the end.
+    pub fn note_met(&self, rank: u32, kind: ProviderKind) {
+        self.soft.note_met(rank, kind);
     }
 
     /// A counter in this process's slot.

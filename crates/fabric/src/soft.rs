@@ -26,11 +26,12 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
-use sys::node::{NodeFacts, NodeSegment};
+use sys::node::{NodeFacts, NodeSegment, PLANES};
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
 const _: () = assert!(crate::DATAGRAM_MAX <= DATAGRAM_MAX);
+const _: () = assert!((ProviderKind::Soft as usize) < PLANES && (ProviderKind::Sockets as usize) < PLANES);
 
 /// Segments of peers that stay mapped without a queue pair to them.
 const PEERS_IDLE_MAX: usize = 16;
@@ -160,6 +161,16 @@ impl Soft {
         self.node.want_qp(self.slot, wants);
     }
 
+    /// Processes of the node that lack a queue pair, and all of them with the queue pairs that they have, by slot.
+    pub(crate) fn wanting(&self) -> Vec<u32> {
+        self.node.wanting().filter(|slot| *slot != self.slot).collect()
+    }
+
+    pub(crate) fn holding(&self) -> Vec<(u32, u32)> {
+        let others = (0..self.node.facts().slots).filter(|slot| *slot != self.slot);
+        others.map(|slot| (slot, self.node.qps_of(slot))).collect()
+    }
+
     pub(crate) fn qp_wanted(&self) -> bool {
         self.node.is_qp_wanted(self.slot)
     }
@@ -170,6 +181,10 @@ impl Soft {
 
     pub(crate) fn publish_stat(&self, index: usize, value: u64) {
         self.node.stat(self.slot, index).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {
+        self.node.note_met(self.slot, rank, kind as usize);
     }
 
     pub(crate) fn published_stat(&self, index: usize) -> u64 {

@@ -352,8 +352,8 @@ impl Agent {
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
         self.untidy |= ended != Ended::Exit(0) || pmi == PmiState::Active;
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
-        let values = ranks.take_stats(slot);
-        self.report(&Frame::Stats { of: who, values });
+        let account = ranks.take_account(slot);
+        self.report_all(account);
         self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
     }

@@ -76,7 +76,7 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         Bind::Package => w.u8(4),
         Bind::Memory => w.u8(5),
     };
-    w.u32(tree.qp_max).u32(tree.value_max).u8(tree.counters as u8);
+    w.u32(tree.qp_max).u32(tree.value_max).u8(tree.counters as u8).u8(tree.matrix as u8);
     for word in tree.host.iter().chain(&tree.key) {
         w.u64(*word);
     }
@@ -121,7 +121,8 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         _ => return None,
     };
     let (qp_max, value_max) = (r.u32()?, r.u32()?);
-    let counters = [Counters::Unwanted, Counters::Wanted].get(usize::from(r.u8()?)).copied()?;
+    let counters = wanted(r)?;
+    let matrix = wanted(r)?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
     let host_name = |r: &mut Reader<'_>| {
@@ -154,9 +155,14 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         qp_max,
         value_max,
         counters,
+        matrix,
         host,
         key,
     })
+}
+
+fn wanted(r: &mut Reader<'_>) -> Option<Counters> {
+    [Counters::Unwanted, Counters::Wanted].get(usize::from(r.u8()?)).copied()
 }
 
 pub(crate) fn write_group(group: &Group) -> Vec<u8> {
@@ -276,6 +282,7 @@ mod tests {
             nodes: 3,
             bind: Bind::User(vec![0]),
             universe: Some(9),
+            matrix: true,
             ..JobSpec::new("sh", vec!["-c".into(), "true".into()], 7)
         };
         let (tree, group) = plan(&spec).unwrap();

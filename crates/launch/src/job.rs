@@ -45,6 +45,8 @@ pub(crate) struct Tree {
     pub(crate) value_max: u32,
     /// Does the launcher want the counters of boards?
     pub(crate) counters: Counters,
+    /// And to know which ranks were connected?
+    pub(crate) matrix: Counters,
     /// What the ranks of one host have in common.
     pub(crate) host: [u64; 2],
     pub(crate) key: [u64; 4],
@@ -59,11 +61,17 @@ pub(crate) enum Spread {
     ManyHosts,
 }
 
-/// Are counters of boards wanted?
+/// Is something to be counted?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counters {
     Unwanted,
     Wanted,
+}
+
+impl Counters {
+    fn wanted_if(asked: bool) -> Self {
+        if asked { Counters::Wanted } else { Counters::Unwanted }
+    }
 }
 
 /// A job of the tree: the one that was started first, or one that was spawned.
@@ -122,7 +130,8 @@ impl Tree {
             bind: spec.bind.clone(),
             qp_max,
             value_max: spec.pmi_value_max,
-            counters: if spec.board_counters { Counters::Wanted } else { Counters::Unwanted },
+            counters: Counters::wanted_if(spec.board_counters),
+            matrix: Counters::wanted_if(spec.matrix),
             host: random_words()?,
             key: random_words()?,
         })

@@ -19,9 +19,10 @@ pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
 use crate::bootstrap::Bootstrap;
 use crate::heartbeat::Heartbeat;
-use crate::job::{Group, StdinBy, Tree};
+use crate::job::{Counters, Group, StdinBy, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
+use crate::matrix::Matrix;
 use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
 use crate::unfinished::Unfinished;
@@ -31,7 +32,8 @@ use key::{KeyFile, new_key};
 use outcome::{Outcome, Step};
 use pmgr::Pmgr;
 use progress::Progress;
-use proto::ids::NodeId;
+use proto::ids::{NodeId, Rank};
+use proto::stats::Met;
 use proto::tree::{Ended, Frame, Names};
 use sink::{Room, Sink};
 use std::io;
@@ -105,6 +107,8 @@ struct Launcher<'j> {
     outcome: Outcome,
     stage: Stage,
     stats: Vec<Vec<u64>>,
+    /// Whom each rank of the first job has met.
+    met: Vec<Vec<Met>>,
     begun: Instant,
     phases: Phases,
     boards: Vec<NodeBoard>,
@@ -224,6 +228,7 @@ impl<'j> Launcher<'j> {
             outcome,
             stage: Stage::Running,
             stats: vec![Vec::new(); group.ranks() as usize],
+            met: vec![Vec::new(); group.ranks() as usize],
             jobs: vec![Begun { group, nodes_started: 0, asked_by: None }],
             boards: Vec::new(),
             begun,
@@ -257,17 +262,26 @@ impl<'j> Launcher<'j> {
         drop(self.key_file.take());
         self.write_rest()?;
         self.phases.total = self.begun.elapsed();
+        let matrix = (self.tree.matrix == Counters::Wanted).then(|| self.matrix());
         Ok(JobReport {
             exit_code: self.outcome.exit_code(),
             cause: self.outcome.cause().cloned(),
             ranks: self.jobs[0].group.ranks(),
             nodes: self.jobs[0].group.placement.nodes(),
             stats: self.stats,
+            matrix,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },
             phases: self.phases,
             stdout: self.out.into_captured(),
             stderr: self.err.into_captured(),
         })
+    }
+
+    /// Who was connected to whom in the first job.
+    fn matrix(&mut self) -> Matrix {
+        let placement = &self.jobs[0].group.placement;
+        let nodes = (0..placement.ranks()).map(|rank| placement.node_of(Rank(rank)).0).collect();
+        Matrix::new(nodes, std::mem::take(&mut self.met), |rank| !self.stats[rank].is_empty())
     }
 
     fn timeout_ms(&self) -> Option<u32> {

@@ -25,6 +25,7 @@ mod job;
 mod launcher;
 mod leftover;
 mod link;
+mod matrix;
 mod options;
 mod pattern;
 mod picture;
@@ -41,15 +42,17 @@ mod warden;
 
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
+pub use matrix::{Matrix, grid};
 pub use pattern::{Origin, Pattern, PatternError};
 pub use proto::placement::Placement;
 pub use spec::{
     Bind, HostName, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, MapBy, NetOptions, Output, QP_MAX_DEFAULT,
     RANKS_MAX, Section, StdinTo, Talk,
 };
-pub use stats::{json as stats_json, table as stats_table};
+pub use stats::{json as stats_json, names as stats_names, table as stats_table};
 
 use job::{PlanError, plan};
+use matrix::Listed;
 use options::{Command, StatsForm, StatsWish};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -109,6 +112,10 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
     match options::parse(args) {
         Ok(Command::Help) => {
             print!("{}", options::help());
+            0
+        }
+        Ok(Command::HelpStats) => {
+            print!("{}", stats::names());
             0
         }
         Ok(Command::Version) => {
@@ -185,6 +192,18 @@ fn dry_run(spec: &JobSpec) -> i32 {
     }
 }
 
+fn stats_text(report: &JobReport, wish: &StatsWish) -> String {
+    let listed = if wish.file.is_some() { Listed::Always } else { Listed::Reluctantly };
+    let matrix = || report.matrix.as_ref().map_or_else(String::new, |matrix| matrix.text(listed));
+    match wish.form {
+        StatsForm::Table => stats::table(report),
+        StatsForm::Matrix => matrix(),
+        StatsForm::TableAndMatrix => stats::table(report) + "\n" + &matrix(),
+        // The matrix is in it, if it was asked for.
+        StatsForm::Json | StatsForm::JsonAndMatrix => stats::json(report).to_string() + "\n",
+    }
+}
+
 fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
     let report = match run(spec) {
         Ok(report) => report,
@@ -194,10 +213,7 @@ fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
         }
     };
     let Some(wish) = wish else { return report.exit_code };
-    let text = match wish.form {
-        StatsForm::Table => stats::table(&report),
-        StatsForm::Json => stats::json(&report).to_string() + "\n",
-    };
+    let text = stats_text(&report, wish);
     let Some(file) = &wish.file else {
         eprint!("{text}");
         return report.exit_code;

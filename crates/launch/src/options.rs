@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Run(Box<JobSpec>, Option<StatsWish>),
     DryRun(Box<JobSpec>),
     Help,
+    HelpStats,
     Version,
 }
 
@@ -40,6 +41,16 @@ pub(crate) struct StatsWish {
 pub(crate) enum StatsForm {
     Table,
     Json,
+    Matrix,
+    TableAndMatrix,
+    JsonAndMatrix,
+}
+
+impl StatsForm {
+    /// Is to be counted which ranks are connected?
+    pub(crate) fn has_matrix(self) -> bool {
+        !matches!(self, StatsForm::Table | StatsForm::Json)
+    }
 }
 
 /// Why a command line is not understood.
@@ -98,6 +109,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
             Next::Section => {}
             Next::End => return parser.finish(),
             Next::Help => return Ok(Command::Help),
+            Next::HelpStats => return Ok(Command::HelpStats),
             Next::Version => return Ok(Command::Version),
         }
     }
@@ -137,6 +149,21 @@ mod tests {
     }
 
     #[test]
+    fn the_matrix_comes_alone_or_with_the_counters() {
+        for (option, form, matrix) in [
+            ("--stats", StatsForm::Table, false),
+            ("--stats=matrix", StatsForm::Matrix, true),
+            ("--stats=table,matrix", StatsForm::TableAndMatrix, true),
+            ("--stats=json,matrix", StatsForm::JsonAndMatrix, true),
+        ] {
+            let (spec, wish) = run(&format!("-n 2 {option} ./prog"));
+            assert_eq!((wish.unwrap().form, spec.matrix), (form, matrix), "{option}");
+        }
+        assert!(!run("-n 2 ./prog").0.matrix);
+        assert!(error("-n 2 --stats=json,table ./prog").contains("'matrix'"));
+    }
+
+    #[test]
     fn several_programs_are_separated_by_colons() {
         let (spec, _) = run("--nodes 2 -n 2 a x : -n 3 -env K V b : c");
         let ranks: Vec<_> = spec.sections.iter().map(|section| section.ranks).collect();
@@ -173,6 +200,7 @@ mod tests {
     #[test]
     fn help_wins() {
         assert!(matches!(parse(words("-n 2 --help")), Ok(Command::Help)));
+        assert!(matches!(parse(words("--help-stats")), Ok(Command::HelpStats)));
         assert!(matches!(parse(words("-version")), Ok(Command::Version)));
     }
 

@@ -12,9 +12,10 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+use sys::net::Interface;
 use sys::process::{self, DescriptorLimit, Ended, Pid, Subreaper};
 use sys::signal::SignalMask;
 use sys::socket;
@@ -107,8 +108,8 @@ fn remote_agent(order: &Order, warden: Pid, life: OwnedFd, limit: DescriptorLimi
 
 /// The parent's addresses: those it gave, and what ssh or Slurm say about where we were started from.
 fn candidates(given: &[SocketAddr]) -> Vec<SocketAddr> {
-    let told =
-        |name: &str| -> Option<IpAddr> { env::var(name).ok()?.split_whitespace().next()?.parse().ok() };
+    // An address of a link comes with the interface, which is left to `on_each_link`.
+    let told = |name: &str| -> Option<IpAddr> { env::var(name).ok()?.split([' ', '%']).next()?.parse().ok() };
     let seen = ["SSH_CONNECTION", "SLURM_LAUNCH_NODE_IPADDR"].into_iter().filter_map(told);
     let mut all = given.to_vec();
     let mut ports: Vec<u16> = given.iter().map(SocketAddr::port).collect();
@@ -117,13 +118,31 @@ fn candidates(given: &[SocketAddr]) -> Vec<SocketAddr> {
         all.extend(ports.iter().map(|port| SocketAddr::new(ip, *port)));
     }
     let mut unique = Vec::new();
-    all.retain(|address| {
-        !unique.contains(address) && {
-            unique.push(*address);
-            true
+    for address in on_each_link(&all, &sys::net::interfaces().unwrap_or_default()) {
+        if !unique.contains(&address) {
+            unique.push(address);
         }
-    });
-    all
+    }
+    unique
+}
+
+/// An address of IPv6 that is valid on one link only says nothing about which link of this host that is: it may be any
+/// that has such an address too.
+fn on_each_link(addresses: &[SocketAddr], interfaces: &[Interface]) -> Vec<SocketAddr> {
+    let is_link = |interface: &&Interface| interface.up && is_of_a_link(interface.addr) && !interface.bridge;
+    let links = |address: SocketAddrV6| {
+        let scoped = move |link: &Interface| SocketAddrV6::new(*address.ip(), address.port(), 0, link.index);
+        interfaces.iter().filter(is_link).map(scoped).map(SocketAddr::from).collect()
+    };
+    let each = |address: &SocketAddr| match *address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => links(v6),
+        other => vec![other],
+    };
+    addresses.iter().flat_map(each).collect()
+}
+
+fn is_of_a_link(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 fn order(args: &[OsString]) -> Result<Source, String> {
@@ -221,5 +240,27 @@ mod tests {
         let given = ["127.0.0.1:7", "127.0.0.1:7", "10.0.0.1:7"].map(|text| text.parse().unwrap());
         let all = candidates(&given);
         assert_eq!(all[..2], [given[0], given[2]]);
+    }
+    #[test]
+    fn an_address_of_a_link_is_tried_on_each_link() {
+        let interface = |index, addr: &str| Interface {
+            name: format!("eth{index}"),
+            index,
+            addr: addr.parse().unwrap(),
+            prefix: 64,
+            up: index != 9,
+            loopback: false,
+            bridge: index == 8,
+        };
+        let interfaces = [
+            interface(2, "10.0.0.1"),
+            interface(2, "fe80::5"),
+            interface(3, "fe80::6"),
+            interface(8, "fe80::7"),
+            interface(9, "fe80::8"),
+        ];
+        let given = ["10.0.0.9:7", "[fe80::1]:7"].map(|text| text.parse().unwrap());
+        let all: Vec<String> = on_each_link(&given, &interfaces).iter().map(SocketAddr::to_string).collect();
+        assert_eq!(all, ["10.0.0.9:7", "[fe80::1%2]:7", "[fe80::1%3]:7"]);
     }
 }

@@ -211,6 +211,8 @@ pub struct JobSpec {
     pub board: BoardKind,
     /// Are the counters of boards wanted in the report?
     pub board_counters: bool,
+    /// Is wanted in the report which ranks were connected?
+    pub matrix: bool,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
     pub pmi_value_max: u32,
     /// Queue pairs of a node's device, if the user says so.
@@ -261,6 +263,7 @@ impl JobSpec {
             links_max: None,
             board: BoardKind::default(),
             board_counters: false,
+            matrix: false,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             qp_max: None,
             pmgr: false,

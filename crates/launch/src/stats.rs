@@ -1,23 +1,41 @@
 //! What a job has cost, for people and for scripts.
 use crate::agent::COUNTER_KEYS;
 use crate::launcher::{JobReport, NodeBoard};
+use crate::matrix::ranges;
 use proto::stats::{Kind, Stat};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// Average, minimum and maximum over ranks.
+/// Most ranges of ranks that a table names.
+const PIECES_MAX: usize = 16;
+
+/// Average, minimum, maximum and sum over the ranks that have counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spread {
+    ranks: usize,
     avg: f64,
     min: u64,
     max: u64,
+    sum: u64,
 }
 
+/// `None`: no rank has counted.
 fn spread(report: &JobReport, stat: Stat) -> Option<Spread> {
     let values = || report.stats.iter().filter_map(|values| values.get(stat as usize).copied());
-    let count = values().count();
-    let avg = values().map(|value| value as f64).sum::<f64>() / count as f64;
-    Some(Spread { avg, min: values().min()?, max: values().max()? })
+    let ranks = values().count();
+    let sum = values().fold(0u64, u64::saturating_add);
+    Some(Spread { ranks, avg: sum as f64 / ranks as f64, min: values().min()?, max: values().max()?, sum })
+}
+
+/// Ranks that have counted, those of spawned jobs included.
+fn measured(report: &JobReport) -> usize {
+    report.stats.iter().filter(|values| !values.is_empty()).count()
+}
+
+/// Ranks of the first job that have not: they use another library or none, or were lost with their agent.
+fn not_measured(report: &JobReport) -> Vec<u32> {
+    let counted = |rank: u32| report.stats.get(rank as usize).is_some_and(|values| !values.is_empty());
+    (0..report.ranks).filter(|rank| !counted(*rank)).collect()
 }
 
 fn of_kind(kind: Kind) -> impl Iterator<Item = Stat> {
@@ -33,21 +51,25 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// One JSON object: `ranks`, `nodes`, a `{avg, min, max}` per counter, `init_ms` with the maximum over ranks of
-/// each phase of start-up, `launch_ms` with the launcher's own phases, and `board` with what the bulletin board
-/// has counted on each node.
+/// One JSON object: `ranks`, `nodes`, how many ranks have counted and which have not, `{avg, min, max, sum, ranks}` per
+/// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` with the maximum over ranks of
+/// each phase of start-up, `launch_ms` with the launcher's own phases, `board` with what the bulletin board
+/// has counted on each node, and `matrix` with who was connected to whom, if that was asked for.
 pub fn json(report: &JobReport) -> Value {
     let mut object = Map::new();
     object.insert("ranks".into(), json!(report.ranks));
     object.insert("nodes".into(), json!(report.nodes));
     object.insert("exit_code".into(), json!(report.exit_code));
-    for stat in of_kind(Kind::Spread) {
-        let Spread { avg, min, max } = spread(report, stat).unwrap_or(Spread { avg: 0.0, min: 0, max: 0 });
-        object.insert(stat.key().into(), json!({ "avg": round(avg), "min": min, "max": max }));
+    object.insert("measured_ranks".into(), json!(measured(report)));
+    object.insert("not_measured".into(), json!(not_measured(report)));
+    for stat in Stat::ALL.iter().copied().filter(|stat| stat.phase().is_none()) {
+        object.insert(stat.key().into(), spread(report, stat).map_or(Value::Null, |s| spread_json(stat, s)));
     }
-    let phase =
-        |stat: Stat| (stat.key().into(), json!(round(millis(spread(report, stat).map_or(0, |s| s.max)))));
-    object.insert("init_ms".into(), Value::Object(of_kind(Kind::PhaseNs).map(phase).collect()));
+    let phase = |stat: Stat| {
+        let ms = spread(report, stat).map(|spread| round(millis(spread.max)));
+        Some((stat.phase()?.into(), json!(ms)))
+    };
+    object.insert("init_ms".into(), Value::Object(of_kind(Kind::PhaseNs).filter_map(phase).collect()));
     let phases = report.phases;
     let launch = |duration: std::time::Duration| round(duration.as_secs_f64() * 1e3);
     object.insert(
@@ -60,7 +82,19 @@ pub fn json(report: &JobReport) -> Value {
         }),
     );
     object.insert("board".into(), board(report));
+    if let Some(matrix) = &report.matrix {
+        object.insert("matrix".into(), matrix.json());
+    }
     Value::Object(object)
+}
+
+fn spread_json(stat: Stat, spread: Spread) -> Value {
+    let Spread { ranks, avg, min, max, sum } = spread;
+    let mut value = json!({ "avg": round(avg), "min": min, "max": max, "ranks": ranks });
+    if stat.kind() == Kind::Spread {
+        value["sum"] = json!(sum);
+    }
+    value
 }
 
 /// The kind of the board, and the counters of each node's part of it.
@@ -78,34 +112,46 @@ fn board(report: &JobReport) -> Value {
     json!({ "kind": report.board.kind.word(), "nodes": nodes.into_iter().map(node).collect::<Vec<_>>() })
 }
 
+/// The names of all counters, with a line for each.
+pub fn names() -> String {
+    let mut text = "What Banyan's library counts in every process:\n\n".to_string();
+    for stat in Stat::ALL {
+        let _ = writeln!(text, "  {:<25} {}", stat.key(), stat.line());
+    }
+    text + "\nRanks of other libraries are not measured. '--stats' gives the phases of init in milliseconds.\n"
+}
+
 /// The same as a table.
 pub fn table(report: &JobReport) -> String {
     let mut text = format!("{} ranks on {} nodes\n", report.ranks, report.nodes);
-    let _ = writeln!(text, "{:<22} {:>14} {:>12} {:>12}", "per process", "average", "minimum", "maximum");
-    for stat in of_kind(Kind::Spread) {
-        if let Some(Spread { avg, min, max }) = spread(report, stat) {
-            let _ = writeln!(text, "{:<22} {avg:>14.2} {min:>12} {max:>12}", stat.key());
+    let missing = not_measured(report);
+    if !missing.is_empty() {
+        let ranks = ranges(&missing, PIECES_MAX);
+        let word = if missing.len() == 1 { "rank" } else { "ranks" };
+        let _ = writeln!(text, "not measured: {word} {ranks} (without Banyan's library, or lost)");
+    }
+    let measured = measured(report);
+    if measured > 0 {
+        let who = format!("per process, {measured} measured");
+        let _ =
+            writeln!(text, "{who:<25} {:>14} {:>12} {:>12} {:>14}", "average", "minimum", "maximum", "sum");
+        Stat::ALL.iter().for_each(|stat| write_spread(&mut text, report, *stat));
+        let _ = writeln!(text, "{:<25} {:>14}", "init, slowest process", "ms");
+        for stat in of_kind(Kind::PhaseNs) {
+            let ms = millis(spread(report, stat).map_or(0, |spread| spread.max));
+            let _ = writeln!(text, "  {:<23} {ms:>14.3}", stat.phase().unwrap_or_default());
         }
     }
-    let _ = writeln!(text, "{:<22} {:>14}", "init, slowest process", "ms");
-    for stat in of_kind(Kind::PhaseNs) {
-        let _ = writeln!(
-            text,
-            "  {:<20} {:>14.3}",
-            stat.key(),
-            millis(spread(report, stat).map_or(0, |s| s.max))
-        );
-    }
     if !report.board.nodes.is_empty() {
-        let _ = writeln!(text, "{:<22} {:>14}", format!("board ({})", report.board.kind.word()), "all nodes");
+        let _ = writeln!(text, "{:<25} {:>14}", format!("board ({})", report.board.kind.word()), "all nodes");
         for (index, key) in COUNTER_KEYS.iter().enumerate() {
             let values = || report.board.nodes.iter().filter_map(|board| board.values.get(index).copied());
             let total = if key.ends_with("peak") { values().max().unwrap_or(0) } else { values().sum() };
-            let _ = writeln!(text, "  {key:<20} {total:>14}");
+            let _ = writeln!(text, "  {key:<23} {total:>14}");
         }
     }
     let phases = report.phases;
-    let _ = writeln!(text, "{:<22} {:>14}", "launch, since start", "ms");
+    let _ = writeln!(text, "{:<25} {:>14}", "launch, since start", "ms");
     let steps = [
         ("agents", phases.agents),
         ("started", phases.started),
@@ -113,9 +159,18 @@ pub fn table(report: &JobReport) -> String {
         ("total", phases.total),
     ];
     for (name, duration) in steps {
-        let _ = writeln!(text, "  {name:<20} {:>14.3}", duration.as_secs_f64() * 1e3);
+        let _ = writeln!(text, "  {name:<23} {:>14.3}", duration.as_secs_f64() * 1e3);
     }
     text
+}
+
+fn write_spread(text: &mut String, report: &JobReport, stat: Stat) {
+    let Some(Spread { avg, min, max, sum, .. }) = spread(report, stat) else { return };
+    let _ = match stat.kind() {
+        Kind::Spread => writeln!(text, "{:<25} {avg:>14.2} {min:>12} {max:>12} {sum:>14}", stat.key()),
+        Kind::Longest => writeln!(text, "{:<25} {avg:>14.2} {min:>12} {max:>12}", stat.key()),
+        Kind::PhaseNs => Ok(()),
+    };
 }
 
 #[cfg(test)]
@@ -140,20 +195,54 @@ mod tests {
     #[test]
     fn counters_are_spreads_and_phases_are_maxima_in_milliseconds() {
         let json = json(&report());
-        assert_eq!(json["connections"], json!({ "avg": 3.0, "min": 2, "max": 4 }));
+        let connections = json!({ "avg": 3.0, "min": 2, "max": 4, "sum": 6, "ranks": 2 });
+        assert_eq!(json["connections"], connections);
         assert_eq!(json["init_ms"]["total"], json!(2.5));
         assert_eq!((&json["ranks"], &json["nodes"]), (&json!(3), &json!(2)));
+        assert!(json.get("matrix").is_none());
+    }
+
+    #[test]
+    fn what_was_longest_is_not_added_up() {
+        let json = json(&report());
+        assert!(json["place_wait_longest_ns"].get("sum").is_none(), "{json}");
+        let text = table(&report());
+        let line = text.lines().find(|line| line.starts_with("place_wait_longest_ns")).unwrap();
+        assert_eq!(line.split_whitespace().count(), 4, "{line}");
     }
 
     #[test]
     fn the_table_has_every_counter() {
         let text = table(&report());
-        assert!(Stat::ALL.iter().all(|stat| text.contains(stat.key())));
+        for stat in Stat::ALL {
+            assert!(text.contains(stat.phase().unwrap_or(stat.key())), "{}", stat.key());
+        }
     }
 
     #[test]
-    fn no_statistics_at_all_are_zeros() {
-        let json = json(&JobReport::default());
-        assert_eq!(json["connections"], json!({ "avg": 0.0, "min": 0, "max": 0 }));
+    fn ranks_that_have_not_counted_are_named() {
+        assert_eq!(json(&report())["not_measured"], json!([2]));
+        assert_eq!(json(&report())["measured_ranks"], json!(2));
+        let text = table(&report());
+        assert!(text.contains("not measured: rank 2 ") && text.contains("2 measured"), "{text}");
+    }
+
+    #[test]
+    fn what_nobody_has_counted_is_not_zero() {
+        let report = JobReport { ranks: 4, nodes: 1, stats: vec![Vec::new(); 2], ..JobReport::default() };
+        let json = json(&report);
+        assert_eq!((&json["connections"], &json["measured_ranks"]), (&Value::Null, &json!(0)));
+        assert_eq!(json["init_ms"]["total"], Value::Null);
+        let text = table(&report);
+        assert!(text.contains("not measured: ranks 0-3 ") && !text.contains("connections"), "{text}");
+    }
+
+    #[test]
+    fn every_name_has_a_line() {
+        let text = names();
+        for stat in Stat::ALL {
+            let line = text.lines().find(|line| line.split_whitespace().next() == Some(stat.key()));
+            assert!(line.is_some_and(|line| line.ends_with(stat.line())), "{}", stat.key());
+        }
     }
 }

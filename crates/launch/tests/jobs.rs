@@ -432,11 +432,29 @@ fn statistics_are_one_json_object() {
     assert_eq!(texts(&output), (Some(0), String::new(), String::new()));
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!((&json["ranks"], &json["nodes"]), (&6.into(), &3.into()));
+    // None of these ranks has counted anything, which is not the same as nothing.
     for key in ["connections", "mapped_bytes", "touched_bytes"] {
-        assert_eq!(json[key], serde_json::json!({ "avg": 0.0, "min": 0, "max": 0 }), "{key}");
+        assert!(json.get(key).is_some_and(serde_json::Value::is_null), "{key}");
     }
-    assert!(json["init_ms"]["total"].is_number());
+    assert!(json["init_ms"]["total"].is_null());
+    assert_eq!(json["not_measured"], serde_json::json!([0, 1, 2, 3, 4, 5]));
     assert!(json["launch_ms"]["started"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn ranks_that_count_nothing_are_said_to_be_not_measured() {
+    let output = run(&["-n", "3", "--nodes", "2", "--stats=table,matrix", "true"]);
+    let (code, _, err) = texts(&output);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("not measured: ranks 0-2 ") && !err.contains("connections  "), "{err}");
+    assert_eq!(err.matches("?   not measured\n").count(), 2, "{err}");
+}
+
+#[test]
+fn names_of_counters_are_explained() {
+    let (code, out, _) = texts(&run(&["--help-stats"]));
+    assert_eq!(code, Some(0));
+    assert!(out.lines().any(|line| line.trim().starts_with("pinned_bytes_peak ")), "{out}");
 }
 
 #[test]

@@ -56,9 +56,23 @@ impl Universe {
         self.engine.mpi.borrow().connected_peers().into_iter().map(|rank| rank as usize).collect()
     }
 
-    /// A counter of this process.
+    /// A counter of this process, now.
     pub fn stat(&self, stat: net::Stat) -> u64 {
         self.engine.mpi.borrow().stat(stat)
+    }
+
+    /// All counters of this process by name, now. `banyan run --help-stats` and [`Stat::line`](net::Stat::line) say
+    /// what they mean.
+    ///
+    /// ```no_run
+    /// let universe = mpi::init()?;
+    /// for (name, value) in universe.stats() {
+    ///     println!("{name} {value}");
+    /// }
+    /// # Ok::<(), mpi::MpiError>(())
+    /// ```
+    pub fn stats(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        net::Stat::ALL.iter().map(|stat| (stat.key(), self.stat(*stat)))
     }
 
     /// Seconds since some moment.

@@ -2,6 +2,7 @@
 use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::request::{Lent, State};
+use crate::stats::Tally;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, Push, Qp};
 use proto::ids::PeerIx;
@@ -32,8 +33,8 @@ pub(crate) struct Link {
     pub owes: bool,
     /// The beginning of an active message that comes in parts.
     pub parts: Vec<u8>,
-    /// Is it counted as a connection to another node?
-    pub counted: bool,
+    /// What of it is counted.
+    pub tally: Tally,
     /// To be closed: so many of the queue still go before that, and what comes behind them waits for the next connection.
     pub closing: Option<usize>,
     /// Receives that wait for a connection to read what was offered to them.
@@ -54,7 +55,7 @@ impl Default for Link {
             failed: None,
             owes: false,
             parts: Vec::new(),
-            counted: false,
+            tally: Tally::default(),
             closing: None,
             reads: Vec::new(),
             listed: false,
@@ -354,8 +355,8 @@ impl Endpoint {
 
     /// The connection will never work (again): whoever waits for it is told.
     pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
-        self.counters.failed += 1;
         self.waits.news += 1;
+        self.counters.failed += u64::from(self.link(ix).failed.is_none());
         let link = self.link(ix);
         let mut untold = link.owes;
         (link.parts, link.reads, link.closing) = (Vec::new(), Vec::new(), None);
@@ -372,8 +373,9 @@ impl Endpoint {
             }
         }
         for id in self.requests.ids_where(|state| state.waits_for() == Some(ix)) {
-            if let Some(State::SendOffered { key: Some((kind, key)), .. }) = self.requests.get(id) {
-                self.context.deregister(*kind, *key);
+            if let Some(State::SendOffered { key: Some((kind, key)), data, .. }) = self.requests.get(id) {
+                let (kind, key, bytes) = (*kind, *key, data.len());
+                self.unpin(kind, key, bytes);
             }
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
             untold = false;

@@ -49,7 +49,7 @@ impl Endpoint {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
                 let kind = self.links[ix.index()].qp.map(|qp| qp.provider());
-                let key = kind.and_then(|kind| Some((kind, self.context.register(kind, *buf)?)));
+                let key = kind.and_then(|kind| Some((kind, self.pin(kind, *buf)?)));
                 (buf.addr(), buf.len() as u64, key)
             }
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
@@ -179,12 +179,13 @@ impl Endpoint {
     /// The send that a receiver speaks of, if it is one of those offered to it. Its buffer is no longer lent.
     fn end_offer(&mut self, request: u32, by: PeerIx) -> Option<ReqId> {
         let id = self.requests.by_index(request)?;
-        let State::SendOffered { key, to, .. } = self.requests.get(id)? else { return None };
+        let State::SendOffered { key, to, data } = self.requests.get(id)? else { return None };
         if *to != by {
             return None;
         }
+        let bytes = data.len();
         if let Some((kind, key)) = *key {
-            self.context.deregister(kind, key);
+            self.unpin(kind, key, bytes);
         }
         Some(id)
     }

@@ -15,6 +15,15 @@ pub(crate) enum Lent {
     Own(Box<[u8]>),
 }
 
+impl Lent {
+    pub fn len(&self) -> usize {
+        match self {
+            Lent::User(buf) => buf.len(),
+            Lent::Own(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// A receive that reads the sender's memory.
 #[derive(Debug)]
 pub(crate) struct Reading {

@@ -1,14 +1,59 @@
 //! What a process counts, and where its agent finds it.
+//!
+//! Messages cost one addition each; everything else is counted when a connection changes, which is rare. Then the
+//! counters are also written to the process's slot, so that a crash loses little.
 use crate::endpoint::Endpoint;
-use fabric::ProviderKind;
+use fabric::{MrKey, ProviderKind};
+use proto::ids::{Peer, PeerIx};
 use proto::stats::Stat;
+use proto::wireup::StateName;
+use sys::UserBuf;
+
+/// A number that goes up and down, and the most it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Level {
+    pub now: u64,
+    pub peak: u64,
+}
+
+impl Level {
+    fn add(&mut self, more: u64) {
+        self.now += more;
+        self.peak = self.peak.max(self.now);
+    }
+
+    fn sub(&mut self, less: u64) {
+        self.now = self.now.saturating_sub(less);
+    }
+}
+
+/// How long something took: how often, together and at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delays {
+    pub count: u64,
+    pub sum_ns: u64,
+    pub longest_ns: u64,
+}
+
+impl Delays {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.sum_ns += ns;
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+}
 
 /// Counters that are not kept elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    pub remote: u64,
-    pub remote_peak: u64,
-    pub sockets_peak: u64,
+    /// Connections to other nodes.
+    pub remote: Level,
+    /// Connections by provider.
+    pub open: [Level; 2],
+    /// Bytes of the program that peers may read.
+    pub pinned: Level,
+    /// From the need of a connection to its being ready.
+    pub first: Delays,
     pub eager: u64,
     pub rendezvous: u64,
     pub bytes: u64,
@@ -20,6 +65,23 @@ pub(crate) struct Counters {
     pub failed: u64,
     /// Active messages without a handler.
     pub unhandled: u64,
+    /// Is this the last that is written?
+    pub complete: u64,
+}
+
+/// What a link remembers to be counted right.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Since when a connection is needed that is not ready yet.
+    needed_ns: Option<u64>,
+    /// The connection that is counted.
+    open: Option<Counted>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    kind: ProviderKind,
+    remote: bool,
 }
 
 impl Endpoint {
@@ -27,15 +89,31 @@ impl Endpoint {
     pub fn stat(&self, stat: Stat) -> u64 {
         let counters = &self.counters;
         let wireup = self.wireup.stats();
+        let open = |kind: ProviderKind| &counters.open[kind as usize];
         match stat {
             Stat::Connections => self.wireup.connections().peak.into(),
-            Stat::ConnectionsRemote => counters.remote_peak,
-            Stat::ConnectionsSockets => counters.sockets_peak,
+            Stat::ConnectionsRemote => counters.remote.peak,
+            Stat::ConnectionsShared => open(ProviderKind::Soft).peak,
+            Stat::ConnectionsSockets => open(ProviderKind::Sockets).peak,
+            Stat::OpenShared => open(ProviderKind::Soft).now,
+            Stat::OpenSockets => open(ProviderKind::Sockets).now,
+            Stat::Opening => self.count_states(is_opening),
+            Stat::Closing => self.count_states(is_closing),
+            Stat::Failed => counters.failed,
             Stat::MappedBytes => self.context.mapped_bytes(),
             Stat::TouchedBytes => self.context.touched_bytes(),
             Stat::SocketBytes => self.context.socket_bytes(),
+            Stat::PinnedBytes => counters.pinned.now,
+            Stat::PinnedBytesPeak => counters.pinned.peak,
             Stat::Handshakes => wireup.started + wireup.answered,
             Stat::Retransmits => wireup.retransmits,
+            Stat::Evictions => wireup.evicted,
+            Stat::Reopenings => wireup.reopened,
+            Stat::PlaceWaits => wireup.crowded + wireup.starved,
+            Stat::PlaceWaitLongest => wireup.crowded_longest_ns,
+            Stat::FirstMessages => counters.first.count,
+            Stat::FirstMessageSum => counters.first.sum_ns,
+            Stat::FirstMessageLongest => counters.first.longest_ns,
             Stat::DatagramsDropped => self.waits.datagrams_dropped,
             Stat::Strangers => self.context.strangers() + wireup.refused,
             Stat::EagerSent => counters.eager,
@@ -43,8 +121,18 @@ impl Endpoint {
             Stat::BytesSent => counters.bytes,
             Stat::CardsHere => counters.cards_here,
             Stat::CardsAsked => counters.cards_asked,
-            _ => self.context.published_stat(stat as usize),
+            Stat::Complete => counters.complete,
+            Stat::InitLoad
+            | Stat::InitPmi
+            | Stat::InitDevice
+            | Stat::InitFence
+            | Stat::InitRest
+            | Stat::InitTotal => self.context.published_stat(stat as usize),
         }
+    }
+
+    fn count_states(&self, counts: fn(StateName) -> bool) -> u64 {
+        self.wireup.peers().filter(|(ix, _)| counts(self.wireup.state(*ix))).count() as u64
     }
 
     /// Writes the counters where the agent finds them.
@@ -55,15 +143,80 @@ impl Endpoint {
         }
     }
 
-    /// A connection came up or went down: counts it, and writes what a crash must not lose.
-    pub(crate) fn count_connections(&mut self, remote_change: i64) {
-        let counters = &mut self.counters;
-        counters.remote = counters.remote.saturating_add_signed(remote_change);
-        counters.remote_peak = counters.remote_peak.max(counters.remote);
-        counters.sockets_peak = counters.sockets_peak.max(self.context.qps(ProviderKind::Sockets) as u64);
-        for stat in [Stat::Connections, Stat::ConnectionsRemote, Stat::ConnectionsSockets, Stat::MappedBytes]
-        {
-            self.context.publish_stat(stat as usize, self.stat(stat));
+    /// Writes them for the last time: nothing is to come.
+    pub(crate) fn publish_last_stats(&mut self) {
+        self.counters.complete = 1;
+        self.publish_stats();
+    }
+
+    /// Writes what a crash must not lose, but not what it takes long to find out.
+    fn publish_soon(&mut self) {
+        let quick = |stat: &&Stat| !matches!(stat, Stat::TouchedBytes | Stat::Opening | Stat::Closing);
+        for stat in Stat::ALL.iter().filter(quick) {
+            self.context.publish_stat(*stat as usize, self.stat(*stat));
         }
     }
+
+    /// A connection is needed that is not ready.
+    pub(crate) fn note_need(&mut self, ix: PeerIx, now_ns: u64) {
+        self.link(ix).tally.needed_ns.get_or_insert(now_ns);
+    }
+
+    /// A connection is ready.
+    pub(crate) fn note_ready(&mut self, ix: PeerIx, kind: ProviderKind) {
+        let (now_ns, remote) = (self.now_ns(), self.is_remote(ix));
+        let tally = &mut self.link(ix).tally;
+        let needed_ns = tally.needed_ns.take();
+        tally.open = Some(Counted { kind, remote });
+        let counters = &mut self.counters;
+        counters.open[kind as usize].add(1);
+        counters.remote.add(remote.into());
+        if let Some(since_ns) = needed_ns {
+            counters.first.add(now_ns.saturating_sub(since_ns));
+        }
+        if let Peer::Rank { job, rank } = self.who(ix)
+            && job == self.job.id
+        {
+            self.context.note_met(rank.0, kind);
+        }
+        self.publish_soon();
+    }
+
+    /// A connection was closed.
+    pub(crate) fn note_closed(&mut self, ix: PeerIx) {
+        if let Some(Counted { kind, remote }) = self.link(ix).tally.open.take() {
+            let counters = &mut self.counters;
+            counters.open[kind as usize].sub(1);
+            counters.remote.sub(remote.into());
+        }
+        self.publish_soon();
+    }
+
+    /// A peer is lost.
+    pub(crate) fn note_failed(&mut self, ix: PeerIx) {
+        self.link(ix).tally.needed_ns = None;
+        self.note_closed(ix);
+    }
+
+    /// Registers memory of the program, for a peer to read.
+    pub(crate) fn pin(&mut self, kind: ProviderKind, buf: UserBuf) -> Option<MrKey> {
+        let key = self.context.register(kind, buf)?;
+        self.counters.pinned.add(buf.len() as u64);
+        Some(key)
+    }
+
+    /// Ends the registration of so many bytes.
+    pub(crate) fn unpin(&mut self, kind: ProviderKind, key: MrKey, bytes: usize) {
+        self.context.deregister(kind, key);
+        self.counters.pinned.sub(bytes as u64);
+    }
+}
+
+fn is_opening(state: StateName) -> bool {
+    use StateName::{Addressing, Connecting, Crowded, Preparing, Requesting, Starved};
+    matches!(state, Addressing | Preparing | Starved | Crowded | Requesting | Connecting)
+}
+
+fn is_closing(state: StateName) -> bool {
+    matches!(state, StateName::Draining | StateName::Closing | StateName::Yielding)
 }

@@ -1,4 +1,6 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+mod stats;
+
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::reach::Ways;
@@ -31,12 +33,14 @@ impl World {
 
     /// Ranks of which some share no memory.
     fn of(kinds: &[ProviderKind]) -> Self {
-        Self::with_rings(kinds, 256 << 10)
+        let ends: Vec<(ProviderKind, usize)> = kinds.iter().map(|kind| (*kind, 256 << 10)).collect();
+        Self::with_rings(&ends)
     }
 
-    fn with_rings(kinds: &[ProviderKind], ring_bytes_max: usize) -> Self {
+    /// Each rank has memory for rings of that size.
+    fn with_rings(kinds: &[(ProviderKind, usize)]) -> Self {
         let ranks = kinds.len() as u32;
-        let node = NodeSegment::create(&NodeFacts {
+        let facts = NodeFacts {
             node: 0,
             slots: ranks,
             cores: 64,
@@ -45,14 +49,12 @@ impl World {
             host: [1, 2],
             key: [1, 2, 3, 4],
             pid_space: sys::node::pid_space(),
-        })
-        .unwrap();
+        };
+        let node = NodeSegment::create_with_matrix(&facts, ranks).unwrap();
         let at = node.locator().unwrap();
-        let mut ends: Vec<Endpoint> = kinds
-            .iter()
-            .zip(0..)
-            .map(|(kind, rank)| endpoint(*kind, at, rank, ranks, ring_bytes_max))
-            .collect();
+        let end =
+            |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| endpoint(*kind, at, rank, ranks, *bytes);
+        let mut ends: Vec<Endpoint> = (0..).zip(kinds).map(end).collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
         World { _node: node, ends }
@@ -204,35 +206,50 @@ fn what_is_sent_before_the_answer_needs_no_more_help_of_the_sender() {
     });
 }
 
+/// `count` messages of these lengths in turn, from both sides at once, of which the receiver sees the order.
+fn keep_their_order(world: &mut World, lengths: &[usize], count: usize) {
+    let messages = || lengths.iter().cycle().take(count).enumerate();
+    let mut sends = Vec::new();
+    for (i, bytes) in messages() {
+        for (me, other) in [(0usize, 1u32), (1, 0)] {
+            let buf = source(&vec![i as u8; *bytes]);
+            let sent = world.ends[me].isend(Rank(other), ENVELOPE, buf, SendMode::Standard).unwrap();
+            sends.extend(sent.map(|id| (me, id)));
+        }
+    }
+    for (i, bytes) in messages() {
+        for (me, other) in [(0usize, 1u32), (1, 0)] {
+            let to = UserBufMut::of_static(room(70_000));
+            let id = world.ends[me].irecv(from(other), to);
+            assert_eq!(world.wait(me, id).unwrap().bytes, *bytes, "message {i} to {me}");
+            let mut first = [0];
+            to.part(0, 1).as_source().copy_to(&mut first);
+            assert_eq!(first, [i as u8], "message {i} of {bytes} bytes to {me}");
+        }
+    }
+    for (me, id) in sends {
+        world.wait(me, id).unwrap();
+    }
+}
+
 #[test]
 fn messages_keep_their_order_through_the_handshake() {
     both(|kind| {
         let mut world = World::new(kind, 2);
-        // More than is taken before the answer, small and large mixed, from both sides at once.
-        let lengths: Vec<usize> = (0..120).map(|i| [8, 900, 3000, 5000, 70_000][i % 5]).collect();
-        let mut sends = Vec::new();
-        for (i, bytes) in lengths.iter().enumerate() {
-            for (me, other) in [(0usize, 1u32), (1, 0)] {
-                let buf = source(&vec![i as u8; *bytes]);
-                let sent = world.ends[me].isend(Rank(other), ENVELOPE, buf, SendMode::Standard).unwrap();
-                sends.extend(sent.map(|id| (me, id)));
-            }
-        }
-        for (i, bytes) in lengths.iter().enumerate() {
-            for (me, other) in [(0usize, 1u32), (1, 0)] {
-                let to = UserBufMut::of_static(room(*bytes));
-                let id = world.ends[me].irecv(from(other), to);
-                assert_eq!(world.wait(me, id).unwrap().bytes, *bytes);
-                let mut first = [0];
-                to.part(0, 1).as_source().copy_to(&mut first);
-                assert_eq!(first, [i as u8], "message {i} of {bytes} bytes to {me}");
-            }
-        }
-        for (me, id) in sends {
-            world.wait(me, id).unwrap();
-        }
+        // More than is taken before the answer, small and large mixed.
+        keep_their_order(&mut world, &[8, 900, 3000, 5000, 70_000], 120);
         assert_eq!((world.ends[0].stat(Stat::Connections), world.ends[1].stat(Stat::Connections)), (1, 1));
     });
+}
+
+#[test]
+fn a_message_too_long_for_the_ring_keeps_its_place() {
+    // The receiver turns out to have no memory for a larger ring, so what was on its way at once has to be offered, with
+    // others behind it.
+    let mut world = World::with_rings(&[(ProviderKind::Soft, 256 << 10), (ProviderKind::Soft, 4096)]);
+    for _ in 0..3 {
+        keep_their_order(&mut world, &[8, 4096, 900, 8, 3500, 8, 70_000], 120);
+    }
 }
 
 #[test]
@@ -370,7 +387,7 @@ fn active_messages_run_their_handlers_and_may_answer() {
 
 #[test]
 fn an_active_message_that_no_ring_takes_comes_in_parts() {
-    let mut world = World::with_rings(&[ProviderKind::Soft; 2], 0);
+    let mut world = World::with_rings(&[(ProviderKind::Soft, 0); 2]);
     let seen: Rc<RefCell<Vec<Active>>> = Rc::default();
     let log = seen.clone();
     world.ends[1].set_handler(4, Some(Rc::new(move |_, _, active: Active| log.borrow_mut().push(active))));
@@ -409,6 +426,67 @@ fn a_peer_that_is_gone_ends_what_waits_for_it() {
     // Others can still be heard.
     world.ends[1].isend(Rank(0), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
     assert_eq!(world.wait(0, waits_for_anybody).unwrap().bytes, 8);
+}
+
+#[test]
+fn a_buffer_is_the_programs_again_when_its_send_has_failed() {
+    const BYTES: usize = 60_000;
+    const MESSAGES_MAX: usize = 10_000;
+    let mut world = World::new(ProviderKind::Sockets, 2);
+    exchange(&mut world, 0, 1, 8);
+    let memory = UserBufMut::of_static(room(BYTES));
+    memory.copy_from(&source(&[1; BYTES]));
+    // Until the kernel takes no more: the last one is lent.
+    let lent = (0..MESSAGES_MAX).find_map(|_| {
+        let sent = world.ends[0].isend(Rank(1), ENVELOPE, memory.as_source(), SendMode::Standard).unwrap()?;
+        world.ends[0].progress();
+        world.ends[0].take(sent).is_none().then_some(sent)
+    });
+    let lent = lent.expect("the kernel has an end");
+    // The peer is given up, although it lives and reads on.
+    let ix = world.ends[0].wireup.find_rank(Rank(1)).unwrap();
+    let error = NetError::Refused { peer: world.ends[0].who(ix) };
+    world.ends[0].fail(ix, error);
+    assert!(world.ends[0].take(lent).expect("it has ended").is_err());
+    memory.copy_from(&source(&[2; BYTES]));
+    for _ in 0..MESSAGES_MAX {
+        let to = UserBufMut::of_static(room(BYTES));
+        let id = world.ends[1].irecv(from(0), to);
+        if world.wait(1, id).is_err() {
+            return;
+        }
+        let mut got = vec![0; BYTES];
+        to.as_source().copy_to(&mut got);
+        assert!(got.iter().all(|byte| *byte == 1), "what was written after the send had ended was sent");
+    }
+    panic!("the receiver hears of no end");
+}
+
+#[test]
+fn what_was_offered_to_a_lost_peer_cannot_be_read_any_more() {
+    let mut world = World::new(ProviderKind::Sockets, 3);
+    exchange(&mut world, 0, 2, 8);
+    exchange(&mut world, 1, 0, 8);
+    let secret = lend(&[1; 1 << 20]);
+    let offered = world.ends[0].isend(Rank(2), ENVELOPE, secret, SendMode::Standard).unwrap().unwrap();
+    let key = world.ends[0].requests.states().find_map(|state| match state {
+        crate::request::State::SendOffered { key, .. } => *key,
+        _ => None,
+    });
+    let (_, key) = key.expect("the buffer is registered");
+    world.ends.remove(2);
+    assert!(world.wait(0, offered).is_err());
+    let other = &mut world.ends[1];
+    let ix = other.wireup.find_rank(Rank(0)).unwrap();
+    let qp = other.links[ix.index()].qp.expect("rank 1 is connected");
+    let into = UserBufMut::of_static(room(1 << 20));
+    let from = fabric::RemoteMemory { addr: secret.addr(), key };
+    assert!(matches!(other.context.rdma_read(qp, into, from), Ok(fabric::Posted::Later(_))));
+    // What follows the refusal on the stream has come, so the refusal has, too.
+    exchange(&mut world, 0, 1, 8);
+    let mut got = vec![0; 1 << 20];
+    into.as_source().copy_to(&mut got);
+    assert!(got.iter().all(|byte| *byte == 0), "the buffer was read");
 }
 
 #[test]

@@ -56,6 +56,11 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
+    /// How often the device had no queue pair, if one is lacking; is it worth to try again?
+    pub lacking: u32,
+    pub retry: bool,
+    /// How often somebody else was told that there may be one.
+    pub told_room: u32,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -80,6 +85,9 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
+            lacking: 0,
+            retry: false,
+            told_room: 0,
             doomed: Vec::new(),
             timers: false,
             idle: 0,

@@ -2,19 +2,24 @@
 //! segment, its agent reads them there, so they survive a crash of the process.
 
 macro_rules! stats {
-    ($($(#[$doc:meta])* $name:ident = $key:literal, $kind:ident;)*) => {
+    ($($(#[doc = $line:literal])+ $name:ident = $key:literal, $kind:ident;)*) => {
         /// A counter of one process.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
-        pub enum Stat { $($(#[$doc])* $name),* }
+        pub enum Stat { $($(#[doc = $line])+ $name),* }
 
         impl Stat {
             /// All counters, in slot order.
             pub const ALL: &'static [Stat] = &[$(Stat::$name),*];
 
-            /// The name in JSON and in tables.
+            /// The name, as in JSON, in tables and for those who ask while the program runs.
             pub const fn key(self) -> &'static str {
                 match self { $(Stat::$name => $key),* }
+            }
+
+            /// What it counts, in one line.
+            pub fn line(self) -> &'static str {
+                match self { $(Stat::$name => concat!($($line),+)),* }.trim()
             }
 
             /// How the counter is summed up over ranks.
@@ -28,29 +33,61 @@ macro_rules! stats {
 /// How a counter is summed up over the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Average, minimum and maximum over ranks.
+    /// Average, minimum, maximum and sum over ranks.
     Spread,
+    /// Average, minimum and maximum: to add up what was longest here and there would mean nothing.
+    Longest,
     /// A phase of start-up, in nanoseconds in the slot: the maximum over ranks is shown, in milliseconds.
     PhaseNs,
 }
 
 stats! {
-    /// Peak number of simultaneous RC connections, itself excluded.
+    /// Most connections at one time, itself excluded.
     Connections = "connections", Spread;
-    /// The part of `Connections` whose peer is on another node.
+    /// The most of them at one time whose peer was on another node.
     ConnectionsRemote = "connections_remote", Spread;
-    /// Peak number of connections over sockets.
+    /// The most of them at one time that went through shared memory.
+    ConnectionsShared = "connections_shared", Spread;
+    /// The most of them at one time that went through sockets.
     ConnectionsSockets = "connections_sockets", Spread;
+    /// Connections through shared memory that are open now (in the report: when the process left).
+    OpenShared = "open_shared", Spread;
+    /// Connections through sockets that are open now (in the report: when the process left).
+    OpenSockets = "open_sockets", Spread;
+    /// Connections that are being opened now.
+    Opening = "opening", Spread;
+    /// Connections that are being closed now; they are among the open ones until they are closed.
+    Closing = "closing", Spread;
+    /// Peers that were lost or could not be reached.
+    Failed = "failed", Spread;
     /// Bytes of shared memory mapped for communication (own segment in use, rings of peers).
     MappedBytes = "mapped_bytes", Spread;
     /// Bytes of the own segment that have pages behind them.
     TouchedBytes = "touched_bytes", Spread;
     /// Bytes of this process's own buffers for sockets.
     SocketBytes = "socket_bytes", Spread;
+    /// Bytes of the program's memory that are registered for peers to read, now.
+    PinnedBytes = "pinned_bytes", Spread;
+    /// The most bytes that were registered at one time.
+    PinnedBytesPeak = "pinned_bytes_peak", Spread;
     /// Handshakes begun or answered, in total.
     Handshakes = "handshakes", Spread;
     /// Handshake datagrams sent again.
     Retransmits = "retransmits", Spread;
+    /// Connections closed to make place for others.
+    Evictions = "evictions", Spread;
+    /// Connections opened to a peer that had been connected before.
+    Reopenings = "reopenings", Spread;
+    /// Connections that had to wait for a place or a queue pair.
+    PlaceWaits = "place_waits", Spread;
+    /// The longest of these waits, in nanoseconds.
+    PlaceWaitLongest = "place_wait_longest_ns", Longest;
+    /// Connections that this process needed and got.
+    FirstMessages = "first_messages", Spread;
+    /// Nanoseconds from the need of a connection to its being ready, all together (short messages may leave earlier).
+    FirstMessageSum = "first_message_sum_ns", Spread;
+    /// The longest of these delays, in nanoseconds.
+    FirstMessageLongest = "first_message_longest_ns", Longest;
     /// Datagrams dropped because a mailbox was full.
     DatagramsDropped = "datagrams_dropped", Spread;
     /// Datagrams and connections of strangers, and handshakes that made no sense: refused.
@@ -65,21 +102,118 @@ stats! {
     CardsHere = "cards_from_memory", Spread;
     /// Cards of peers that the process manager was asked for.
     CardsAsked = "cards_asked", Spread;
+    /// 1 if the counters were written when the process left; 0: they are those of init or of its last connection.
+    Complete = "complete", Spread;
     /// Phase: from the start of the process to the start of init.
-    InitLoad = "load", PhaseNs;
+    InitLoad = "init_load_ns", PhaseNs;
     /// Phase: PMI init and job facts.
-    InitPmi = "pmi", PhaseNs;
+    InitPmi = "init_pmi_ns", PhaseNs;
     /// Phase: opening the device (segment, mailbox).
-    InitDevice = "device", PhaseNs;
+    InitDevice = "init_device_ns", PhaseNs;
     /// Phase: publishing the card and the fence.
-    InitFence = "fence", PhaseNs;
+    InitFence = "init_fence_ns", PhaseNs;
     /// Phase: the rest of init.
-    InitRest = "rest", PhaseNs;
+    InitRest = "init_rest_ns", PhaseNs;
     /// All of init.
-    InitTotal = "total", PhaseNs;
+    InitTotal = "init_total_ns", PhaseNs;
+}
+
+impl Stat {
+    /// The counter of this name.
+    pub fn from_key(key: &str) -> Option<Stat> {
+        Self::ALL.iter().copied().find(|stat| stat.key() == key)
+    }
+
+    /// The name of a phase of start-up, where its time is given in milliseconds.
+    pub fn phase(self) -> Option<&'static str> {
+        self.key().strip_prefix("init_")?.strip_suffix("_ns")
+    }
 }
 
 /// Room for counters in a slot; more than there are, so that the layout keeps its size.
 pub const SLOT_STATS_MAX: usize = 48;
 
 const _: () = assert!(Stat::ALL.len() <= SLOT_STATS_MAX);
+
+/// How two ranks were connected, as bits: both ways, where one followed the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Means(u8);
+
+impl Means {
+    /// Through shared memory.
+    pub const SHARED: Means = Means(1);
+    /// Through sockets.
+    pub const SOCKETS: Means = Means(2);
+
+    /// Both.
+    pub const fn and(self, other: Means) -> Means {
+        Means(self.0 | other.0)
+    }
+
+    /// Is `other` among them?
+    pub const fn has(self, other: Means) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// One letter for pictures: `m`emory, `s`ockets, `b`oth.
+    pub const fn letter(self) -> char {
+        match self.0 {
+            0 => '.',
+            1 => 'm',
+            2 => 's',
+            _ => 'b',
+        }
+    }
+}
+
+/// That a rank was connected to another one of its job, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// The other rank.
+    pub rank: u32,
+    /// How.
+    pub means: Means,
+}
+
+impl Met {
+    /// Ranks that can be told.
+    pub const RANKS_MAX: u32 = 1 << 30;
+
+    /// As one word.
+    pub const fn to_word(self) -> u32 {
+        self.rank << 2 | self.means.0 as u32
+    }
+
+    /// From the word.
+    pub const fn from_word(word: u32) -> Met {
+        Met { rank: word >> 2, means: Means(word as u8 & 3) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn every_name_is_used_once_and_has_a_line() {
+        let names: BTreeSet<&str> = Stat::ALL.iter().map(|stat| stat.key()).collect();
+        assert_eq!(names.len(), Stat::ALL.len());
+        for stat in Stat::ALL {
+            assert!(stat.line().ends_with('.') && stat.line().len() > 10, "{}", stat.key());
+            assert_eq!(Stat::from_key(stat.key()), Some(*stat));
+            assert_eq!(stat.phase().is_some(), stat.kind() == Kind::PhaseNs, "{}", stat.key());
+        }
+        assert_eq!(Stat::from_key("connection"), None);
+    }
+
+    #[test]
+    fn whom_a_rank_met_survives_the_word() {
+        for met in [
+            Met { rank: 0, means: Means::SHARED },
+            Met { rank: Met::RANKS_MAX - 1, means: Means::SHARED.and(Means::SOCKETS) },
+        ] {
+            assert_eq!(Met::from_word(met.to_word()), met);
+        }
+    }
+}

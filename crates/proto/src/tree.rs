@@ -13,8 +13,8 @@ mod shape;
 mod tests;
 
 pub use frame::{
-    Ended, FRAME_BYTES_MAX, Frame, FrameError, Frames, Member, OUTPUT_BYTES_MAX, PmiState, StartStep, Stream,
-    VERSION,
+    Ended, FRAME_BYTES_MAX, Frame, FrameError, Frames, MET_MAX, Member, OUTPUT_BYTES_MAX, PmiState,
+    StartStep, Stream, VERSION,
 };
 pub use names::{NAMES_MAX, Names};
 pub use question::{Answer, Pair, Question, SpawnCommand, SpawnWish};

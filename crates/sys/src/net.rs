@@ -119,17 +119,23 @@ fn is_bridge(name: &str) -> bool {
         || Path::new("/sys/class/net").join(name).join("bridge").exists()
 }
 
-/// The addresses under which other hosts may reach this one: of interfaces that are up, without loopback and without
-/// addresses that mean nothing without an interface.
+/// The addresses under which other hosts may reach this one: of interfaces that are up, without loopback. Those that are
+/// valid on one link only count where there is no other.
 pub fn addresses() -> io::Result<Vec<IpAddr>> {
-    let up = interfaces()?.into_iter().filter(|interface| interface.up);
-    Ok(up.map(|interface| interface.addr).filter(is_reachable).collect())
+    Ok(reachable(&interfaces()?))
 }
 
-fn is_reachable(address: &IpAddr) -> bool {
+fn reachable(interfaces: &[Interface]) -> Vec<IpAddr> {
+    let up = interfaces.iter().filter(|interface| interface.up && !interface.addr.is_loopback());
+    let (of_links, others): (Vec<IpAddr>, Vec<IpAddr>) =
+        up.map(|interface| interface.addr).partition(is_link_local);
+    if others.is_empty() { of_links } else { others }
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
-        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }
 
@@ -187,9 +193,25 @@ mod tests {
     fn addresses_are_such_that_others_can_use() {
         let addresses = addresses().unwrap();
         assert!(addresses.iter().all(|address| !address.is_loopback() && !address.is_unspecified()));
-        for address in addresses {
+        for address in addresses.into_iter().filter(|address| !is_link_local(address)) {
             TcpListener::bind((address, 0)).unwrap_or_else(|error| panic!("{address}: {error}"));
         }
+    }
+
+    #[test]
+    fn addresses_of_a_link_are_better_than_none() {
+        let of = |addr: &str, up| Interface {
+            name: "eth0".into(),
+            index: 2,
+            addr: addr.parse().unwrap(),
+            prefix: 64,
+            up,
+            loopback: false,
+            bridge: false,
+        };
+        let texts = |list: &[Interface]| reachable(list).iter().map(IpAddr::to_string).collect::<Vec<_>>();
+        assert_eq!(texts(&[of("::1", true), of("fe80::5", true), of("10.0.0.5", true)]), ["10.0.0.5"]);
+        assert_eq!(texts(&[of("::1", true), of("fe80::5", true), of("10.0.0.5", false)]), ["fe80::5"]);
     }
 
     #[test]

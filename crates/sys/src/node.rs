@@ -26,6 +26,7 @@ const AT_HOST: usize = 128; // two double words
 const AT_KEY: usize = 144; // four double words
 const AT_PID_SPACE: usize = 176;
 const AT_QP_WANTED: usize = 192; // alone in its cache line
+const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
@@ -76,12 +77,23 @@ pub struct NodeSegment {
     memory: SharedMemory,
     map: SharedMap,
     facts: NodeFacts,
+    /// Ranks that a row of the matrix has room for; 0: there is no matrix.
+    columns: u32,
 }
+
+/// The ways to be connected that a matrix tells apart; each has a bit per rank in a row.
+pub const PLANES: usize = 2;
 
 impl NodeSegment {
     /// A new segment with these facts.
     pub fn create(facts: &NodeFacts) -> io::Result<Self> {
-        let bytes = HEADER_BYTES + facts.slots as usize * SLOT_BYTES;
+        Self::create_with_matrix(facts, 0)
+    }
+
+    /// The same, with a row per slot that tells to which of so many ranks its process was connected. Rows lie behind
+    /// the slots; pages that nobody writes cost nothing.
+    pub fn create_with_matrix(facts: &NodeFacts, columns: u32) -> io::Result<Self> {
+        let bytes = bytes_of(facts.slots, columns);
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -95,8 +107,9 @@ impl NodeSegment {
         store_words(&map, AT_HOST, &facts.host);
         store_words(&map, AT_KEY, &facts.key);
         store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
+        map.u32_at(AT_COLUMNS).store(columns, Ordering::Relaxed);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(NodeSegment { memory, map, facts: facts.clone() })
+        Ok(NodeSegment { memory, map, facts: facts.clone(), columns })
     }
 
     /// Opens the segment that another process of the node owns.
@@ -125,10 +138,11 @@ impl NodeSegment {
             key: load_words(&map, AT_KEY),
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
-        if bytes < HEADER_BYTES + facts.slots as usize * SLOT_BYTES {
+        let columns = word(AT_COLUMNS);
+        if bytes < bytes_of(facts.slots, columns) {
             return Err(bad("shorter than its slots"));
         }
-        Ok(NodeSegment { memory, map, facts })
+        Ok(NodeSegment { memory, map, facts, columns })
     }
 
     /// Where the other processes of the node find it.
@@ -144,6 +158,11 @@ impl NodeSegment {
     /// The process in `slot` says that it lives.
     pub fn claim_slot(&self, slot: u32, pid: u32) {
         self.slot_word(slot, SLOT_PID).store(pid, Ordering::Release);
+    }
+
+    /// Has a process been in `slot` since it was cleared? One of another library never is.
+    pub fn is_claimed(&self, slot: u32) -> bool {
+        self.slot_word(slot, SLOT_PID).load(Ordering::Acquire) != 0
     }
 
     /// Gives back what the process in `slot` held of the device; its statistics stay readable. For the
@@ -194,6 +213,16 @@ impl NodeSegment {
         others
     }
 
+    /// Those who lack a queue pair.
+    pub fn wanting(&self) -> impl Iterator<Item = u32> {
+        (0..self.facts.slots).filter(|slot| self.slot_word(*slot, SLOT_WANTS).load(Ordering::SeqCst) != 0)
+    }
+
+    /// How many queue pairs the process in `slot` has.
+    pub fn qps_of(&self, slot: u32) -> u32 {
+        self.slot_word(slot, SLOT_QPS).load(Ordering::Relaxed)
+    }
+
     /// Gives one queue pair back.
     pub fn give_qp(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).fetch_sub(1, Ordering::SeqCst);
@@ -210,10 +239,42 @@ impl NodeSegment {
         self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_STAT + index * 8)
     }
 
+    /// Notes that the process in `slot` is connected to a rank, in one of the ways. Nothing happens where nobody wants
+    /// to know.
+    pub fn note_met(&self, slot: u32, rank: u32, plane: usize) {
+        if rank < self.columns {
+            self.met_word(slot, plane, rank / 64).fetch_or(1 << (rank % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// The ranks that the process in `slot` was connected to in one of the ways, in order.
+    pub fn met(&self, slot: u32, plane: usize) -> impl Iterator<Item = u32> {
+        (0..row_words(self.columns)).flat_map(move |index| {
+            let word = self.met_word(slot, plane, index).load(Ordering::Relaxed);
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
+        })
+    }
+
+    fn met_word(&self, slot: u32, plane: usize, index: u32) -> &AtomicU64 {
+        assert!(slot < self.facts.slots && plane < PLANES && index < row_words(self.columns));
+        let row = slot as usize * PLANES + plane;
+        let word = row * row_words(self.columns) as usize + index as usize;
+        self.map.u64_at(HEADER_BYTES + self.facts.slots as usize * SLOT_BYTES + word * 8)
+    }
+
     fn slot_word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
         assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
         self.map.u32_at(HEADER_BYTES + slot as usize * SLOT_BYTES + offset)
     }
+}
+
+/// Words of one plane of a row.
+fn row_words(columns: u32) -> u32 {
+    columns.div_ceil(64)
+}
+
+fn bytes_of(slots: u32, columns: u32) -> usize {
+    HEADER_BYTES + slots as usize * (SLOT_BYTES + PLANES * row_words(columns) as usize * 8)
 }
 
 /// Names this host where no agent does: the boot, and the process-id space (segments are found through
@@ -293,6 +354,7 @@ mod tests {
         assert!(other.is_qp_wanted(1) && !owner.is_qp_wanted(0));
         other.want_qp(1, true);
         assert!(owner.is_qp_wanted(0));
+        assert_eq!(owner.wanting().collect::<Vec<_>>(), [0, 1]);
         owner.want_qp(0, false);
         assert!(!other.is_qp_wanted(1) && owner.is_qp_wanted(0));
         owner.clear_slot(1); // it has died
@@ -300,6 +362,33 @@ mod tests {
         assert_eq!(owner.map.u32_at(AT_QP_WANTED).load(Ordering::Relaxed), 0, "one load from now on");
         other.want_qp(2, true);
         assert!(owner.is_qp_wanted(0));
+    }
+
+    #[test]
+    fn a_row_tells_whom_its_process_met_and_how() {
+        let owner = NodeSegment::create_with_matrix(&facts(3), 130).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        for (rank, plane) in [(129, 0), (0, 0), (63, 1), (64, 1), (64, 1), (130, 1), (u32::MAX, 0)] {
+            other.note_met(3, rank, plane);
+        }
+        let met = |slot, plane| owner.met(slot, plane).collect::<Vec<u32>>();
+        assert_eq!((met(3, 0), met(3, 1)), (vec![0, 129], vec![63, 64]));
+        assert!(met(2, 0).is_empty() && met(2, 1).is_empty());
+    }
+
+    #[test]
+    fn without_a_matrix_nothing_is_noted() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        owner.note_met(0, 0, 0);
+        assert_eq!(owner.met(0, 0).count(), 0);
+        assert_eq!(owner.memory.bytes().unwrap(), (HEADER_BYTES + 4 * SLOT_BYTES) as u64);
+    }
+
+    #[test]
+    fn a_slot_that_nobody_claimed_is_known() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        owner.claim_slot(1, 77);
+        assert_eq!([0, 1, 2, 3].map(|slot| owner.is_claimed(slot)), [false, true, false, false]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What the ranks and the launcher of the demo wrote down.
-use proto::stats::{Kind, Stat};
+use proto::stats::Stat;
 use serde_json::{Value, json};
 
 /// What one rank saw.
@@ -91,7 +91,7 @@ impl JobFacts {
 
     /// The phases of a rank's start-up with their milliseconds, in order of time.
     pub fn phases(&self) -> Vec<(&'static str, f64)> {
-        let phases = Stat::ALL.iter().filter(|stat| stat.kind() == Kind::PhaseNs).map(|stat| stat.key());
+        let phases = Stat::ALL.iter().filter_map(|stat| stat.phase());
         phases.filter_map(|name| Some((name, self.0["init_ms"][name].as_f64()?))).collect()
     }
 }

@@ -13,28 +13,17 @@ pub fn steps(ranks: &[RankFacts]) -> Vec<String> {
 
 /// The matrix of ranks; a number is the step in which the pair was first connected.
 pub fn matrix(ranks: &[RankFacts]) -> String {
-    let gap = |rank: usize| if rank > 0 && ranks[rank].node != ranks[rank - 1].node { "  " } else { "" };
-    let header: String = (0..ranks.len()).map(|to| format!("{}{to:>3}", gap(to))).collect();
-    let mut text = format!("    {:<15}{header}\n", "");
-    for (from, rank) in ranks.iter().enumerate() {
-        let cell = |to: usize| match (from == to, first_step(ranks, from, to)) {
-            (true, _) => "\\".into(),
-            (_, Some(step)) => (step + 1).to_string(),
-            (_, None) => ".".into(),
-        };
-        let cells: String = (0..ranks.len()).map(|to| format!("{}{:>3}", gap(to), cell(to))).collect();
-        let total = (0..ranks.len()).filter(|&to| first_step(ranks, from, to).is_some()).count();
-        if !gap(from).is_empty() {
-            text += "\n";
-        }
-        text += &format!(
-            "    node {}, rank {:>2} {cells}   {total} of {}\n",
-            rank.node,
-            rank.rank,
-            ranks.len() - 1
-        );
-    }
-    text
+    let nodes: Vec<u32> = ranks.iter().map(|rank| rank.node as u32).collect();
+    let cell = |from: usize, to: usize| match (from == to, first_step(ranks, from, to)) {
+        (true, _) => '\\',
+        (_, Some(step)) => char::from_digit(step as u32 + 1, 36).unwrap_or('+'),
+        (_, None) => '.',
+    };
+    let total = |from: usize| {
+        let connected = (0..ranks.len()).filter(|&to| first_step(ranks, from, to).is_some()).count();
+        format!("{connected} of {}", ranks.len() - 1)
+    };
+    launch::grid(&nodes, cell, total)
 }
 
 /// The step in which a pair was connected. Every step ends with both sides connected, but a rank that is

@@ -9,9 +9,13 @@ use std::process::{Command, Output};
 mod table;
 pub use table::Side;
 
+/// What `banyan.h` declares.
+const EXTENSIONS: [&str; 2] = ["BANYAN_Stat", "BANYAN_Stat_name"];
+
 /// Compares `nm` of the library called `file` with the table, plus `others`.
 pub fn check(side: Side, file: &str, others: &[&str]) {
-    let mut listed: BTreeSet<String> = others.iter().map(|name| name.to_string()).collect();
+    let mut listed: BTreeSet<String> =
+        others.iter().chain(&EXTENSIONS).map(|name| name.to_string()).collect();
     for f in table::functions().iter().filter(|f| f.exists_on(side)) {
         listed.insert(f.name.clone());
         listed.insert(format!("P{}", f.name));
@@ -69,6 +73,7 @@ impl Program {
         std::fs::write(at.join("mpi.h"), table::c_header(side)).expect("the header is written");
         std::os::unix::fs::symlink(library(file), at.join(soname)).expect("the library is linked");
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/tests/c");
+        let extensions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/include");
         let source = match name {
             "garbage" => at.join("garbage.c"),
             _ => tests.join(format!("{name}.c")),
@@ -81,6 +86,8 @@ impl Program {
             .arg(at)
             .arg("-I")
             .arg(tests)
+            .arg("-I")
+            .arg(extensions)
             .arg(source)
             .arg("-o")
             .arg(at.join("program"))
@@ -123,7 +130,7 @@ impl Program {
 
 /// Every program that one process can run, and every mistake.
 pub fn check_programs(side: Side, file: &str, soname: &str) {
-    for name in ["coll", "comm", "threads", "garbage"] {
+    for name in ["coll", "comm", "stats", "threads", "garbage"] {
         Program::build(side, name, file, soname).succeeds();
     }
     let errors = Program::build(side, "errors", file, soname);

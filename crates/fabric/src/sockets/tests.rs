@@ -367,3 +367,13 @@ fn the_key_is_not_shown() {
     let error = OpenError::Bind { addr: config.addr, ports: config.ports, error };
     assert_eq!(error.to_string(), "cannot listen at 10.0.0.1, ports 5 to 9: address in use");
 }
+
+#[test]
+fn a_stream_that_was_dialled_is_kept_alive_soon() {
+    let (mut end, peer) = (End::new(), End::new());
+    let qp = end.ask(&peer.card, 1);
+    end.sockets.send_control(Some(qp), &peer.card, b"request").unwrap();
+    let due_ns = end.sockets.silence_due_ns.expect("something was written");
+    end.sockets.tick_silence(due_ns);
+    assert!(end.sockets.links.at(qp.index() as u32).unwrap().keeps_alive);
+}

@@ -252,6 +252,10 @@ impl Soft {
                         self.cq.burst += 1;
                         if self.cq.burst >= COLD_BURST {
                             self.cq.burst = 0;
+                            // While this one never runs empty, nobody else would look for others.
+                            if self.segment.has_news() {
+                                self.take_ready();
+                            }
                             self.cq.draining.rotate_left(1);
                         }
                         return Found::Message(index);

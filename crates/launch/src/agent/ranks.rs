@@ -5,7 +5,7 @@ use super::input::InputPipe;
 use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use super::template::Template;
-use crate::job::{Binding, Group, StdinBy, Tree};
+use crate::job::{Binding, Counters, Group, StdinBy, Tree};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::unfinished::Unfinished;
@@ -14,8 +14,8 @@ use proto::env::NetAddress;
 use proto::ids::{NodeId, Rank};
 use proto::lane::Bytes;
 use proto::pmi2::RequestId;
-use proto::stats::Stat;
-use proto::tree::{Answer, Frame, Member, PmiState, StartStep, Stream};
+use proto::stats::{Means, Met, Stat};
+use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -90,7 +90,7 @@ impl Ranks {
     ) -> io::Result<Self> {
         let ranks = group.ranks_on(site.node);
         let count = ranks.len() as u32;
-        let segment = (count > 0).then(|| segment_of(site, count)).transpose()?;
+        let segment = (count > 0).then(|| segment_of(site, &group, count)).transpose()?;
         let stream = |stream, slot: u32| {
             let hold = match group.unfinished[stream as usize] {
                 Unfinished::Shown => Hold::Briefly,
@@ -459,13 +459,19 @@ impl Ranks {
         Ok(())
     }
 
-    /// The counters that a rank left in its slot, which is free afterwards.
-    pub(crate) fn take_stats(&self, slot: u32) -> Vec<u64> {
-        let Some(segment) = &self.segment else { return Vec::new() };
+    /// What a rank left in its slot, which is free afterwards: its counters, and whom it has met. One that was never
+    /// there has counted nothing.
+    pub(crate) fn take_account(&self, slot: u32) -> Vec<Frame> {
+        let of = self.member(slot);
+        let Some(segment) = self.segment.as_ref().filter(|segment| segment.is_claimed(slot)) else {
+            return vec![Frame::Stats { of, values: Vec::new() }];
+        };
         let value = |stat: &Stat| segment.stat(slot, *stat as usize).load(Ordering::Relaxed);
-        let values = Stat::ALL.iter().map(value).collect();
+        let mut frames = vec![Frame::Stats { of, values: Stat::ALL.iter().map(value).collect() }];
+        let words = words_of(segment, slot);
+        frames.extend(words.chunks(MET_MAX).map(|words| Frame::Met { of, words: words.to_vec() }));
         segment.clear_slot(slot);
-        values
+        frames
     }
 }
 
@@ -478,8 +484,16 @@ pub(crate) struct Service<'a> {
     pub(crate) poll: &'a Poll,
 }
 
-fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
-    NodeSegment::create(&NodeFacts {
+/// Whom the process in a slot has met, as words of [`Met`].
+fn words_of(segment: &NodeSegment, slot: u32) -> Vec<u32> {
+    let planes = [Means::SHARED, Means::SOCKETS].into_iter().enumerate();
+    let met = planes.flat_map(|(plane, means)| segment.met(slot, plane).map(move |rank| Met { rank, means }));
+    met.map(Met::to_word).collect()
+}
+
+fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegment> {
+    let columns = if site.tree.matrix == Counters::Wanted { group.ranks() } else { 0 };
+    let facts = NodeFacts {
         node: site.node.0,
         slots,
         cores: site.cores.len() as u32,
@@ -488,7 +502,8 @@ fn segment_of(site: Site<'_>, slots: u32) -> io::Result<NodeSegment> {
         host: site.tree.host,
         key: site.tree.key,
         pid_space: sys::node::pid_space(),
-    })
+    };
+    NodeSegment::create_with_matrix(&facts, columns)
 }
 
 fn drain_stream(

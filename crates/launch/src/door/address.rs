@@ -10,7 +10,7 @@ const IPV6_ADDRESSES: &str = "/proc/self/net/if_inet6";
 const DISCARD_PORT: u16 = 9;
 
 /// The addresses to listen on for agents of these hosts, each once. Empty, which means everywhere, if for one of them no
-/// address can be told.
+/// address can be told, or none that means something without an interface.
 pub(crate) fn addresses_towards<'h>(hosts: impl IntoIterator<Item = &'h str>) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     for host in hosts {
@@ -31,7 +31,8 @@ pub(crate) fn address_towards(host: &str) -> Option<IpAddr> {
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.connect(target).ok()?;
         let own = socket.local_addr().ok()?.ip();
-        (!own.is_unspecified()).then_some(own)
+        let is_of_a_link = matches!(own, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        (!own.is_unspecified() && !is_of_a_link).then_some(own)
     })
 }
 

@@ -7,6 +7,7 @@ use crate::program::Found;
 use crate::spec::Talk;
 use proto::ids::NodeId;
 use proto::lane::JobId;
+use proto::stats::Met;
 use proto::tree::{Ended, Frame, Member, PmiState, StartStep};
 use std::io;
 use sys::process::{self, Pid};
@@ -30,6 +31,12 @@ impl Launcher<'_> {
                 }
             }
             Frame::Stats { values, .. } => self.stats.push(values),
+            Frame::Met { of, words } if of.job == JobId(0) => {
+                if let Some(met) = self.met.get_mut(of.rank.index()) {
+                    met.extend(words.into_iter().map(Met::from_word));
+                }
+            }
+            Frame::Met { .. } => {}
             Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
             Frame::Note { node, text } => {
                 if self.talk == Talk::Verbose {

@@ -1,5 +1,6 @@
 //! What is known of a job when it is over.
 use super::cause::Cause;
+use crate::matrix::Matrix;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
@@ -49,9 +50,11 @@ pub struct JobReport {
     pub ranks: u32,
     /// Nodes of the job.
     pub nodes: u32,
-    /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that was never reaped.
-    /// Ranks of spawned jobs follow as they ended.
+    /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that counted nothing (it uses
+    /// another library) or was never reaped. Ranks of spawned jobs follow as they ended.
     pub stats: Vec<Vec<u64>>,
+    /// Who was connected to whom in the first job, where that was asked for.
+    pub matrix: Option<Matrix>,
     /// What boards have counted, where that was asked for.
     pub board: BoardReport,
     /// Times of start-up and end.

@@ -78,7 +78,9 @@ Output:
   --errfile-pattern P  the same for standard error
   -v, --verbose        say what is started where
   --stats[=json]       print at the end what connecting has cost, as a table or as one JSON object
+  --stats=matrix       print who was connected to whom, and how; 'table,matrix' and 'json,matrix' print both
   --stats-file FILE    print it to FILE instead of standard error
+  --help-stats         the names of what is counted
 
 Lines of different processes do not mix. One that is not ended, such as a prompt, is shown after 0.1 s on a terminal or
 with labels (who speaks next begins a new line), and elsewhere if its process reads standard input that is no file, or

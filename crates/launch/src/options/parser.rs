@@ -114,6 +114,7 @@ pub(super) enum Next {
     Section,
     End,
     Help,
+    HelpStats,
     Version,
 }
 
@@ -161,8 +162,10 @@ impl Parser {
         let wish = match (self.form, self.file) {
             (None, None) => None,
             (form, file) => {
+                let form = form.unwrap_or(StatsForm::Table);
                 self.spec.board_counters = true;
-                Some(StatsWish { form: form.unwrap_or(StatsForm::Table), file })
+                self.spec.matrix = form.has_matrix();
+                Some(StatsWish { form, file })
             }
         };
         Ok(Command::Run(Box::new(self.spec), wish))
@@ -292,6 +295,7 @@ impl Parser {
             };
             match written.name.as_str() {
                 "h" | "help" => return Ok(Next::Help),
+                "help-stats" => return Ok(Next::HelpStats),
                 "version" | "V" => return Ok(Next::Version),
                 _ => self.option(&written, &mut section)?,
             }

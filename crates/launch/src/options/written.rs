@@ -49,7 +49,12 @@ pub(super) fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
     match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
         None | Some("table") => Ok(StatsForm::Table),
         Some("json") => Ok(StatsForm::Json),
-        Some(other) => Err(written.bad(other, "'json' or 'table'")),
+        Some("matrix") => Ok(StatsForm::Matrix),
+        Some("table,matrix" | "matrix,table") => Ok(StatsForm::TableAndMatrix),
+        Some("json,matrix" | "matrix,json") => Ok(StatsForm::JsonAndMatrix),
+        Some(other) => {
+            Err(written.bad(other, "'table', 'json', 'matrix', or one of the first two and 'matrix'"))
+        }
     }
 }
 

@@ -8,17 +8,20 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Version of the format. Both ends must have the same.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Most bytes of a frame behind its length word.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Most bytes of output in one frame.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 16;
 
+/// Most ranks in one frame that tells whom a rank has met.
+pub const MET_MAX: usize = 1 << 15;
+
 /// Length word, then version and kind.
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 26;
+const KIND_MAX: u8 = 27;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,8 +177,15 @@ pub enum Frame {
     Stats {
         /// The rank.
         of: Member,
-        /// Its counters.
+        /// Its counters; none if it counted nothing.
         values: Vec<u64>,
+    },
+    /// Up: ranks of its job that a rank which ended was connected to, at most [`MET_MAX`]; more follow in other frames.
+    Met {
+        /// The rank.
+        of: Member,
+        /// The ranks, as words of [`Met`](crate::stats::Met).
+        words: Vec<u32>,
     },
     /// Up: the counters of a node's board at the end of the job.
     BoardStats {

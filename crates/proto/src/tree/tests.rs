@@ -91,6 +91,8 @@ fn process_frame() -> impl Strategy<Value = Frame> {
         (node(), member(), bytes()).prop_map(|(node, to, bytes)| Frame::Input { node, to, bytes }),
         (member(), any::<u32>()).prop_map(|(from, bytes)| Frame::InputTaken { from, bytes }),
         (member(), values()).prop_map(|(of, values)| Frame::Stats { of, values }),
+        (member(), prop::collection::vec(any::<u32>(), 0..40))
+            .prop_map(|(of, words)| Frame::Met { of, words }),
         (member(), any::<i32>(), ended(), pmi(), text())
             .prop_map(|(who, pid, ended, pmi, words)| Frame::RankEnded { who, pid, ended, pmi, words }),
         (member(), any::<i32>(), any::<i32>(), text()).prop_map(|(who, pid, code, message)| Frame::Aborted {
