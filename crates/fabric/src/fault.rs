@@ -104,7 +104,7 @@ mod tests {
         let mut faults: Faults = "reorder=0.5,seed=11".parse().unwrap();
         let mut late = 0;
         for i in 0..1_000u32 {
-            let kind = |i: u32| if i % 2 == 0 { ProviderKind::Soft } else { ProviderKind::Sockets };
+            let kind = |i: u32| if i.is_multiple_of(2) { ProviderKind::Soft } else { ProviderKind::Sockets };
             for sent in faults.meet(datagram(kind(i), i)) {
                 let number = u32::from_le_bytes(sent.bytes[..].try_into().unwrap());
                 assert_eq!(sent, datagram(kind(number), number));

@@ -510,7 +510,6 @@ impl Provider for Sockets {
         self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
     }
 
-    /// The peer's word that it writes no more came behind everything else, on the stream.
     fn destroy(&mut self, qp: Qp) {
         let index = qp.index() as u32;
         let Some(link) = self.links.get_mut(qp.index(), qp.generation()) else { return };

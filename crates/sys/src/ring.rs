@@ -111,9 +111,14 @@ pub const fn payload_max(ring_bytes: usize) -> usize {
 /// Credits go back when this part of the ring has been consumed.
 const CREDIT_PART: usize = 8;
 
-/// How often a writer found no room.
+/// A writer of a ring no larger than this asks for a larger one when it has looked for credits that often.
+const SMALL_BYTES_MAX: usize = 8 << 10;
+const LOOKS: u32 = 16;
+
+/// How often a writer found no room, or had to look whether there is.
 #[derive(Debug, Default)]
 struct Pressure {
+    looks: u32,
     fulls: u32,
     /// Lines written when it did so last.
     at: u64,
@@ -306,7 +311,20 @@ impl RingTx {
         if consumed <= self.written && consumed + u64::from(self.lines) >= self.limit {
             self.limit = consumed + u64::from(self.lines);
         }
-        self.written + u64::from(lines) < self.limit
+        let room = self.written + u64::from(lines) < self.limit;
+        if room && self.map.bytes() <= SMALL_BYTES_MAX {
+            self.tighten(lines);
+        }
+        room
+    }
+
+    /// The writer had to look for credits. Who has to do so all the time has too small a ring, even if it never finds
+    /// it full; room for `lines` stays.
+    fn tighten(&mut self, lines: u32) {
+        self.pressure.looks = self.pressure.looks.wrapping_add(1);
+        if self.pressure.looks.is_multiple_of(LOOKS) && self.written + u64::from(lines) + 1 < self.limit {
+            self.publish(1, Kind::Grow, 0);
+        }
     }
 
     #[inline]
@@ -671,6 +689,16 @@ mod tests {
         (0..n).map(|i| if i % 4 == 0 { ((i / 4 + n) % 8 + 1) as u8 } else { 0 }).collect()
     }
 
+    /// The next slot that is not a wish for more room.
+    fn next(rx: &mut RingRx) -> Next {
+        loop {
+            match rx.next_slot() {
+                Next::Grow(0) => {}
+                next => return next,
+            }
+        }
+    }
+
     #[test]
     fn messages_of_all_lengths_arrive_whole_and_in_order() {
         let (mut tx, mut rx) = pair(RING_BYTES_MIN);
@@ -678,11 +706,11 @@ mod tests {
             for n in (0..tx.payload_max() + 1).step_by(37 + round) {
                 let sent = message(n);
                 tx.send([n as u64, round as u64], buf(&sent)).unwrap();
-                assert_eq!(rx.next_slot(), Next::Message);
+                assert_eq!(next(&mut rx), Next::Message);
                 let view = rx.view();
                 assert_eq!((view.header(), view.to_vec()), ([n as u64, round as u64], sent));
                 drop(view);
-                assert_eq!(rx.next_slot(), Next::Empty);
+                assert_eq!(next(&mut rx), Next::Empty);
             }
         }
     }
@@ -697,14 +725,14 @@ mod tests {
                 sent += 1;
             }
             for _ in 0..3 {
-                if rx.next_slot() != Next::Message {
+                if next(&mut rx) != Next::Message {
                     break;
                 }
                 assert_eq!(rx.view().header()[0], got);
                 got += 1;
             }
         }
-        while rx.next_slot() == Next::Message {
+        while next(&mut rx) == Next::Message {
             assert_eq!(rx.view().header()[0], got);
             got += 1;
         }
@@ -762,6 +790,29 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_that_always_looks_for_credits_asks_for_more() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        let mut asked = 0;
+        for n in 0..40 {
+            tx.send([n, 0], buf(&message(4096))).unwrap();
+            while let next @ (Next::Message | Next::Grow(_)) = rx.next_slot() {
+                if next == Next::Message {
+                    assert_eq!(rx.view().header()[0], n);
+                } else {
+                    asked += 1;
+                }
+            }
+        }
+        assert_eq!(asked, 2);
+        let (mut tx, mut rx) = pair(32 << 10);
+        for _ in 0..400 {
+            tx.send([0, 0], buf(&message(4096))).unwrap();
+            drain(&mut rx, 1);
+        }
+        assert_eq!(rx.next_slot(), Next::Empty);
+    }
+
+    #[test]
     fn a_word_for_the_other_direction_is_no_message() {
         let (mut tx, mut rx) = pair(RING_BYTES_MIN);
         tx.ask_move().unwrap();
@@ -773,7 +824,7 @@ mod tests {
 
     fn drain(rx: &mut RingRx, count: usize) {
         for _ in 0..count {
-            assert_eq!(rx.next_slot(), Next::Message);
+            assert_eq!(next(rx), Next::Message);
             drop(rx.view());
         }
     }
@@ -867,7 +918,7 @@ mod tests {
         rx.set_barrier(peer.barrier());
         // Credits go back into the writer's segment: several laps more.
         for n in 0..1000u64 {
-            assert_eq!(rx.next_slot(), Next::Message);
+            assert_eq!(next(&mut rx), Next::Message);
             let view = rx.view();
             assert_eq!((view.header()[0], view.to_vec()), (n, message(n as usize % 200)));
             drop(view);
@@ -879,7 +930,7 @@ mod tests {
         assert!(tx.is_polled());
         tx.ask_growth(10_000);
         drain(&mut rx, (sent - 1000) as usize);
-        assert_eq!(rx.next_slot(), Next::Grow(10_000));
+        assert_eq!(next(&mut rx), Next::Grow(10_000));
         rx.offer(offset, RING_BYTES_MIN);
         assert_eq!(tx.growth(), Growth::Offered { offset, bytes: RING_BYTES_MIN });
     }

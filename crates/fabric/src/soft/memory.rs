@@ -1,13 +1,13 @@
 //! Memory of connections: how large their rings are, and when that changes.
 //!
-//! A ring starts small, packed beside others. It grows when its writer finds it full again and again and it carries a
-//! fair part of what comes in, or when a message needs it; it becomes small again when it is idle, or carries next to
+//! A ring starts small, packed beside others. It grows when its writer finds it full, or nearly so, again and again and
+//! it carries a fair part of what comes in, or when a message needs it; it becomes small again when it is idle, or carries next to
 //! nothing. The reader owns the memory and decides. What large rings take in all has a limit.
 //!
 //! Rings of early messages are in their writer's memory. They are used for a moment each, so a few are kept for the
 //! next connections.
 use super::Soft;
-use super::qp::{Early, Home, Inbound};
+use super::qp::{Early, Home, Inbound, QpEntry};
 use std::io;
 use std::rc::Rc;
 use sys::SharedMap;
@@ -203,7 +203,7 @@ impl Soft {
         }
     }
 
-    /// A writer asks for a ring that takes `payload` bytes. `true` if it has to be woken for the answer.
+    /// A writer asks for a ring that takes `payload` bytes.
     #[cold]
     pub(super) fn grow(&mut self, index: u32, payload: usize) {
         let events = self.events();
@@ -217,7 +217,12 @@ impl Soft {
         let bytes = self.memory.grown(inbound.ring.bytes(), payload);
         let carved = bytes.map(|bytes| self.carve_ring(bytes));
         match carved {
-            Some(Ok((offset, map))) => self.offer(index, offset, map),
+            Some(Ok((offset, map))) => {
+                self.offer(index, offset, map);
+                // Who does not need it, and is never quite out of room, would not look.
+                let entry = self.qps[index as usize].entry.as_mut().filter(|_| !needed);
+                entry.into_iter().for_each(QpEntry::ask_move);
+            }
             // The writer goes on in the small one, and is told so.
             _ if needed => self.inbound(index).into_iter().for_each(|inbound| inbound.ring.refuse()),
             _ => {}

@@ -189,6 +189,20 @@ fn a_busy_ring_grows_and_one_of_many_does_not() {
 }
 
 #[test]
+fn a_ring_grows_that_is_never_quite_full() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, qb) = connect(&mut a, &mut b);
+    let mapped = a.context.mapped_bytes();
+    for i in 0..100 {
+        a.send(qa, [i, 0], &pattern(4096, 0));
+        assert_eq!(b.message().1, [i, 0]);
+        b.send(qb, [i, 1], b"back");
+        assert_eq!(a.message().1, [i, 1]);
+    }
+    assert!(a.context.mapped_bytes() > mapped + 20_000);
+}
+
+#[test]
 fn peers_of_closed_connections_are_unmapped() {
     let host = Host::new(SOFT, 41, 1000);
     let mut a = host.open(0);
