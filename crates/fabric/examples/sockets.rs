@@ -56,6 +56,7 @@ fn open() -> Context {
         force_net: true,
         faults: None,
         ring_bytes_max: 1 << 18,
+        conn_memory: None,
     };
     let mut context = Context::open(&config).expect("a context");
     context.open_sockets(&sockets).expect("sockets");

@@ -1,7 +1,7 @@
 //! One process's open device: its providers, and which of them carries what.
 use crate::card::Card;
 use crate::event::Event;
-use crate::fault::{Fate, Faults};
+use crate::fault::{Datagram, Faults};
 use crate::provider::{
     AtomicOp, AtomicPosted, Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push,
     RdmaError, ReachError, Role, Sent,
@@ -56,6 +56,8 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Largest receive ring of a connection in shared memory.
     pub ring_bytes_max: usize,
+    /// Most bytes of the process that large rings take in all; connections have a small one besides.
+    pub conn_memory: Option<u64>,
 }
 
 /// Why a device cannot be opened.
@@ -130,7 +132,7 @@ impl Drop for Sleep {
 impl Context {
     /// Opens the device, without sockets.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        let soft = Soft::open(&config.node, config.cma, config.ring_bytes_max)?;
+        let soft = Soft::open(config)?;
         let facts = soft.facts();
         let key = matches!(config.node, Node::Agent { .. }).then(|| key_bytes(&facts.key));
         let mappable = soft.is_mappable() && !config.force_net;
@@ -223,9 +225,35 @@ impl Context {
         }
     }
 
-    /// A new queue pair, in RESET.
+    /// A new queue pair, in RESET. For an answer: see [`Context::create_qp_as`].
     pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
-        self.provider(kind).create()
+        self.create_qp_as(kind, Role::Answers)
+    }
+
+    /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
+    /// nodes, none of them be answered, and nobody have anything to give back.
+    pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
+        self.provider(kind).create(role)
+    }
+
+    /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.
+    pub fn want_qp(&self, wants: bool) {
+        self.soft.want_qp(wants);
+    }
+
+    /// The slots of other processes of the node that lack a queue pair.
+    pub fn wanting(&self) -> Vec<u32> {
+        self.soft.wanting()
+    }
+
+    /// The slots of the other processes of the node, and how many queue pairs each has.
+    pub fn holding(&self) -> Vec<(u32, u32)> {
+        self.soft.holding()
+    }
+
+    /// Does another process of the node lack a queue pair? While none does, this is one load.
+    pub fn qp_wanted(&self) -> bool {
+        self.soft.qp_wanted()
     }
 
     /// RESET to INIT. See [`Provider::init`].
@@ -251,6 +279,17 @@ impl Context {
     /// Has everything that was posted been taken over by the peer's memory or the network?
     pub fn is_drained(&self, qp: Qp) -> bool {
         self.provider_ref(qp.provider()).is_drained(qp)
+    }
+
+    /// Is a message on its way in that has been seen in part, or something posted that is not with the peer?
+    pub fn is_busy(&self, qp: Qp) -> bool {
+        self.provider_ref(qp.provider()).is_busy(qp)
+    }
+
+    /// What has gone through a queue pair, both ways, in a unit of the provider's own. It never goes down; what does
+    /// not change is idle. Costs the messages nothing; on sockets the question is a system call.
+    pub fn traffic(&self, qp: Qp) -> u64 {
+        self.provider_ref(qp.provider()).traffic(qp)
     }
 
     /// The state of a queue pair.
@@ -428,12 +467,11 @@ impl Context {
         to: &Card,
         bytes: &[u8],
     ) -> Result<Sent, ControlError> {
-        let mut faults = self.faults.take();
-        let fate = faults.as_mut().map_or(Fate::once(to, bytes), |faults| faults.meet(to, bytes));
-        self.faults = faults;
+        let datagram = Datagram { kind, qp, to: *to, bytes: bytes.to_vec() };
+        let Some(faults) = &mut self.faults else { return Ok(Sent::Dropped) };
         let mut sent = Ok(Sent::Dropped);
-        for (to, bytes) in &fate.out {
-            sent = self.provider(kind).send_control(qp, to, bytes);
+        for Datagram { kind, qp, to, bytes } in faults.meet(datagram) {
+            sent = self.provider(kind).send_control(qp, &to, &bytes);
         }
         sent
     }
@@ -562,11 +600,13 @@ impl Context {
 
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.sockets.as_deref().and_then(Sockets::next_due_ns)
+        let sockets = self.sockets.as_deref().and_then(Sockets::next_due_ns);
+        [self.soft.next_due_ns(), sockets].into_iter().flatten().min()
     }
 
-    /// Looks after timers: dials that take too long, strangers that do not speak.
+    /// Looks after timers: large rings that are idle, dials that take too long, strangers that do not speak.
     pub fn tick(&mut self, now_ns: u64) {
+        self.soft.tick(now_ns);
         if let Some(sockets) = &mut self.sockets {
             sockets.tick(now_ns);
         }

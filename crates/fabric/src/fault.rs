@@ -1,6 +1,7 @@
 //! A fault injector for datagrams: loss, duplication and reordering, by chance that a seed decides. It sits above any
 //! provider, so that handshakes meet on a laptop what they meet on a network.
 use crate::card::Card;
+use crate::qp::{ProviderKind, Qp};
 use std::str::FromStr;
 
 /// What happens to datagrams on their way.
@@ -11,19 +12,16 @@ pub struct Faults {
     reorder: f64,
     chance: u64,
     /// Held back until another one has gone first.
-    held: Option<(Card, Vec<u8>)>,
+    held: Option<Datagram>,
 }
 
-/// What is sent instead of a datagram.
-#[derive(Debug)]
-pub(crate) struct Fate {
-    pub out: Vec<(Card, Vec<u8>)>,
-}
-
-impl Fate {
-    pub fn once(to: &Card, bytes: &[u8]) -> Self {
-        Fate { out: vec![(*to, bytes.to_vec())] }
-    }
+/// A datagram, and the way it was meant to take.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Datagram {
+    pub kind: ProviderKind,
+    pub qp: Option<Qp>,
+    pub to: Card,
+    pub bytes: Vec<u8>,
 }
 
 /// Faults that are not understood.
@@ -67,19 +65,19 @@ impl Faults {
     }
 
     /// What becomes of a datagram, and of one that was held back.
-    pub(crate) fn meet(&mut self, to: &Card, bytes: &[u8]) -> Fate {
-        let mut fate = Fate::once(to, bytes);
+    pub(crate) fn meet(&mut self, datagram: Datagram) -> Vec<Datagram> {
+        let mut out = vec![datagram.clone()];
         if self.happens(self.loss) {
-            fate.out.clear();
+            out.clear();
         } else if self.happens(self.dup) {
-            fate.out.push((*to, bytes.to_vec()));
+            out.push(datagram);
         }
         if self.held.is_none() && self.happens(self.reorder) {
-            self.held = fate.out.pop();
+            self.held = out.pop();
         } else {
-            fate.out.extend(self.held.take());
+            out.extend(self.held.take());
         }
-        fate
+        out
     }
 
     fn happens(&mut self, probability: f64) -> bool {
@@ -96,6 +94,26 @@ impl Faults {
 mod tests {
     use super::*;
 
+    fn datagram(kind: ProviderKind, number: u32) -> Datagram {
+        let to = Card { host: [1, 2], node: number, soft: None, sockets: None };
+        Datagram { kind, qp: None, to, bytes: number.to_le_bytes().into() }
+    }
+
+    #[test]
+    fn what_was_held_back_goes_the_way_it_was_meant_to() {
+        let mut faults: Faults = "reorder=0.5,seed=11".parse().unwrap();
+        let mut late = 0;
+        for i in 0..1_000u32 {
+            let kind = |i: u32| if i % 2 == 0 { ProviderKind::Soft } else { ProviderKind::Sockets };
+            for sent in faults.meet(datagram(kind(i), i)) {
+                let number = u32::from_le_bytes(sent.bytes[..].try_into().unwrap());
+                assert_eq!(sent, datagram(kind(number), number));
+                late += usize::from(number != i && kind(number) != kind(i));
+            }
+        }
+        assert!(late > 100, "{late} were sent beside one for the other provider");
+    }
+
     #[test]
     fn faults_are_read_and_nonsense_is_refused() {
         let faults: Faults = "loss=0.05,dup=0.1,reorder=0.2,seed=7".parse().unwrap();
@@ -108,12 +126,11 @@ mod tests {
     #[test]
     fn about_as_many_are_lost_and_doubled_as_was_asked_for() {
         let mut faults: Faults = "loss=0.2,dup=0.1,reorder=0.1,seed=3".parse().unwrap();
-        let card = Card { host: [1, 2], node: 0, soft: None, sockets: None };
         let (mut sent, mut late) = (0, 0);
         for i in 0..10_000u32 {
-            let out = faults.meet(&card, &i.to_le_bytes()).out;
+            let out = faults.meet(datagram(ProviderKind::Soft, i));
             sent += out.len();
-            late += out.iter().filter(|(_, bytes)| bytes[..] != i.to_le_bytes()).count();
+            late += out.iter().filter(|datagram| datagram.bytes[..] != i.to_le_bytes()).count();
         }
         assert!((8_600..9_000).contains(&sent), "{sent}");
         assert!((500..1_200).contains(&late), "{late}");

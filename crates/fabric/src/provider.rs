@@ -93,7 +93,7 @@ pub enum Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
     /// The node's device has no more.
-    #[error("the device has no queue pair left: {} of {} are in use on this node", .0.used, .0.max)]
+    #[error("the device has no queue pair left: {} of {} are in use on this node{}", .0.used, .0.max, kept(.0))]
     Device(QpLimit),
     /// The process has no more receive rings.
     #[error("a process can have {RINGS_MAX} connections at a time")]
@@ -104,6 +104,13 @@ pub enum CreateError {
         /// Descriptors the process may have.
         limit: u64,
     },
+}
+
+fn kept(limit: &QpLimit) -> String {
+    match limit.kept {
+        0 => String::new(),
+        kept => format!(", {kept} are kept for peers that ask"),
+    }
 }
 
 /// Why a queue pair does not move on.
@@ -299,8 +306,8 @@ pub trait Provider {
     fn kind(&self) -> ProviderKind;
     /// What it can do.
     fn caps(&self) -> Caps;
-    /// A new queue pair, in RESET.
-    fn create(&mut self) -> Result<Qp, CreateError>;
+    /// A new queue pair, in RESET. Where a device has few, some are kept for [`Role::Answers`].
+    fn create(&mut self, role: Role) -> Result<Qp, CreateError>;
     /// RESET to INIT: room for what comes in, and what the peer must know. With [`Role::Asks`], where the provider has
     /// [`Caps::early`], messages may be posted from now on.
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError>;
@@ -312,6 +319,11 @@ pub trait Provider {
     fn sqd(&mut self, qp: Qp) -> Result<(), ConnectError>;
     /// Is everything that was posted on it with the peer (or in its memory)?
     fn is_drained(&self, qp: Qp) -> bool;
+    /// Is a message on its way in that has been seen in part, or something posted that is not with the peer?
+    fn is_busy(&self, qp: Qp) -> bool;
+    /// What has gone through a queue pair, both ways, in a unit of the provider's own. It never goes down; what does
+    /// not change is idle.
+    fn traffic(&self, qp: Qp) -> u64;
     /// The state of a queue pair; RESET for one that is not there.
     fn state(&self, qp: Qp) -> QpState;
     /// Ends a queue pair and gives back what it had. Its work ends in errors.

@@ -443,7 +443,7 @@ impl Provider for Sockets {
         }
     }
 
-    fn create(&mut self) -> Result<Qp, CreateError> {
+    fn create(&mut self, _: Role) -> Result<Qp, CreateError> {
         let starved = self.starved_until_ns > 0 && self.clock.now_ns() < self.starved_until_ns;
         if starved || self.links.len() >= LINKS_MAX {
             return Err(CreateError::Descriptors { limit: self.descriptors });
@@ -495,10 +495,22 @@ impl Provider for Sockets {
         link.is_none_or(|link| link.out.is_empty() && link.asked.is_empty() && link.dial.is_none())
     }
 
+    fn is_busy(&self, qp: Qp) -> bool {
+        let link = self.links.get(qp.index(), qp.generation());
+        !self.is_drained(qp) || link.is_some_and(|link| link.body.is_some() || !link.partial.is_empty())
+    }
+
+    /// In bytes, as the kernel counts them.
+    fn traffic(&self, qp: Qp) -> u64 {
+        let stream = self.links.get(qp.index(), qp.generation()).and_then(|link| link.stream.as_ref());
+        stream.and_then(|stream| stream.traffic_bytes().ok()).unwrap_or(0)
+    }
+
     fn state(&self, qp: Qp) -> QpState {
         self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
     }
 
+    /// The peer's word that it writes no more came behind everything else, on the stream.
     fn destroy(&mut self, qp: Qp) {
         let index = qp.index() as u32;
         let Some(link) = self.links.get_mut(qp.index(), qp.generation()) else { return };

@@ -5,16 +5,18 @@
 //! one more ring, in its *own* segment: what it posts before it is answered lies there, the peer reads it when it
 //! answers, and the last word in that ring sends it on to the usual one ([`qp`]).
 mod cq;
+mod memory;
 mod qp;
 
 pub use cq::HOT_MAX;
 
 use crate::card::Card;
-use crate::context::{Node, OpenError};
+use crate::context::{Config, Node, OpenError};
 use crate::provider::{Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent};
 use crate::qp::{MrKey, ProviderKind, Qp};
 use crate::state::{self, QpState};
 use cq::Cq;
+use memory::RingMemory;
 use proto::ids::QpNum;
 use proto::wireup::Params;
 use qp::{QpEntry, Slot};
@@ -25,12 +27,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
 use sys::node::{NodeFacts, NodeSegment, PLANES};
-use sys::ring::payload_max;
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
 const _: () = assert!(crate::DATAGRAM_MAX <= DATAGRAM_MAX);
 const _: () = assert!((ProviderKind::Soft as usize) < PLANES && (ProviderKind::Sockets as usize) < PLANES);
+
+/// Segments of peers that stay mapped without a queue pair to them.
+const PEERS_IDLE_MAX: usize = 16;
 
 /// Registered memory in this process's own segment.
 #[derive(Debug)]
@@ -50,23 +54,24 @@ pub struct Soft {
     segment: Segment,
     barrier: Barrier,
     qps: Vec<Slot>,
+    /// Places in it that are free.
+    qps_free: Vec<u32>,
     live: usize,
     /// Queue pair of each receive ring.
     rings: Vec<Option<u32>>,
+    rings_free: Vec<u32>,
     /// Segments of peers that are mapped, by process and descriptor.
     peers: HashMap<(u32, u32, u64), Rc<PeerSegment>>,
-    /// Rings of early messages that their readers may not have read to the end.
-    retired: Vec<qp::Early>,
+    memory: RingMemory,
     cq: Cq,
     cma: bool,
     frugal: bool,
-    ring_bytes_max: usize,
     mappable: bool,
 }
 
 impl Soft {
-    pub(crate) fn open(node: &Node, cma: bool, ring_bytes_max: usize) -> Result<Self, OpenError> {
-        let (node, slot, agent) = match node {
+    pub(crate) fn open(config: &Config) -> Result<Self, OpenError> {
+        let (node, slot, agent) = match &config.node {
             Node::Agent { segment, slot } => {
                 (NodeSegment::open(segment).map_err(OpenError::Node)?, *slot, true)
             }
@@ -81,8 +86,8 @@ impl Soft {
         // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
         let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
         let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
-        node.take_qp(slot).map_err(OpenError::Limit)?; // the one for datagrams
-        if cma {
+        node.take_qp(slot, 0).map_err(OpenError::Limit)?; // the one for datagrams
+        if config.cma {
             sys::cma::allow_siblings();
         }
         let same_space = !agent || node.facts().pid_space == sys::node::pid_space();
@@ -93,14 +98,15 @@ impl Soft {
             segment,
             barrier: registered,
             qps: Vec::new(),
+            qps_free: Vec::new(),
             live: 0,
             rings: Vec::new(),
+            rings_free: Vec::new(),
             peers: HashMap::new(),
-            retired: Vec::new(),
+            memory: RingMemory::new(config.ring_bytes_max, config.conn_memory),
             cq: Cq::default(),
-            cma,
+            cma: config.cma,
             frugal: false,
-            ring_bytes_max,
         })
     }
 
@@ -127,7 +133,8 @@ impl Soft {
     }
 
     /// Asks to be rung from now on, by the futex or by a descriptor.
-    pub(crate) fn arm(&self, pollable: bool) -> io::Result<Armed> {
+    pub(crate) fn arm(&mut self, pollable: bool) -> io::Result<Armed> {
+        self.reclaim(); // who sleeps has time for that, and needs less
         if pollable { self.segment.arm_pollable() } else { Ok(self.segment.arm()) }
     }
 
@@ -148,6 +155,24 @@ impl Soft {
         let bytes = region.map.bytes();
         drop(region.map);
         self.segment.give_back(region.offset, bytes);
+    }
+
+    pub(crate) fn want_qp(&self, wants: bool) {
+        self.node.want_qp(self.slot, wants);
+    }
+
+    /// Processes of the node that lack a queue pair, and all of them with the queue pairs that they have, by slot.
+    pub(crate) fn wanting(&self) -> Vec<u32> {
+        self.node.wanting().filter(|slot| *slot != self.slot).collect()
+    }
+
+    pub(crate) fn holding(&self) -> Vec<(u32, u32)> {
+        let others = (0..self.node.facts().slots).filter(|slot| *slot != self.slot);
+        others.map(|slot| (slot, self.node.qps_of(slot))).collect()
+    }
+
+    pub(crate) fn qp_wanted(&self) -> bool {
+        self.node.is_qp_wanted(self.slot)
     }
 
     pub(crate) fn touched_bytes(&self) -> u64 {
@@ -187,6 +212,13 @@ impl Soft {
         Ok(peer)
     }
 
+    /// Unmaps segments that no queue pair uses, but for a few.
+    fn forget_peers(&mut self) {
+        if self.peers.len() > self.live + PEERS_IDLE_MAX {
+            self.peers.retain(|_, peer| Rc::strong_count(peer) > 1);
+        }
+    }
+
     fn entry(&self, qp: Qp) -> Option<&QpEntry> {
         self.qps.get(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_ref()
     }
@@ -215,7 +247,7 @@ impl Provider for Soft {
 
     fn caps(&self) -> Caps {
         Caps {
-            message_max: payload_max(self.ring_sizes().last().copied().unwrap_or_default()),
+            message_max: self.memory.message_max(),
             early: true,
             reads_alone: self.cma,
             reads: self.cma,
@@ -224,8 +256,8 @@ impl Provider for Soft {
         }
     }
 
-    fn create(&mut self) -> Result<Qp, CreateError> {
-        self.make()
+    fn create(&mut self, role: Role) -> Result<Qp, CreateError> {
+        self.make(role)
     }
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
@@ -249,6 +281,16 @@ impl Provider for Soft {
     /// What was posted is in the peer's memory at once.
     fn is_drained(&self, qp: Qp) -> bool {
         self.entry(qp).is_some()
+    }
+
+    /// What was sent is not the sender's any more; what has come is looked at.
+    fn is_busy(&self, qp: Qp) -> bool {
+        self.entry(qp).is_some_and(QpEntry::has_unread)
+    }
+
+    /// In lines of 64 bytes; a message is one at least.
+    fn traffic(&self, qp: Qp) -> u64 {
+        self.entry(qp).map_or(0, QpEntry::lines)
     }
 
     fn state(&self, qp: Qp) -> QpState {
@@ -304,6 +346,7 @@ impl Provider for Soft {
 impl Drop for Soft {
     fn drop(&mut self) {
         (0..=self.live).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
+        self.node.want_qp(self.slot, false);
     }
 }
 

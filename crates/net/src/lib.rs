@@ -31,6 +31,7 @@ mod progress;
 mod reach;
 mod rendezvous;
 mod request;
+mod room;
 mod start;
 mod stats;
 mod waiting;

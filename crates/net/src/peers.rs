@@ -1,12 +1,12 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
-use crate::knock;
+use crate::knock::Word;
 use fabric::state::QpState;
-use fabric::{BreakReason, Card, ProviderKind, Qp, ReachError, Role};
+use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName, Usage};
+use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -48,8 +48,8 @@ impl Endpoint {
 
     /// A control message came in.
     pub(crate) fn handshake(&mut self, datagram: &[u8]) {
-        if let Some(peer) = knock::parse(datagram, self.job.id) {
-            return self.knocked(peer);
+        if let Some((word, peer)) = Word::parse(datagram, self.job.id) {
+            return self.hear(word, peer);
         }
         let now_ns = self.now_ns();
         // What was refused is counted by the machine; a stranger's datagram is no reason to stop.
@@ -73,7 +73,7 @@ impl Endpoint {
         if std::mem::replace(&mut self.waits.carrying, true) {
             return;
         }
-        while let Some(action) = self.wireup.poll_action() {
+        while let Some(action) = self.next_action() {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
                 Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
@@ -98,15 +98,11 @@ impl Endpoint {
         self.set_timers();
     }
 
-    /// Tells which connections are idle, so that one can go for another.
-    fn make_room(&mut self) {
-        let now_ns = self.now_ns();
-        let Endpoint { wireup, links, context, .. } = self;
-        wireup.make_room(now_ns, |ix| {
-            let link = &links[ix.index()];
-            let busy = !link.queue.is_empty() || link.ready.is_none_or(|qp| !context.is_drained(qp));
-            Usage { traffic: 0, busy, reopen_cost: 1 }
-        });
+    fn next_action(&mut self) -> Option<Action<Arc<Cause>>> {
+        self.wireup.poll_action().or_else(|| {
+            self.look_for_room();
+            self.wireup.poll_action()
+        })
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -157,7 +153,13 @@ impl Endpoint {
                     self.wireup.destroyed(ix, now_ns);
                 }
             }
-            Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
+            Err(Refused::ForNow(cause)) => {
+                let lacks = matches!(cause, Cause::Create(CreateError::Device(_)));
+                let _ = self.wireup.qp_refused(ix, Arc::new(cause), now_ns);
+                if lacks {
+                    self.lack();
+                }
+            }
             // The peer would wait for an answer for ever, and nobody here waits to be told.
             Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
                 let place = self.place_of(peer);
@@ -177,7 +179,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp(kind).map_err(|e| Refused::ForNow(e.into()))?;
+        let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
@@ -193,18 +195,9 @@ impl Endpoint {
     /// asked for a connection, but to ask for one itself. That may get lost, as the next attempt shows.
     fn ask_to_be_called(&mut self, card: &Card) -> Refused {
         let cause = Cause::Reach(ReachError::NotShared);
-        match self.context.knock(card, &knock::emit(self.me())) {
+        match self.context.knock(card, &Word::Call.emit(self.me())) {
             Ok(_) => Refused::ForNow(cause),
             Err(_) => Refused::ForGood(cause),
-        }
-    }
-
-    /// A peer asks to be asked for a connection.
-    fn knocked(&mut self, by: Peer) {
-        if let Ok(ix) = self.intern(by)
-            && ix != Self::SELF
-        {
-            self.need(ix);
         }
     }
 
@@ -299,6 +292,7 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         self.wireup.destroyed(ix, now_ns);
+        self.gave_back();
     }
 
     /// A queue pair broke below.

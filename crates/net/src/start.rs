@@ -43,6 +43,8 @@ pub struct Config {
     pub ring_bytes_max: usize,
     /// Most queue pairs of this process (`BANYAN_QP_BUDGET`).
     pub qp_budget: Option<u32>,
+    /// Memory for larger rings of its connections (`BANYAN_CONN_MEMORY`).
+    pub conn_memory: Option<u64>,
     /// Only collective algorithms whose connection counts are published (`BANYAN_COLL=flat`), whatever the cores?
     pub flat_collectives: bool,
 }
@@ -101,6 +103,7 @@ impl Config {
             qp_budget: get(env::QP_BUDGET)
                 .map(|text| env::number(env::QP_BUDGET, &text, 2..=env::QP_MAX_MOST).map(|most| most as u32))
                 .transpose()?,
+            conn_memory: get(env::CONN_MEMORY).map(|text| env::bytes(env::CONN_MEMORY, &text)).transpose()?,
             flat_collectives: get(env::COLL)
                 .map_or(Ok(0), |text| env::word(env::COLL, &text, &["auto", "flat"]))?
                 == 1,
@@ -302,6 +305,7 @@ fn device_config(config: &Config, facts: &JobFacts) -> fabric::Config {
         force_net: config.net.force,
         faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
         ring_bytes_max: config.ring_bytes_max,
+        conn_memory: config.conn_memory,
     }
 }
 

@@ -95,6 +95,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_byt
         force_net,
         faults: None,
         ring_bytes_max,
+        conn_memory: None,
     })
     .unwrap();
     let net = NetSettings::read(|_| None).unwrap();

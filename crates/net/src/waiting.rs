@@ -56,6 +56,11 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
+    /// How often the device had no queue pair, if one is lacking; is it worth to try again?
+    pub lacking: u32,
+    pub retry: bool,
+    /// How often somebody else was told that there may be one.
+    pub told_room: u32,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -80,6 +85,9 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
+            lacking: 0,
+            retry: false,
+            told_room: 0,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
@@ -203,6 +211,9 @@ impl Endpoint {
         }
         let until_fence = !self.waits.lookups.is_empty();
         let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.leaving).map(|pmi| pmi.as_fd());
+        if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
+            self.context.tick(now_ns);
+        }
         let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
         if self.pump_all() {
             drop(sleep);

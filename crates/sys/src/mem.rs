@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// No change of the size, no writing but through maps that exist, and no other seals.
@@ -116,9 +117,19 @@ impl SharedMemory {
         Self::open_with(at, OpenOptions::new().read(true))
     }
 
+    /// The same, but the start time is left to the caller, whose segment tells it: `/proc` takes long to say it.
+    pub(crate) fn open_unproven(at: &Locator) -> io::Result<Self> {
+        Self::open_file(at, OpenOptions::new().read(true).write(true))
+    }
+
     fn open_with(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
-        let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
+        let memory = Self::open_file(at, options)?;
         at.check_alive()?;
+        Ok(memory)
+    }
+
+    fn open_file(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
+        let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
         // SAFETY: geteuid has no preconditions.
         let me = unsafe { libc::geteuid() };
         if file.metadata()?.uid() != me {
@@ -219,7 +230,12 @@ impl SharedMemory {
 
     /// Maps `bytes` from `offset` (a multiple of the page size).
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
-        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE)
+        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)
+    }
+
+    /// The same, with all its pages at once: cheaper than a fault for each where all are going to be used.
+    pub(crate) fn map_populated(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_POPULATE)
     }
 
     /// Maps the first `bytes`, not beyond the end, to be read.
@@ -227,22 +243,27 @@ impl SharedMemory {
         if bytes as u64 > self.bytes()? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map beyond the end of the segment"));
         }
-        let map = self.map_with(0, bytes, libc::PROT_READ)?;
+        let map = self.map_with(0, bytes, libc::PROT_READ, 0)?;
         map.leave_out_of_dumps();
         Ok(ReadMap(map))
     }
 
-    fn map_with(&self, offset: u64, bytes: usize, protection: libc::c_int) -> io::Result<SharedMap> {
+    fn map_with(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: libc::c_int,
+        flags: libc::c_int,
+    ) -> io::Result<SharedMap> {
         let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::MAP_SHARED | flags);
         // SAFETY: a fresh shared mapping chosen by the kernel; nothing existing is replaced.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, self.fd.as_raw_fd(), offset)
-        };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok(SharedMap { base, bytes })
+        Ok(SharedMap { base, bytes, _mapping: Arc::new(Mapping { base, bytes }) })
     }
 
     fn stat(&self) -> io::Result<libc::stat> {
@@ -256,17 +277,22 @@ impl SharedMemory {
     }
 }
 
-/// A mapping of a shared segment; unmapped on drop.
+/// A mapping of a shared segment, or a part of one; unmapped when the last part of it is dropped.
 #[derive(Debug)]
 pub struct SharedMap {
     base: NonNull<u8>,
     bytes: usize,
+    _mapping: Arc<Mapping>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; all access is atomic or a raw copy.
 unsafe impl Send for SharedMap {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMap {}
+// SAFETY: as above; unmapping may happen in any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl SharedMap {
     /// Length in bytes.
@@ -277,6 +303,17 @@ impl SharedMap {
     /// The address in this process, for registration.
     pub fn addr(&self) -> u64 {
         self.base.as_ptr() as u64
+    }
+
+    /// A part of it, which keeps the whole mapping alive. `bytes` from `offset` on are inside (asserted).
+    pub fn part(&self, offset: usize, bytes: usize) -> SharedMap {
+        SharedMap { base: self.at(offset, bytes), bytes, _mapping: self._mapping.clone() }
+    }
+
+    /// Overwrites all of it with zeros. For memory that nobody else uses at the moment.
+    pub(crate) fn clear(&self) {
+        // SAFETY: the whole range is mapped and writable for as long as `self` lives.
+        unsafe { std::ptr::write_bytes(self.base.as_ptr(), 0, self.bytes) };
     }
 
     /// A core dump would otherwise touch every page of a sparse segment.
@@ -310,9 +347,16 @@ impl SharedMap {
     }
 }
 
-impl Drop for SharedMap {
+/// What the kernel mapped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `map` got; no reference outlives `self`.
+        // SAFETY: exactly the range that `map` got; every part of it holds a reference to `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

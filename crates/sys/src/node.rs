@@ -25,11 +25,13 @@ const AT_QP_NEXT: usize = 64; // alone in its cache line
 const AT_HOST: usize = 128; // two double words
 const AT_KEY: usize = 144; // four double words
 const AT_PID_SPACE: usize = 176;
+const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
 const SLOT_QPS: usize = 4;
+const SLOT_WANTS: usize = 8;
 const SLOT_STAT: usize = 64;
 
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
@@ -65,6 +67,8 @@ pub struct QpLimit {
     pub used: u32,
     /// The device's limit.
     pub max: u32,
+    /// Places of it that are not for everybody.
+    pub kept: u32,
 }
 
 /// The mapped node segment.
@@ -165,19 +169,58 @@ impl NodeSegment {
     /// agent, when it has reaped the process.
     pub fn clear_slot(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).store(0, Ordering::Release);
+        self.slot_word(slot, SLOT_WANTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
     }
 
-    /// Takes one queue pair of the device's and returns its number.
-    pub fn take_qp(&self, slot: u32) -> Result<u32, QpLimit> {
+    /// Takes one queue pair of the device's and returns its number. The last `kept` places are left alone.
+    pub fn take_qp(&self, slot: u32, kept: u32) -> Result<u32, QpLimit> {
         // Own slot first, then the sum: two processes at the limit may both be refused, never both served.
         self.slot_word(slot, SLOT_QPS).fetch_add(1, Ordering::SeqCst);
-        let used = self.qps_in_use();
-        if used > self.facts.qp_max {
+        let (used, max) = (self.qps_in_use(), self.facts.qp_max);
+        if used > max.saturating_sub(kept) {
             self.give_qp(slot);
-            return Err(QpLimit { used: used - 1, max: self.facts.qp_max });
+            return Err(QpLimit { used: used - 1, max, kept });
         }
         Ok(self.map.u32_at(AT_QP_NEXT).fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The process in `slot` lacks a queue pair, or does not any more.
+    pub fn want_qp(&self, slot: u32, wants: bool) {
+        let before = self.slot_word(slot, SLOT_WANTS).swap(wants.into(), Ordering::SeqCst);
+        if wants && before == 0 {
+            // Behind the slot's own word: who clears this one has seen that, or sees it change.
+            self.map.u32_at(AT_QP_WANTED).fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Does a process other than that in `slot` lack a queue pair? One load, while nobody does.
+    pub fn is_qp_wanted(&self, slot: u32) -> bool {
+        let wanted = self.map.u32_at(AT_QP_WANTED);
+        let seen = wanted.load(Ordering::Relaxed);
+        seen != 0 && self.find_wanting(slot, seen)
+    }
+
+    #[cold]
+    fn find_wanting(&self, slot: u32, seen: u32) -> bool {
+        let wants = |slot| self.slot_word(slot, SLOT_WANTS).load(Ordering::SeqCst) != 0;
+        let others = (0..self.facts.slots).any(|other| other != slot && wants(other));
+        if !others && !wants(slot) {
+            // Nobody, and nobody since; also when whoever did has died.
+            let wanted = self.map.u32_at(AT_QP_WANTED);
+            let _ = wanted.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
+        others
+    }
+
+    /// Those who lack a queue pair.
+    pub fn wanting(&self) -> impl Iterator<Item = u32> {
+        (0..self.facts.slots).filter(|slot| self.slot_word(*slot, SLOT_WANTS).load(Ordering::SeqCst) != 0)
+    }
+
+    /// How many queue pairs the process in `slot` has.
+    pub fn qps_of(&self, slot: u32) -> u32 {
+        self.slot_word(slot, SLOT_QPS).load(Ordering::Relaxed)
     }
 
     /// Gives one queue pair back.
@@ -294,12 +337,31 @@ mod tests {
     fn the_device_limit_counts_all_processes_and_a_cleared_slot_frees() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        assert_eq!(owner.take_qp(0), Ok(1));
-        assert_eq!(other.take_qp(1), Ok(2));
-        assert_eq!(other.take_qp(1), Ok(3));
-        assert_eq!(owner.take_qp(0), Err(QpLimit { used: 3, max: 3 }));
+        assert_eq!(owner.take_qp(0, 0), Ok(1));
+        assert_eq!(other.take_qp(1, 1), Ok(2));
+        assert_eq!(other.take_qp(1, 1), Err(QpLimit { used: 2, max: 3, kept: 1 }));
+        assert_eq!(other.take_qp(1, 0), Ok(3));
+        assert_eq!(owner.take_qp(0, 0), Err(QpLimit { used: 3, max: 3, kept: 0 }));
         owner.clear_slot(1);
-        assert_eq!(owner.take_qp(0), Ok(4));
+        assert_eq!(owner.take_qp(0, 0), Ok(4));
+    }
+
+    #[test]
+    fn a_lack_of_queue_pairs_is_seen_by_the_others_until_it_ends() {
+        let owner = NodeSegment::create(&facts(3)).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        owner.want_qp(0, true);
+        assert!(other.is_qp_wanted(1) && !owner.is_qp_wanted(0));
+        other.want_qp(1, true);
+        assert!(owner.is_qp_wanted(0));
+        assert_eq!(owner.wanting().collect::<Vec<_>>(), [0, 1]);
+        owner.want_qp(0, false);
+        assert!(!other.is_qp_wanted(1) && owner.is_qp_wanted(0));
+        owner.clear_slot(1); // it has died
+        assert!(!owner.is_qp_wanted(0));
+        assert_eq!(owner.map.u32_at(AT_QP_WANTED).load(Ordering::Relaxed), 0, "one load from now on");
+        other.want_qp(2, true);
+        assert!(owner.is_qp_wanted(0));
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! from the writer, who then has to fetch it back.)
 //!
 //! The first line of the ring is the reader's: lines consumed (credits, returned lazily),
-//! flags, and the place of a larger ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
-//! reader offers, the writer says [`Kind::Switch`] as its last word in the old ring.
+//! flags, and the place of another ring when it made one. Growth: the writer asks ([`Kind::Grow`]), the
+//! reader offers, the writer says [`Kind::Switch`] as its last word in the old ring. The way back is the same, but for
+//! who begins: the reader offers a small ring, and asks by [`Kind::Move`] in the ring of the other direction, since a
+//! writer that has nothing to write does not look.
 //!
 //! A writer that waits for room may sleep: it says so in the one word of the first line that is its own, and the reader,
 //! who looks at that word only when it returns credits or offers a larger ring, then knows that it has to ring.
@@ -24,8 +26,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a line.
 pub const LINE: usize = 64;
-/// The smallest ring: what a connection costs first.
-pub const RING_BYTES_MIN: usize = 4096;
+/// The smallest ring: what a connection costs first. It takes one message of 4 KiB.
+pub const RING_BYTES_MIN: usize = 5 << 10;
+const _: () = assert!(payload_max(RING_BYTES_MIN) >= 4096);
 /// Bytes in front of a payload: the slot word and the header.
 const PREFIX: usize = 24;
 
@@ -55,8 +58,10 @@ enum Kind {
     Data = 0,
     /// The writer wants a ring that takes messages of the length in the slot.
     Grow = 1,
-    /// The writer goes on in the larger ring.
+    /// The writer goes on in the ring that was offered.
     Switch = 2,
+    /// For the other direction: its writer is asked to go on in the ring that was offered.
+    Move = 3,
 }
 
 /// The ring has no room at the moment.
@@ -88,8 +93,10 @@ pub enum Next {
     Message,
     /// The writer would like room for messages of that many bytes. Consumed by seeing it.
     Grow(usize),
-    /// The writer has moved to the ring that was offered. Consumed by seeing it.
+    /// The writer has moved to the ring that was offered: this was its last word here.
     Switch,
+    /// The peer asks this side to move to the ring that it has offered. Consumed by seeing it.
+    Move,
     /// The memory holds what no writer writes.
     Broken,
 }
@@ -104,6 +111,27 @@ pub const fn payload_max(ring_bytes: usize) -> usize {
 /// Credits go back when this part of the ring has been consumed.
 const CREDIT_PART: usize = 8;
 
+/// How often a writer found no room.
+#[derive(Debug, Default)]
+struct Pressure {
+    fulls: u32,
+    /// Lines written when it did so last.
+    at: u64,
+}
+
+impl Pressure {
+    /// The ring is full. Is it time to ask for a larger one? At the second time, and then now and again: the reader
+    /// may think otherwise by then.
+    fn rises(&mut self, written: u64) -> bool {
+        if self.at == written {
+            return false; // still, not again
+        }
+        self.at = written;
+        self.fulls = self.fulls.wrapping_add(1);
+        self.fulls == 2 || self.fulls.is_multiple_of(8)
+    }
+}
+
 /// The writing end.
 #[derive(Debug)]
 pub struct RingTx {
@@ -114,7 +142,10 @@ pub struct RingTx {
     written: u64,
     /// `written` may not pass this.
     limit: u64,
-    grow_asked: bool,
+    /// The longest payload that growth was asked for.
+    asked: Option<usize>,
+    pressure: Pressure,
+    ended: bool,
     /// Lines that hold the middle of an earlier message, a bit each.
     stale: Box<[u64]>,
 }
@@ -124,7 +155,8 @@ impl RingTx {
     pub fn new(map: SharedMap) -> Self {
         let lines = lines_of(&map);
         let stale = vec![0; lines as usize / 64 + 1].into_boxed_slice();
-        RingTx { map, lines, at: 0, lap: 1, written: 0, limit: u64::from(lines), grow_asked: false, stale }
+        let (limit, pressure) = (u64::from(lines), Pressure::default());
+        RingTx { map, lines, at: 0, lap: 1, written: 0, limit, asked: None, pressure, ended: false, stale }
     }
 
     /// The largest payload that can ever fit.
@@ -164,13 +196,48 @@ impl RingTx {
         self.send(header, unsafe { UserBuf::new(payload.as_ptr(), payload.len()) })
     }
 
-    /// Asks for a ring that can hold messages of `payload_bytes`; only once per ring.
+    /// Asks for a ring that can hold messages of `payload_bytes`; once for each length.
     pub fn ask_growth(&mut self, payload_bytes: usize) {
-        if self.grow_asked || (self.written + 1 >= self.limit && !self.refresh(1)) {
-            return;
+        if self.asked.is_none_or(|asked| asked < payload_bytes) && self.say(Kind::Grow, payload_bytes).is_ok()
+        {
+            self.asked = Some(payload_bytes);
         }
-        self.grow_asked = true;
-        self.publish(1, Kind::Grow, payload_bytes.min(LEN_MAX));
+    }
+
+    /// There is no room, once more: asks for a larger ring, if that has happened often enough.
+    pub fn ask_if_pressed(&mut self, payload_bytes: usize) {
+        if self.pressure.rises(self.written) {
+            let _ = self.say(Kind::Grow, payload_bytes);
+        }
+    }
+
+    /// Asks the peer to move, in the other direction, to the ring that it was offered there.
+    pub fn ask_move(&mut self) -> Result<(), Full> {
+        self.say(Kind::Move, 0)
+    }
+
+    /// A word of one line.
+    fn say(&mut self, kind: Kind, len: usize) -> Result<(), Full> {
+        if self.written + 1 >= self.limit && !self.refresh(1) {
+            return Err(Full);
+        }
+        self.publish(1, kind, len.min(LEN_MAX));
+        Ok(())
+    }
+
+    /// Lines written so far.
+    pub fn lines_written(&self) -> u64 {
+        self.written
+    }
+
+    /// The memory, cleared, of a ring that has been read to its end; if not more than its first `most` bytes were used.
+    pub fn into_cleared(self, most: usize) -> Option<SharedMap> {
+        let used = (self.written.min(self.lines.into()) as usize + 1) * LINE;
+        if used > most.min(self.map.bytes()) {
+            return None;
+        }
+        self.map.part(0, used).clear();
+        Some(self.map)
     }
 
     /// What the reader said about a larger ring.
@@ -190,18 +257,15 @@ impl RingTx {
         self.map.u32_at(AT_READY_ID).load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Has everything that was written been read, and the credit returned? A ring in which nothing was written has not
-    /// come to its end.
+    /// Has the last word been said and read? Then nobody looks at the ring any more.
     pub fn is_read_to_its_end(&self) -> bool {
-        self.written > 0 && self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
+        self.ended && self.map.u64_at(AT_CONSUMED).load(Ordering::Acquire) == self.written
     }
 
     /// Says the last word in this ring. `Err` when even that has no room now.
     pub fn switch(&mut self) -> Result<(), Full> {
-        if self.written + 1 >= self.limit && !self.refresh(1) {
-            return Err(Full);
-        }
-        self.publish(1, Kind::Switch, 0);
+        self.say(Kind::Switch, 0)?;
+        self.ended = true;
         Ok(())
     }
 
@@ -318,6 +382,7 @@ pub struct RingRx {
     lap: u32,
     consumed: u64,
     returned: u64,
+    messages: u64,
     barrier: Barrier,
     writer_waits: bool,
 }
@@ -326,7 +391,8 @@ impl RingRx {
     /// Takes the reading end of a ring in `map` (all of the mapping, and nothing of it read before).
     pub fn new(map: SharedMap) -> Self {
         let (lines, barrier) = (lines_of(&map), Barrier::Both);
-        RingRx { map, lines, at: 0, lap: 1, consumed: 0, returned: 0, barrier, writer_waits: false }
+        let (consumed, returned, messages) = (0, 0, 0);
+        RingRx { map, lines, at: 0, lap: 1, consumed, returned, messages, barrier, writer_waits: false }
     }
 
     /// Makes the look at a waiting writer cheaper than a fence, where both processes are registered for that:
@@ -369,10 +435,15 @@ impl RingRx {
         if kind == Kind::Data as u64 {
             return if PREFIX + len > self.lines as usize * LINE { Next::Broken } else { Next::Message };
         }
+        if kind == Kind::Switch as u64 {
+            // No credit for the last word yet: it is the sign that the ring may be used for something else.
+            self.advance(1);
+            return Next::Switch;
+        }
         self.consume(1);
         match kind {
             k if k == Kind::Grow as u64 => Next::Grow(len),
-            k if k == Kind::Switch as u64 => Next::Switch,
+            k if k == Kind::Move as u64 => Next::Move,
             _ => Next::Broken,
         }
     }
@@ -414,11 +485,25 @@ impl RingRx {
         self.map.u32_at(AT_READY_ID).store(id + 1, Ordering::SeqCst);
     }
 
-    /// Returns all credit, not only whole parts of it.
-    pub fn return_credit(&mut self) {
-        self.returned = self.consumed;
+    /// Tells a writer that has this ring in its own memory that everything has been read. Nothing is touched
+    /// afterwards: the memory may be another ring's at once.
+    pub fn end(self) {
         self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
-        self.look_for_writer();
+    }
+
+    /// Lines read so far.
+    pub fn lines_read(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Messages read so far.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// The largest payload that the ring takes.
+    pub fn payload_max(&self) -> usize {
+        payload_max(self.map.bytes())
     }
 
     fn set_flag(&self, flag: u32, on: bool) {
@@ -434,13 +519,18 @@ impl RingRx {
     }
 
     #[inline]
-    fn consume(&mut self, lines: u32) {
+    fn advance(&mut self, lines: u32) {
         self.at += lines;
         if self.at >= self.lines {
             self.at -= self.lines;
             self.lap = next_lap(self.lap);
         }
         self.consumed += u64::from(lines);
+    }
+
+    #[inline]
+    fn consume(&mut self, lines: u32) {
+        self.advance(lines);
         if self.consumed - self.returned >= u64::from(self.lines) / CREDIT_PART as u64 {
             self.returned = self.consumed;
             self.map.u64_at(AT_CONSUMED).store(self.consumed, Ordering::Release);
@@ -541,6 +631,7 @@ impl View<'_> {
 impl Drop for View<'_> {
     #[inline]
     fn drop(&mut self) {
+        self.ring.messages += 1;
         self.ring.consume((PREFIX + self.len).div_ceil(LINE) as u32);
     }
 }
@@ -642,6 +733,44 @@ mod tests {
         assert_eq!(rx.next_slot(), Next::Switch);
     }
 
+    #[test]
+    fn a_ring_that_is_read_to_its_end_is_not_touched_again() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        for _ in 0..lines_of(&rx.map) as usize / CREDIT_PART - 1 {
+            tx.send([0, 0], UserBuf::EMPTY).unwrap();
+        }
+        tx.switch().unwrap();
+        while rx.next_slot() == Next::Message {
+            drop(rx.view());
+        }
+        assert!(!tx.is_read_to_its_end(), "the reader has seen the last word, and may still look");
+        tx.set_waiting(true); // as if the memory were another ring's already
+        rx.end();
+        assert!(tx.is_read_to_its_end());
+        assert_eq!(tx.map.u32_at(AT_WAITING).load(Ordering::Relaxed), 1);
+        assert!(
+            tx.into_cleared(RING_BYTES_MIN).is_some_and(|map| map.u64_at(LINE).load(Ordering::Relaxed) == 0)
+        );
+    }
+
+    #[test]
+    fn a_writer_asks_at_the_second_full_ring_and_then_rarely() {
+        let mut pressure = Pressure::default();
+        let asks: Vec<u64> = (1..=24).filter(|written| pressure.rises(*written)).collect();
+        assert_eq!(asks, [2, 8, 16, 24]);
+        assert!(!pressure.rises(24), "the same full ring");
+    }
+
+    #[test]
+    fn a_word_for_the_other_direction_is_no_message() {
+        let (mut tx, mut rx) = pair(RING_BYTES_MIN);
+        tx.ask_move().unwrap();
+        tx.send([5, 0], UserBuf::EMPTY).unwrap();
+        assert_eq!((rx.next_slot(), rx.next_slot()), (Next::Move, Next::Message));
+        drop(rx.view());
+        assert_eq!((rx.messages(), rx.lines_read(), tx.lines_written()), (1, 2, 2));
+    }
+
     fn drain(rx: &mut RingRx, count: usize) {
         for _ in 0..count {
             assert_eq!(rx.next_slot(), Next::Message);
@@ -727,7 +856,7 @@ mod tests {
     fn a_ring_in_the_writers_segment_is_read_by_who_comes_later() {
         use crate::segment::{PeerSegment, Segment};
         let mut writer = Segment::create(Barrier::Both).unwrap();
-        let (offset, map) = writer.carve(RING_BYTES_MIN).unwrap();
+        let (offset, map) = writer.carve_packed(RING_BYTES_MIN).unwrap();
         let mut tx = RingTx::new(map);
         let mut sent = 0;
         while tx.send([sent, 0], buf(&message(sent as usize % 200))).is_ok() {

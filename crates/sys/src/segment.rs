@@ -3,23 +3,26 @@
 //!
 //! Peers map the head of it to wake the owner, the mailbox while they send a datagram, and each ring they write to.
 //! One sparse memfd per process; what was never touched costs nothing.
+mod arena;
 mod doorbell;
 mod mailbox;
 
 use crate::cpu::Barrier;
 use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
 use crate::ring::RingTx;
+use arena::Arena;
 use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
-use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, SLOTS_BYTES};
+use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, NEAR_BYTES, Outbox, SLOTS_BYTES};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 pub use doorbell::{Armed, Sleeper};
 pub use mailbox::{DATAGRAM_MAX, MAIL_SLOTS};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyanP2");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyanP3");
 
 /// Most inbound rings of a process.
 pub const RINGS_MAX: usize = 4096;
@@ -29,19 +32,24 @@ pub const REGIONS_MAX: usize = 256;
 // Layout of the head. Words that different sides write live in different lines.
 const AT_MAGIC: usize = 0;
 const AT_FLAGS: usize = 8;
+/// When the owner started, as in its locator: who opens the segment of a recycled process id finds that out here.
+const AT_START: usize = 16;
 // Words of doorbell and mailbox are in between: see there.
 const AT_READY: usize = 256;
 const AT_READY_WORDS: usize = 320;
-const AT_REGIONS: usize = PAGE_BYTES;
+/// Bytes of the head: what a peer maps to reach the owner. The first slots of the mailbox belong to it.
+pub const HEAD_BYTES: usize = PAGE_BYTES + NEAR_BYTES;
+// Behind the mailbox: mapped by peers that read or write registered memory.
+const AT_REGIONS: usize = PAGE_BYTES + SLOTS_BYTES;
 const REGION_BYTES: usize = 32;
-/// Bytes of the head: what a peer maps to reach the owner.
-pub const HEAD_BYTES: usize = AT_REGIONS + REGIONS_MAX * REGION_BYTES;
-/// Where the arena begins: behind head and mailbox.
-const AT_ARENA: u64 = (HEAD_BYTES + SLOTS_BYTES) as u64;
+const REGIONS_BYTES: usize = REGIONS_MAX * REGION_BYTES;
+/// Where the arena begins: behind head, mailbox and regions.
+const AT_ARENA: u64 = (AT_REGIONS + REGIONS_BYTES) as u64;
 
 const _: () = assert!(AT_READY_WORDS + RINGS_MAX / 64 * 8 <= AT_MAIL_WORDS);
 const _: () = assert!(AT_MAIL_WORDS + MAIL_WORDS * 8 <= PAGE_BYTES);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(4096) && AT_ARENA.is_multiple_of(4096));
+const _: () = assert!(AT_REGIONS.is_multiple_of(4096));
 
 const FLAG_SENDERS_FENCE: u32 = 1;
 
@@ -61,9 +69,9 @@ pub struct Region {
 pub struct Segment {
     memory: SharedMemory,
     head: SharedMap,
-    end: u64,
-    /// Free ranges by size; sizes are few (ring sizes).
-    free: Vec<(usize, u64)>,
+    regions: SharedMap,
+    start_ticks: u64,
+    arena: Arena,
     regions_next: u32,
     barrier: Barrier,
     sleeper: Sleeper,
@@ -79,21 +87,24 @@ impl Segment {
         let head = memory.map(0, HEAD_BYTES)?;
         let flags = if barrier == Barrier::Both { FLAG_SENDERS_FENCE } else { 0 };
         head.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
+        let start_ticks = memory.locator()?.start_ticks;
+        head.u64_at(AT_START).store(start_ticks, Ordering::Relaxed);
         head.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
         let sleeper = Sleeper::new(memory.map(0, PAGE_BYTES)?);
         let mailbox = Mailbox::map(&memory)?;
-        let free = Vec::new();
-        Ok(Segment { memory, head, end: AT_ARENA, free, regions_next: 0, barrier, sleeper, mailbox })
+        let arena = Arena::new(AT_ARENA);
+        let regions = memory.map(AT_REGIONS as u64, REGIONS_BYTES)?;
+        Ok(Segment { memory, head, regions, start_ticks, arena, regions_next: 0, barrier, sleeper, mailbox })
     }
 
     /// Where peers find it.
     pub fn locator(&self) -> io::Result<Locator> {
-        self.memory.locator()
+        Ok(Locator { start_ticks: self.start_ticks, ..self.memory.locator()? })
     }
 
     /// Bytes in use (head, mailbox and everything carved out).
     pub fn bytes(&self) -> u64 {
-        self.end
+        self.arena.end()
     }
 
     /// Bytes with pages behind them.
@@ -103,25 +114,22 @@ impl Segment {
 
     /// Carves out `bytes` (a multiple of the page size), zeroed.
     pub fn carve(&mut self, bytes: usize) -> io::Result<(u64, SharedMap)> {
-        let offset = match self.free.iter().position(|(size, _)| *size == bytes) {
-            Some(i) => self.free.swap_remove(i).1,
-            None => {
-                self.memory.resize(self.end + bytes as u64)?;
-                self.end += bytes as u64;
-                self.end - bytes as u64
-            }
-        };
-        Ok((offset, self.memory.map(offset, bytes)?))
+        self.arena.carve(&self.memory, bytes)
     }
 
     /// Gives a range back; its pages go back to the system, so that it reads as zero next time.
     pub fn give_back(&mut self, offset: u64, bytes: usize) {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: an open descriptor and a range inside the file; mappings stay valid and read zero.
-        let rc = unsafe { libc::fallocate(self.memory.raw_fd(), mode, offset as i64, bytes as i64) };
-        if rc == 0 {
-            self.free.push((bytes, offset));
-        }
+        self.arena.give_back(&self.memory, offset, bytes);
+    }
+
+    /// Carves out few `bytes` (a multiple of a cache line), zeroed, which share pages with others.
+    pub fn carve_packed(&mut self, bytes: usize) -> io::Result<(u64, SharedMap)> {
+        self.arena.carve_packed(&self.memory, bytes)
+    }
+
+    /// Gives such a piece back. Its memory stays for the next one.
+    pub fn give_back_packed(&mut self, offset: u64, bytes: usize) {
+        self.arena.give_back_packed(offset, bytes);
     }
 
     /// Takes the set of rings whose ready bit is on, and calls `f` with each.
@@ -211,13 +219,13 @@ impl Segment {
         for _ in 0..REGIONS_MAX {
             let key = self.regions_next;
             self.regions_next = self.regions_next.wrapping_add(1);
-            let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-            if self.head.u64_at(at).load(Ordering::Relaxed) == 0 {
-                self.head.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
-                self.head.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
+            let at = key as usize % REGIONS_MAX * REGION_BYTES;
+            if self.regions.u64_at(at).load(Ordering::Relaxed) == 0 {
+                self.regions.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
+                self.regions.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
                 let offset = region.segment_offset.unwrap_or(0); // offset 0 is the head, never a region
-                self.head.u64_at(at + 24).store(offset, Ordering::Relaxed);
-                self.head.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
+                self.regions.u64_at(at + 24).store(offset, Ordering::Relaxed);
+                self.regions.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
                 return Some(key);
             }
         }
@@ -226,8 +234,8 @@ impl Segment {
 
     /// Ends a registration.
     pub fn deregister(&mut self, key: u32) {
-        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-        self.head.u64_at(at).store(0, Ordering::Release);
+        let at = key as usize % REGIONS_MAX * REGION_BYTES;
+        self.regions.u64_at(at).store(0, Ordering::Release);
     }
 }
 
@@ -238,13 +246,16 @@ pub struct PeerSegment {
     head: SharedMap,
     barrier: Barrier,
     rope: Rope,
+    outbox: Outbox,
+    /// The table of registered memory, once it was looked at.
+    regions: OnceLock<SharedMap>,
 }
 
 impl PeerSegment {
     /// Maps the head. `mine` is what this process registered for.
     pub fn open(at: &Locator, mine: Barrier) -> io::Result<Self> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("segment {at}: {why}"));
-        let memory = SharedMemory::open(at)?;
+        let memory = SharedMemory::open_unproven(at)?;
         if !memory.cannot_shrink() {
             return Err(bad("not sealed against shrinking"));
         }
@@ -255,9 +266,13 @@ impl PeerSegment {
         if head.u64_at(AT_MAGIC).load(Ordering::Acquire) != MAGIC {
             return Err(bad("not a process segment of this version"));
         }
+        if head.u64_at(AT_START).load(Ordering::Relaxed) != at.start_ticks {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", at.pid)));
+        }
+        let outbox = Outbox::new(&head);
         let asks_fence = head.u32_at(AT_FLAGS).load(Ordering::Relaxed) & FLAG_SENDERS_FENCE != 0;
         let barrier = if asks_fence { Barrier::Both } else { mine };
-        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at) })
+        Ok(PeerSegment { memory, head, barrier, rope: Rope::new(*at), outbox, regions: OnceLock::new() })
     }
 
     /// How this process and the owner order their stores: light here, heavy there.
@@ -267,12 +282,25 @@ impl PeerSegment {
 
     /// Maps a range of the arena.
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        let (page, inside) = self.pages(offset, bytes)?;
+        Ok(self.memory.map(page, inside + bytes)?.part(inside, bytes))
+    }
+
+    /// Maps a range that is going to be used from end to end.
+    pub fn map_populated(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+        let (page, inside) = self.pages(offset, bytes)?;
+        Ok(self.memory.map_populated(page, inside + bytes)?.part(inside, bytes))
+    }
+
+    /// The page that a range of the arena begins in, and where it begins there.
+    fn pages(&self, offset: u64, bytes: usize) -> io::Result<(u64, usize)> {
         let inside =
             offset.checked_add(bytes as u64).is_some_and(|end| end <= self.memory.bytes().unwrap_or(0));
-        if !inside || offset < AT_ARENA {
+        if !inside || offset < AT_ARENA || !offset.is_multiple_of(8) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a range outside the peer's arena"));
         }
-        self.memory.map(offset, bytes)
+        let page = offset & !(PAGE_BYTES as u64 - 1);
+        Ok((page, (offset - page) as usize))
     }
 
     /// After a message was written: tells the owner, if it does not look by itself.
@@ -306,7 +334,7 @@ impl PeerSegment {
 
     /// Puts a datagram into the mailbox, or counts it as dropped: `false`.
     pub fn send_datagram(&self, bytes: &[u8]) -> bool {
-        let posted = mailbox::post(&self.head, &self.memory, bytes);
+        let posted = self.outbox.post(&self.head, &self.memory, bytes);
         if posted {
             fence(Ordering::SeqCst); // the bit before the look at the sleeper's word
             self.wake();
@@ -316,13 +344,21 @@ impl PeerSegment {
 
     /// A registered region of the owner, if the key is live.
     pub fn region(&self, key: u32) -> Option<Region> {
-        let at = AT_REGIONS + key as usize % REGIONS_MAX * REGION_BYTES;
-        let word = |i: usize| self.head.u64_at(at + i * 8).load(Ordering::Relaxed);
-        if self.head.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
+        let regions = self.regions()?;
+        let at = key as usize % REGIONS_MAX * REGION_BYTES;
+        let word = |i: usize| regions.u64_at(at + i * 8).load(Ordering::Relaxed);
+        if regions.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
             return None;
         }
         let segment_offset = Some(word(3)).filter(|offset| *offset != 0);
         Some(Region { addr: word(1), bytes: word(2), segment_offset })
+    }
+
+    fn regions(&self) -> Option<&SharedMap> {
+        if self.regions.get().is_none() {
+            let _ = self.regions.set(self.memory.map(AT_REGIONS as u64, REGIONS_BYTES).ok()?);
+        }
+        self.regions.get()
     }
 
     #[inline]
@@ -358,12 +394,6 @@ pub fn copy_to_map(map: &SharedMap, offset: usize, from: crate::UserBuf) {
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), map.at(offset, from.len()).as_ptr(), from.len()) };
 }
 
-impl SharedMemory {
-    fn raw_fd(&self) -> i32 {
-        self.as_fd().as_raw_fd()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,12 +410,24 @@ mod tests {
         let own = SharedMemory::open(&segment.locator().unwrap()).unwrap();
         assert!(own.resize(4096).is_err() && own.resize(AT_ARENA - 1).is_err());
         let unsealed = SharedMemory::create_sealable("test", AT_ARENA).unwrap();
-        unsealed.map(0, 4096).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
         let locator = unsealed.locator().unwrap();
+        let head = unsealed.map(0, 4096).unwrap();
+        head.u64_at(AT_START).store(locator.start_ticks, Ordering::Relaxed);
+        head.u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
         let refused = PeerSegment::open(&locator, Barrier::Both).unwrap_err();
         assert!(refused.to_string().contains("shrinking"), "{refused}");
         unsealed.seal_against_shrinking().unwrap();
         PeerSegment::open(&locator, Barrier::Both).unwrap();
+    }
+
+    #[test]
+    fn the_segment_of_a_recycled_process_id_is_refused() {
+        let (segment, _peer) = pair();
+        let locator = segment.locator().unwrap();
+        let other = Locator { start_ticks: locator.start_ticks + 1, ..locator };
+        let refused = PeerSegment::open(&other, Barrier::Both).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound, "{refused}");
+        assert!(refused.to_string().contains("is gone"), "{refused}");
     }
 
     #[test]

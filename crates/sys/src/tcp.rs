@@ -279,6 +279,22 @@ impl Stream {
         Ok((info.tcpi_unacked > 0).then_some(silent))
     }
 
+    /// Bytes that have gone either way, as the kernel counts them.
+    pub fn traffic_bytes(&self) -> io::Result<u64> {
+        // The libc crate's struct ends before these counters (Linux 4.1 and later: `tcpi_bytes_acked`,
+        // `tcpi_bytes_received`).
+        const ACKED: usize = 120 / 8;
+        const RECEIVED: usize = 128 / 8;
+        let mut info = [0u64; RECEIVED + 1];
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let at = (&raw mut info).cast();
+        // SAFETY: an open descriptor; `info` is writable for `length` bytes. An older kernel writes fewer.
+        check(unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
+        })?;
+        Ok(info[ACKED].saturating_add(info[RECEIVED]))
+    }
+
     /// Fixes the sizes of the kernel's buffers, which otherwise follow the traffic.
     pub fn set_buffers(&self, send: Option<usize>, receive: Option<usize>) -> io::Result<()> {
         sockaddr::set_buffers(self.as_fd(), send, receive)

@@ -168,6 +168,7 @@ impl Sockets {
         link.write_error = None;
         // What it will be watched for if it connects at once, as most do.
         link.interest = Interest::Read;
+        link.keeps_alive = false;
         match Stream::dial(from, link.to) {
             Ok(stream) => link.stream = Some(stream),
             Err(error) => return self.dial_failed(index, &error),
@@ -215,21 +216,13 @@ impl Sockets {
                 dial.phase = Phase::Proving;
                 dial.greeted = true;
                 self.write_out(index);
-                self.greeted(index);
+                let token = self.link_token(index);
+                if let Some(link) = self.links.at_mut(index)
+                    && !link.blocked
+                {
+                    link.watch(&self.poll, token, Interest::Read);
+                }
             }
-        }
-    }
-
-    /// The hello has left: what can be seen to while it travels.
-    fn greeted(&mut self, index: u32) {
-        let token = self.link_token(index);
-        let Some(link) = self.links.at_mut(index) else { return };
-        if let Some(stream) = &link.stream {
-            // Without it a cut is noticed late.
-            let _ = stream.keep_alive(self.timeout);
-        }
-        if !link.blocked {
-            link.watch(&self.poll, token, Interest::Read);
         }
     }
 
@@ -395,6 +388,8 @@ impl Sockets {
         let _ = self.poll.change(stream.as_fd(), token, Interest::Read);
         link.interest = Interest::Read;
         link.stream = Some(stream);
+        // It inherits that from the listener.
+        link.keeps_alive = true;
         link.state = QpState::ReadyToReceive;
         self.begin(index);
         Ok(())

@@ -41,6 +41,8 @@ pub(super) struct Link {
     pub asked: VecDeque<Asked>,
     pub next_id: u32,
     pub interest: Interest,
+    /// Does the kernel watch the stream while it is idle?
+    pub keeps_alive: bool,
     /// Writing failed; what has arrived is still read.
     pub write_error: Option<io::Error>,
     /// Is it in the list of streams with something to write? With something that the kernel did not take?
@@ -166,6 +168,7 @@ impl Link {
             asked: VecDeque::new(),
             next_id: 0,
             interest: Interest::Hangup,
+            keeps_alive: false,
             write_error: None,
             dirty: false,
             blocked: false,

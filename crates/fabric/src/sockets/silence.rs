@@ -1,9 +1,10 @@
 //! Hosts that do not answer any more.
 //!
-//! An idle stream is watched by the kernel (keepalive). One with bytes on their way would be tried by it for a quarter
-//! of an hour, unless it is told a shorter time (`TCP_USER_TIMEOUT`); but then it also gives up a peer that computes
-//! and has no room, although that peer's kernel answers. So streams are asked here, from time to time while
-//! something was written: bytes on their way are acknowledged by a host that lives, whatever its process does.
+//! An idle stream is watched by the kernel (keepalive), from the first question on. One with bytes on their way would
+//! be tried by it for a quarter of an hour, unless it is told a shorter time (`TCP_USER_TIMEOUT`); but then it also
+//! gives up a peer that computes and has no room, although that peer's kernel answers. So streams are asked here,
+//! from time to time while something was written: bytes on their way are acknowledged by a host that lives,
+//! whatever its process does.
 //!
 //! TCP sends what was lost again after ever longer times, at last minutes, and so hears late that a cut is over. Before
 //! a stream is given up its peer's listener is dialled: if the host answers, the stream waits on.
@@ -44,6 +45,13 @@ impl Sockets {
         let (mut late, mut due_ns) = (Vec::new(), None);
         for index in self.links.indices() {
             let Some(link) = self.links.at_mut(index) else { continue };
+            if !link.keeps_alive
+                && let Some(stream) = &link.stream
+            {
+                // Not when it was dialled: its first message should not wait for that. Without it a cut is noticed late.
+                let _ = stream.keep_alive(self.timeout);
+                link.keeps_alive = true;
+            }
             let Some(silent) = link.silent_for() else {
                 link.silent_since_ns = None;
                 continue;

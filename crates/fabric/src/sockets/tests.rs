@@ -43,7 +43,7 @@ impl End {
 
     /// Makes a queue pair that asks with a dial of this number.
     pub fn ask(&mut self, peer: &Card, number: u64) -> Qp {
-        let qp = self.sockets.create().unwrap();
+        let qp = self.sockets.create(Role::Answers).unwrap();
         self.sockets.init(qp, peer, Role::Asks).unwrap();
         self.sockets.links.at_mut(qp.index() as u32).unwrap().dial.as_mut().unwrap().id = number;
         qp
@@ -282,7 +282,7 @@ fn hold_back_and_hang_up(polled: bool) {
         ends[1].poll();
         !ends[1].heard.is_empty()
     });
-    let answers = ends[1].sockets.create().unwrap();
+    let answers = ends[1].sockets.create(Role::Answers).unwrap();
     ends[1].sockets.init(answers, &cards[0], Role::Answers).unwrap();
     ends[1].connect(answers, &cards[0], 10);
     ends[1].sockets.send_control(Some(answers), &cards[0], b"reply").unwrap();
@@ -325,7 +325,7 @@ fn for_ever_is_a_timeout() {
                 assert!(end.sockets.next_due_ns().is_none_or(|due_ns| due_ns > 1 << 50));
             }
             if answers.is_none() && !ends[1].heard.is_empty() {
-                let qp = ends[1].sockets.create().unwrap();
+                let qp = ends[1].sockets.create(Role::Answers).unwrap();
                 ends[1].sockets.init(qp, &cards[0], Role::Answers).unwrap();
                 ends[1].connect(qp, &cards[0], 10);
                 answers = Some(qp);
@@ -366,4 +366,14 @@ fn the_key_is_not_shown() {
     let error = io::Error::from(io::ErrorKind::AddrInUse);
     let error = OpenError::Bind { addr: config.addr, ports: config.ports, error };
     assert_eq!(error.to_string(), "cannot listen at 10.0.0.1, ports 5 to 9: address in use");
+}
+
+#[test]
+fn a_stream_that_was_dialled_is_kept_alive_soon() {
+    let (mut end, peer) = (End::new(), End::new());
+    let qp = end.ask(&peer.card, 1);
+    end.sockets.send_control(Some(qp), &peer.card, b"request").unwrap();
+    let due_ns = end.sockets.silence_due_ns.expect("something was written");
+    end.sockets.tick_silence(due_ns);
+    assert!(end.sockets.links.at(qp.index() as u32).unwrap().keeps_alive);
 }

@@ -7,13 +7,14 @@
 //! Nobody waits for ever: every so many events the order is turned round, so that datagrams, rings found by their bit
 //! and hot rings further back have their turn beside a ring that never runs empty.
 use super::Soft;
-use super::qp::{Home, QpEntry, grown};
+use super::memory::Judged;
+use super::qp::{Home, QpEntry};
 use crate::event::{Event, View};
 use crate::provider::BreakReason;
 use crate::qp::Qp;
 use crate::state::QpState;
 use std::collections::VecDeque;
-use sys::ring::{self, Next, RingRx};
+use sys::ring::{self, Next};
 use sys::segment::DATAGRAM_MAX;
 
 /// Rings that are polled directly.
@@ -112,7 +113,7 @@ impl Soft {
         loop {
             match self.look(index) {
                 Next::Message => break,
-                Next::Grow(_) | Next::Switch => {}
+                Next::Grow(_) | Next::Switch | Next::Move => {}
                 Next::Empty | Next::Broken => return None,
             }
         }
@@ -154,6 +155,12 @@ impl Soft {
             || !self.cq.draining.is_empty()
             || self.cq.broken.is_some()
             || (self.cq.lent.is_some() && self.cq.events.is_multiple_of(TURN))
+    }
+
+    /// Messages found so far.
+    #[inline]
+    pub(super) fn events(&self) -> u32 {
+        self.cq.events
     }
 
     #[inline]
@@ -207,6 +214,10 @@ impl Soft {
     /// Everybody else first.
     #[cold]
     fn find_in_turn(&mut self) -> Found {
+        if self.is_sweep_due() {
+            self.sweep();
+        }
+        self.reclaim();
         if let Some(len) = self.segment.take_datagram(&mut self.cq.datagram) {
             return Found::Datagram(len);
         }
@@ -241,6 +252,10 @@ impl Soft {
                         self.cq.burst += 1;
                         if self.cq.burst >= COLD_BURST {
                             self.cq.burst = 0;
+                            // While this one never runs empty, nobody else would look for others.
+                            if self.segment.has_news() {
+                                self.take_ready();
+                            }
                             self.cq.draining.rotate_left(1);
                         }
                         return Found::Message(index);
@@ -250,7 +265,7 @@ impl Soft {
                         self.cq.burst = 0;
                         self.cq.draining.pop_front();
                     }
-                    Next::Grow(_) | Next::Switch => {}
+                    Next::Grow(_) | Next::Switch | Next::Move => {}
                 }
             }
             if !self.take_ready() {
@@ -301,6 +316,10 @@ impl Soft {
                 self.grow(index, payload);
                 next
             }
+            Next::Move => {
+                self.qps[index as usize].entry.iter_mut().for_each(QpEntry::accept_offer);
+                next
+            }
             _ => self.switch(index),
         };
         // A writer that sleeps may wait for just that.
@@ -311,38 +330,26 @@ impl Soft {
     }
 
     #[cold]
-    fn grow(&mut self, index: u32, payload: usize) {
-        let sizes = self.ring_sizes();
-        let entry = self.qps[index as usize].entry.as_mut().expect("a live queue pair");
-        let inbound = entry.inbound.as_mut().expect("a receiving queue pair");
-        if inbound.next.is_some() {
-            return;
-        }
-        let carved = grown(sizes, inbound.ring.bytes(), payload).map(|bytes| self.segment.carve(bytes));
-        // Without memory for a larger ring the writer goes on in the small one, and is told so.
-        let Some(Ok((offset, map))) = carved else { return inbound.ring.refuse() };
-        let mut ring = RingRx::new(map);
-        ring.set_barrier(inbound.ring.barrier());
-        ring.set_polled(entry.hot);
-        ring.set_frugal(self.frugal);
-        inbound.ring.offer(offset, ring.bytes());
-        inbound.next = Some((ring, offset));
-    }
-
-    #[cold]
     fn switch(&mut self, index: u32) -> Next {
+        let events = self.events();
         let entry = self.qps[index as usize].entry.as_mut().expect("a live queue pair");
         let inbound = entry.inbound.as_mut().expect("a receiving queue pair");
         let Some((ring, offset)) = inbound.next.take() else { return Next::Broken };
-        // Credits too: the owner of an early ring takes its memory back when all of it has been read.
-        inbound.ring.return_credit();
+        let bytes = ring.bytes();
         let old = std::mem::replace(&mut inbound.ring, ring);
         let home = std::mem::replace(&mut inbound.home, Home::Own(offset));
-        let bytes = old.bytes();
-        drop(old);
-        if let Home::Own(old_offset) = home {
-            self.segment.give_back(old_offset, bytes);
+        entry.past += old.lines_read();
+        entry.judged = Judged::new(events);
+        match home {
+            // The owner takes its memory back when all of it has been read.
+            Home::Peer => old.end(),
+            Home::Own(old_offset) => {
+                let bytes = old.bytes();
+                drop(old);
+                self.release_ring(old_offset, bytes);
+            }
         }
+        self.replaced(index, bytes);
         Next::Switch
     }
 

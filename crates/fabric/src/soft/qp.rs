@@ -1,4 +1,5 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
+use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
 use super::{RingParams, Soft};
 use crate::card::Card;
 use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
@@ -9,14 +10,12 @@ use proto::wireup::Params;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use sys::ring::{Full, Growth, RING_BYTES_MIN, RingRx, RingTx, payload_max};
+use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{SharedMap, UserBuf, UserBufMut};
 
-/// Sizes a ring may have: it starts with the first and grows with use.
-const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
-/// The ring of early messages. Its pages are touched by messages only.
-const EARLY_BYTES: usize = 256 << 10;
+/// This part of a device's queue pairs is kept for answers.
+const ANSWERS_PART: u32 = 8;
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(super) struct Inbound {
     pub ring: RingRx,
     pub home: Home,
     pub id: u32,
-    /// The ring that the writer goes on to: a larger one on offer, or the usual one behind the early one. With its offset
+    /// The ring that the writer goes on to: one on offer, or the usual one behind the early one. With its offset
     /// in the own segment.
     pub next: Option<(RingRx, u64)>,
 }
@@ -58,9 +57,9 @@ struct Outbound {
 /// A ring in the own segment that a peer reads.
 #[derive(Debug)]
 pub(super) struct Early {
-    ring: RingTx,
-    offset: u64,
-    peer: Rc<PeerSegment>,
+    pub ring: RingTx,
+    pub offset: u64,
+    pub peer: Rc<PeerSegment>,
 }
 
 #[derive(Debug)]
@@ -74,6 +73,9 @@ pub(super) struct QpEntry {
     pub hot: bool,
     /// Times it was found by its ready bit since it was hot.
     pub cold_hits: u32,
+    pub judged: Judged,
+    /// Lines that went through rings which have been replaced, both ways.
+    pub past: u64,
 }
 
 impl QpEntry {
@@ -91,6 +93,35 @@ impl QpEntry {
         }
     }
 
+    /// Lines that have gone through its rings, both ways.
+    pub fn lines(&self) -> u64 {
+        let inbound = self.inbound.as_ref().map_or(0, |inbound| inbound.ring.lines_read());
+        let outbound = self.outbound.as_ref().map_or(0, |out| out.ring.lines_written());
+        let early = self.early.as_ref().map_or(0, |early| early.ring.lines_written());
+        self.past + inbound + outbound + early
+    }
+
+    /// Has something come that was not looked at yet?
+    pub fn has_unread(&self) -> bool {
+        self.inbound.as_ref().is_some_and(|inbound| inbound.ring.is_ready())
+    }
+
+    /// Asks the peer to go on in the ring that it is offered. Without room for that, it is asked another time.
+    pub fn ask_move(&mut self) {
+        if let Some(out) = &mut self.outbound
+            && out.ring.ask_move().is_ok()
+        {
+            out.notify();
+        }
+    }
+
+    /// The peer asks this side to go on in the ring that it offers.
+    pub fn accept_offer(&mut self) {
+        if let Some(out) = &mut self.outbound {
+            self.past += out.accept_offer().unwrap_or(None).unwrap_or(0);
+        }
+    }
+
     /// Wakes the peer if it sleeps until there is room in the ring that this side reads.
     #[inline]
     pub fn wake_writer(&mut self) {
@@ -103,11 +134,17 @@ impl QpEntry {
 }
 
 impl Soft {
-    pub(super) fn make(&mut self) -> Result<Qp, CreateError> {
+    pub(super) fn make(&mut self, role: Role) -> Result<Qp, CreateError> {
         if self.live >= RINGS_MAX {
             return Err(CreateError::Rings);
         }
-        let num = QpNum(self.node.take_qp(self.slot).map_err(CreateError::Device)?);
+        // If asks could take every place of two nodes, none of them could be answered, and nobody would have anything to
+        // give back.
+        let kept = match role {
+            Role::Asks => (self.node.facts().qp_max / ANSWERS_PART).max(1),
+            Role::Answers => 0,
+        };
+        let num = QpNum(self.node.take_qp(self.slot, kept).map_err(CreateError::Device)?);
         let entry = QpEntry {
             num,
             state: QpState::Reset,
@@ -116,17 +153,16 @@ impl Soft {
             early: None,
             hot: false,
             cold_hits: 0,
+            judged: Judged::new(self.events()),
+            past: 0,
         };
-        let index = match self.qps.iter().position(|slot| slot.entry.is_none()) {
-            Some(index) => index,
-            None => {
-                self.qps.push(Slot { generation: 0, entry: None });
-                self.qps.len() - 1
-            }
-        };
-        self.qps[index].entry = Some(entry);
+        let index = self.qps_free.pop().unwrap_or_else(|| {
+            self.qps.push(Slot { generation: 0, entry: None });
+            self.qps.len() as u32 - 1
+        });
+        self.qps[index as usize].entry = Some(entry);
         self.live += 1;
-        Ok(self.named(index as u32))
+        Ok(self.named(index))
     }
 
     /// RESET to INIT: makes the receive ring and, for who asks, the ring of early messages.
@@ -137,25 +173,25 @@ impl Soft {
             Some(sys::process::EMFILE) => ConnectError::Memory(error),
             _ => ConnectError::Map { pid: at.pid, error },
         })?;
-        self.reclaim();
         let bytes = RING_SIZES[0];
-        let (offset, map) = self.segment.carve(bytes).map_err(ConnectError::Memory)?;
-        // Without memory for early messages they wait for the answer, as elsewhere.
-        let early = (role == Role::Asks).then(|| self.segment.carve(EARLY_BYTES).ok()).flatten();
-        let early = early.map(|(offset, map)| Early { ring: RingTx::new(map), offset, peer });
-        let id = self.rings.iter().position(Option::is_none).unwrap_or_else(|| {
+        let (offset, map) = self.carve_ring(bytes).map_err(ConnectError::Memory)?;
+        let early = match role {
+            Role::Asks => self.make_early(peer),
+            Role::Answers => None,
+        };
+        let id = self.rings_free.pop().unwrap_or_else(|| {
             self.rings.push(None);
-            self.rings.len() - 1
+            self.rings.len() as u32 - 1
         });
-        self.rings[id] = Some(qp.index() as u32);
-        let inbound = Inbound { ring: RingRx::new(map), home: Home::Own(offset), id: id as u32, next: None };
+        self.rings[id as usize] = Some(qp.index() as u32);
+        let inbound = Inbound { ring: RingRx::new(map), home: Home::Own(offset), id, next: None };
         inbound.ring.set_frugal(self.frugal);
         let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
         entry.state = QpState::Init;
         entry.inbound = Some(inbound);
         let params = RingParams {
             num: entry.num,
-            ring: id as u32,
+            ring: id,
             ring_offset: offset,
             ring_bytes: bytes as u32,
             early_bytes: early.as_ref().map_or(0, |early| early.ring.bytes() as u32),
@@ -173,7 +209,7 @@ impl Soft {
         let bytes = params.ring_bytes as usize;
         if !RING_SIZES.contains(&bytes)
             || params.ring as usize >= RINGS_MAX
-            || ![0, EARLY_BYTES as u32].contains(&params.early_bytes)
+            || (params.early_bytes != 0 && !EARLY_SIZES.contains(&(params.early_bytes as usize)))
         {
             return Err(ConnectError::Params {
                 num: params.num,
@@ -183,7 +219,7 @@ impl Soft {
         }
         let map_error = |error| ConnectError::Map { pid: at.pid, error };
         let segment = self.peer(&at).map_err(map_error)?;
-        let ring = RingTx::new(segment.map(params.ring_offset, bytes).map_err(map_error)?);
+        let ring = RingTx::new(map_ring(&segment, params.ring_offset, bytes).map_err(map_error)?);
         let early = match params.early_bytes {
             0 => None,
             bytes => {
@@ -198,11 +234,8 @@ impl Soft {
             inbound.ring.set_barrier(barrier);
         }
         let outbound = Outbound { ring, id: params.ring, peer: segment, pid: at.pid };
-        let retired = entry.early.take().map(|mut early| {
-            early.ring.switch().expect("a free line is kept for it");
-            early.notify();
-            early
-        });
+        let retired = entry.early.take().map(Early::end);
+        entry.past += retired.as_ref().map_or(0, |early| early.ring.lines_written());
         entry.outbound = Some(outbound);
         if let (Some(mut early), Some(inbound)) = (early, &mut entry.inbound) {
             early.set_frugal(frugal);
@@ -214,25 +247,10 @@ impl Soft {
             }
         }
         entry.state = QpState::ReadyToReceive;
-        self.retired.extend(retired);
+        retired.into_iter().for_each(|early| self.retire(early));
         // Whatever the peer has sent already set its ready bit, or finds the ring polled from now on.
         self.begin_receiving(qp.index() as u32);
         Ok(())
-    }
-
-    /// Gives back the rings of early messages that have been read to the end.
-    fn reclaim(&mut self) {
-        let mut at = 0;
-        while at < self.retired.len() {
-            if self.retired[at].ring.is_read_to_its_end() {
-                let early = self.retired.swap_remove(at);
-                let bytes = early.ring.bytes();
-                drop(early.ring);
-                self.segment.give_back(early.offset, bytes);
-            } else {
-                at += 1;
-            }
-        }
     }
 
     /// Ends a queue pair and gives its memory back.
@@ -241,27 +259,19 @@ impl Soft {
         let Some(slot) = slot else { return };
         let Some(mut entry) = slot.entry.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
+        self.qps_free.push(qp.index() as u32);
         if let Some(inbound) = entry.inbound.take() {
             self.rings[inbound.id as usize] = None;
-            let mut ranges = Vec::new();
-            if let Home::Own(offset) = inbound.home {
-                ranges.push((offset, inbound.ring.bytes()));
-            }
-            ranges.extend(inbound.next.as_ref().map(|(ring, offset)| (*offset, ring.bytes())));
-            drop(inbound);
-            ranges.into_iter().for_each(|(offset, bytes)| self.segment.give_back(offset, bytes));
+            self.rings_free.push(inbound.id);
+            self.release_inbound(qp.index() as u32, inbound);
         }
         // Nobody may have read it: its memory stays until the end, or until somebody has.
-        self.retired.extend(entry.early.take());
+        entry.early.take().map(Early::end).into_iter().for_each(|early| self.retire(early));
+        drop(entry);
         self.forget_receiving(qp.index() as u32);
         self.live -= 1;
         self.node.give_qp(self.slot);
-    }
-
-    /// Sizes that rings may have here.
-    pub(super) fn ring_sizes(&self) -> &'static [usize] {
-        let count = RING_SIZES.iter().filter(|size| **size <= self.ring_bytes_max).count();
-        &RING_SIZES[..count.max(1)]
+        self.forget_peers();
     }
 
     /// Sends a message: header and payload are copied, so that the buffer is free on return.
@@ -293,10 +303,10 @@ impl Soft {
         let out = entry.outbound.as_mut().expect("a connected queue pair has a ring");
         loop {
             if bytes <= out.ring.payload_max() && write(&mut out.ring).is_ok() {
-                out.peer.notify(out.id as usize, || out.ring.is_polled());
+                out.notify();
                 return Ok(());
             }
-            make_room(out, bytes)?;
+            entry.past += make_room(out, bytes)?;
         }
     }
 
@@ -305,7 +315,7 @@ impl Soft {
         let out = self.entry_mut(qp).and_then(|entry| entry.outbound.as_mut());
         if let Some(out) = out.filter(|out| bytes > out.ring.bytes()) {
             out.ring.ask_growth(bytes.min(payload_max(RING_SIZES[RING_SIZES.len() - 1])));
-            out.peer.notify(out.id as usize, || out.ring.is_polled());
+            out.notify();
         }
     }
 
@@ -411,7 +421,36 @@ enum Remote {
     Process(u32),
 }
 
+impl Outbound {
+    /// Tells the reader.
+    #[inline]
+    fn notify(&self) {
+        self.peer.notify(self.id as usize, || self.ring.is_polled());
+    }
+
+    /// Goes on in the ring that the reader offers, if there is one: the lines that the old one has carried.
+    fn accept_offer(&mut self) -> Result<Option<u64>, PostError> {
+        match self.ring.growth() {
+            Growth::Offered { offset, bytes } if RING_SIZES.contains(&bytes) => {
+                let map = map_ring(&self.peer, offset, bytes).map_err(|_| PostError::Full)?;
+                self.ring.switch().map_err(|Full| PostError::Full)?;
+                self.notify();
+                let old = std::mem::replace(&mut self.ring, RingTx::new(map));
+                Ok(Some(old.lines_written()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 impl Early {
+    /// Says the last word in it.
+    fn end(mut self) -> Self {
+        self.ring.switch().expect("a free line is kept for it");
+        self.notify();
+        self
+    }
+
     /// Tells the reader, if it has begun to read: before that it will look by itself.
     fn notify(&self) {
         self.peer.notify_reader(&self.ring);
@@ -439,41 +478,32 @@ fn post_early(
     }
 }
 
-/// A message did not fit: `Ok` when the queue pair has moved to a larger ring that was on offer. Otherwise
-/// asks for one if that would help.
+/// Maps a peer's ring. A small one shares its pages with others, so that they are going to be used in any case.
+fn map_ring(peer: &PeerSegment, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+    if bytes == RING_SIZES[0] { peer.map_populated(offset, bytes) } else { peer.map(offset, bytes) }
+}
+
+/// A message did not fit: `Ok` when the queue pair has moved to another ring that was on offer, with the lines that the
+/// old one has carried. Otherwise asks for a larger one if that would help.
 #[cold]
-fn make_room(out: &mut Outbound, bytes: usize) -> Result<(), PostError> {
+fn make_room(out: &mut Outbound, bytes: usize) -> Result<u64, PostError> {
     let max = payload_max(RING_SIZES[RING_SIZES.len() - 1]);
     if bytes > max {
         return Err(PostError::TooLong { bytes, max });
     }
-    match out.ring.growth() {
-        Growth::Offered { offset, bytes: ring_bytes }
-            if RING_SIZES.contains(&ring_bytes) && ring_bytes > out.ring.bytes() =>
-        {
-            let map = out.peer.map(offset, ring_bytes).map_err(|_| PostError::Full)?;
-            out.ring.switch().map_err(|Full| PostError::Full)?;
-            out.peer.notify(out.id as usize, || out.ring.is_polled());
-            out.ring = RingTx::new(map);
-            return Ok(());
-        }
+    if let Some(lines) = out.accept_offer()? {
+        return Ok(lines);
+    }
+    if bytes > out.ring.payload_max() {
         // The reader has no memory for a larger one: what is too long for this one never fits.
-        Growth::Refused if bytes > out.ring.payload_max() => {
+        if out.ring.growth() == Growth::Refused {
             return Err(PostError::TooLong { bytes, max: out.ring.payload_max() });
         }
-        _ => {}
-    }
-    // A ring that is merely full grows once; the largest size is for messages that need it.
-    if bytes > out.ring.payload_max() || out.ring.bytes() < RING_SIZES[1] {
         out.ring.ask_growth(bytes);
-        out.peer.notify(out.id as usize, || out.ring.is_polled());
+    } else if out.ring.bytes() < RING_SIZES[1] {
+        // A ring that is merely full grows once; the largest size is for messages that need it.
+        out.ring.ask_if_pressed(bytes);
     }
+    out.notify();
     Err(PostError::Full)
-}
-
-/// The size of the next ring for a writer that asked for messages of `payload` bytes.
-pub(super) fn grown(sizes: &[usize], bytes: usize, payload: usize) -> Option<usize> {
-    let fitting = sizes.iter().copied().find(|size| *size > bytes && payload_max(*size) >= payload);
-    // A stream of messages profits from the largest there is.
-    fitting.or_else(|| sizes.last().copied().filter(|size| *size > bytes))
 }

@@ -12,6 +12,7 @@ crate::on_every_provider!(
     early_messages_of_crossed_requests_need_no_help_either,
     connections_open_and_close_many_times,
     a_new_queue_pair_in_an_old_place_starts_clean,
+    messages_of_a_closed_queue_pair_come_before_those_of_the_next,
 );
 
 fn moves_outside_the_table_are_refused_and_change_nothing(kind: ProviderKind) {
@@ -206,4 +207,60 @@ fn a_new_queue_pair_in_an_old_place_starts_clean(kind: ProviderKind) {
         assert!(b.is_quiet() && a.is_quiet());
     }
     assert!(b.context.touched_bytes() < 200_000, "{} bytes after 20 connections", b.context.touched_bytes());
+}
+
+/// The old queue pair is full when it is closed, others are busy, and the next one is in use before anything was read.
+fn messages_of_a_closed_queue_pair_come_before_those_of_the_next(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (card_a, card_b) = (a.card(), b.card());
+    let others: Vec<_> = (0..12).map(|_| connect(&mut a, &mut b).0).collect();
+    for round in 0..6u64 {
+        let (qa, qb) = connect(&mut a, &mut b);
+        for i in 0..40 {
+            a.send(qa, [round, i], b"old");
+            for other in &others[..2 * round as usize] {
+                a.send(*other, [99, 0], b"other");
+            }
+        }
+        a.context.to_sqd(qa).unwrap();
+        // What was said on a stream has been read when the peer's word has; elsewhere it is in memory.
+        let mut got = if kind == ProviderKind::Sockets { take(&mut b, 40) } else { Vec::new() };
+        while let Some(view) = b.context.poll_only(qb) {
+            got.push(view.header()[1]);
+        }
+        let (next, _) = a.ask(&card_b);
+        for i in 40..60 {
+            a.send(next, [round, i], b"new");
+        }
+        a.context.flush();
+        // The request reaches the other side by a datagram, which may come in between.
+        let mut answered = None;
+        while answered.is_none() || got.len() < 60 {
+            match wait("a message", || b.poll_whole()) {
+                Got::Control(request) => answered = Some(b.answer(&card_a, &request)),
+                Got::Message(_, [99, _], _) => {}
+                Got::Message(_, [_, i], _) => got.push(i),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(got, (0..60).collect::<Vec<_>>(), "round {round}");
+        let reply = a.control();
+        a.connect(next, &card_b, &reply);
+        b.context.destroy_qp(qb);
+        a.context.destroy_qp(qa);
+        while b.poll_whole().is_some() {}
+    }
+}
+
+/// The numbers of the next messages that are not others'.
+fn take(peer: &mut Peer, count: usize) -> Vec<u64> {
+    let mut got = Vec::new();
+    while got.len() < count {
+        match wait("a message", || peer.poll_whole()) {
+            Got::Message(_, [99, _], _) => {}
+            Got::Message(_, [_, i], _) => got.push(i),
+            other => panic!("{other:?}"),
+        }
+    }
+    got
 }

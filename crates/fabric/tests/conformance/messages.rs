@@ -10,6 +10,7 @@ crate::on_every_provider!(
     messages_of_any_length_arrive,
     many_peers_are_all_heard,
     a_flood_of_one_peer_does_not_silence_the_others,
+    a_flood_of_a_late_peer_does_not_silence_others,
     datagrams_arrive_without_a_connection,
     a_peer_that_is_short_of_memory_says_so,
 );
@@ -168,6 +169,36 @@ fn a_flood_of_one_peer_does_not_silence_the_others(kind: ProviderKind) {
         }
         assert!(flood < 200_000, "{heard} messages and {datagrams} datagrams of others behind {flood}");
         (heard == 11 && datagrams == 11).then_some(())
+    });
+}
+
+/// The peers that connected first may have places of their own; the flood comes from one that has none.
+fn a_flood_of_a_late_peer_does_not_silence_others(kind: ProviderKind) {
+    const FLOODER: usize = 8;
+    let (mut hub, mut others, qps) = hub(kind, 12);
+    let flood = |others: &mut Vec<Peer>| {
+        for _ in 0..64 {
+            let to = qps[FLOODER].0;
+            let _ = others[FLOODER].context.post_send(to, [0, 0], source(&[1; 1000]), Push::Soon);
+        }
+        others[FLOODER].poll();
+    };
+    flood(&mut others);
+    assert_eq!(hub.message().0, qps[FLOODER].1);
+    for (i, other) in others.iter_mut().enumerate().skip(FLOODER + 1) {
+        other.send(qps[i].0, [i as u64, 0], b"one");
+    }
+    let (mut flooded, mut heard) = (0u64, 0);
+    wait("the others", || {
+        flood(&mut others);
+        match hub.poll_whole() {
+            Some(Got::Message(qp, ..)) if qp == qps[FLOODER].1 => flooded += 1,
+            Some(Got::Message(..)) => heard += 1,
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+        assert!(flooded < 20_000, "{heard} messages of others behind {flooded}");
+        (heard == qps.len() - FLOODER - 1).then_some(())
     });
 }
 

@@ -60,6 +60,7 @@ impl Host {
             force_net: sockets,
             faults: None,
             ring_bytes_max: 1 << 20,
+            conn_memory: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the soft provider does besides.
 use super::rig::*;
 use banyan_fabric::state::QpState;
-use banyan_fabric::{Config, CreateError, ProviderKind, RdmaError, RemoteMemory, Role};
+use banyan_fabric::{Config, CreateError, PostError, ProviderKind, Push, Qp, RdmaError, RemoteMemory, Role};
 use std::sync::atomic::Ordering;
 
 const SOFT: ProviderKind = ProviderKind::Soft;
@@ -23,6 +23,186 @@ fn the_device_limit_is_refused_and_given_back() {
     b.context.create_qp(SOFT).unwrap();
     drop(b);
     assert_eq!(host.node.qps_in_use(), 1);
+}
+
+#[test]
+fn the_last_queue_pairs_are_kept_for_answers() {
+    let host = Host::new(SOFT, 2, 16);
+    let (mut a, mut b) = (host.open(0), host.open(1));
+    let asks = (0..20).take_while(|_| a.context.create_qp_as(SOFT, Role::Asks).is_ok()).count();
+    assert_eq!(asks, 12, "two are for datagrams, two are kept");
+    let refused = b.context.create_qp_as(SOFT, Role::Asks).unwrap_err();
+    let words =
+        "the device has no queue pair left: 14 of 16 are in use on this node, 2 are kept for peers that ask";
+    assert_eq!(refused.to_string(), words);
+    b.context.want_qp(true);
+    assert!(a.context.qp_wanted() && !b.context.qp_wanted());
+    b.context.create_qp_as(SOFT, Role::Answers).unwrap();
+    drop(b);
+    assert!(!a.context.qp_wanted(), "who is gone wants nothing");
+}
+
+/// Posts a message, with the peer polling until there is room for it.
+fn post(a: &mut Peer, b: &mut Peer, qp: Qp, message: &[u8]) -> Result<(), PostError> {
+    wait("room", || {
+        assert_eq!(b.poll(), None);
+        match a.context.post_send(qp, [0, 0], source(message), Push::Now) {
+            Ok(_) => Some(Ok(())),
+            Err(PostError::Full) => None,
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
+/// Times that are far from those the rig tells.
+const LATER_NS: u64 = 1 << 60;
+
+#[test]
+fn a_large_ring_that_is_idle_becomes_small_again() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, qb) = connect(&mut a, &mut b);
+    let (mapped, touched) = (a.context.mapped_bytes(), b.context.touched_bytes());
+    let message = pattern(200_000, 0);
+    post(&mut a, &mut b, qa, &message).unwrap();
+    assert_eq!(b.message().2, message);
+    assert!(b.context.touched_bytes() >= touched + 200_000);
+    // Marks what has come; finds that nothing more has; and the writer moves although it has nothing to write.
+    b.context.tick(LATER_NS);
+    a.send(qa, [7, 0], b"before");
+    assert_eq!(b.message().1, [7, 0]);
+    b.context.tick(LATER_NS * 2);
+    assert!(b.context.touched_bytes() >= touched + 200_000, "a message has come");
+    b.context.tick(LATER_NS * 3);
+    b.send(qb, [8, 0], b"the other way");
+    assert_eq!(a.message().1, [8, 0]);
+    assert!(b.is_quiet());
+    assert!(b.context.touched_bytes() < touched + 16_384);
+    assert_eq!(a.context.mapped_bytes(), mapped);
+    assert_eq!(b.context.next_due_ns(), None);
+    post(&mut a, &mut b, qa, &message).unwrap();
+    assert_eq!(b.message().2, message);
+}
+
+#[test]
+fn large_rings_stay_within_the_limit() {
+    let host = Host::new(SOFT, 2, 100);
+    let open = |slot| host.open_with(&Config { conn_memory: Some(70 << 10), ..host.config(slot) });
+    let (mut a, mut b) = (open(0), open(1));
+    let pairs: Vec<_> = (0..4).map(|_| connect(&mut a, &mut b)).collect();
+    let (first, qps) =
+        (pairs.first().map(|(_, qb)| *qb), pairs.iter().map(|(qa, _)| *qa).collect::<Vec<_>>());
+    let max = a.context.caps(SOFT).message_max;
+    assert!((4096..8192).contains(&max), "what every connection takes: {max}");
+    let message = pattern(20_000, 0);
+    for (n, qp) in qps.iter().enumerate() {
+        let posted = post(&mut a, &mut b, *qp, &message);
+        if n < 2 {
+            assert_eq!((posted, b.message().2), (Ok(()), message.clone()), "connection {n}");
+        } else {
+            assert_eq!(posted, Err(PostError::TooLong { bytes: message.len(), max }), "connection {n}");
+            a.send(*qp, [1, 1], &message[..max]);
+            assert_eq!(b.message().2, message[..max]);
+        }
+    }
+    // What a connection gives back can be had by the next one.
+    let (qa, qb) = connect(&mut a, &mut b);
+    assert!(post(&mut a, &mut b, qa, &message).is_err());
+    close(&mut a, &mut b, qa, qb);
+    let first = first.expect("four were made");
+    close(&mut a, &mut b, qps[0], first);
+    let (qa, _) = connect(&mut a, &mut b);
+    assert_eq!((post(&mut a, &mut b, qa, &message), b.message().2), (Ok(()), message));
+}
+
+#[test]
+fn nothing_is_lost_or_reordered_while_rings_change() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, qb) = connect(&mut a, &mut b);
+    let mut chance = 7u64;
+    let mut below = |n: u64| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 33) % n
+    };
+    let (mut sent, mut got, mut traffic, mut now_ns) = ([0u64; 2], [0u64; 2], 0, LATER_NS);
+    let (mut before, mut changes) = (0, 0);
+    for _ in 0..40_000 {
+        let way = below(2) as usize;
+        let (from, qp, to) = if way == 0 { (&mut a, qa, &mut b) } else { (&mut b, qb, &mut a) };
+        match below(16) {
+            0..8 => {
+                let long = if sent[way] % 2_000 < 1_000 { 30_000 } else { 100 };
+                let message = pattern(below(long) as usize, sent[way] as usize);
+                if from.context.post_send(qp, [sent[way], 0], source(&message), Push::Now).is_ok() {
+                    sent[way] += 1;
+                }
+            }
+            8..15 => {
+                if let Some(Got::Message(_, [n, _], bytes)) = to.poll() {
+                    assert_eq!((n, &bytes), (got[way], &pattern(bytes.len(), n as usize)));
+                    got[way] += 1;
+                }
+            }
+            _ if below(20) == 0 => {
+                // Nothing comes between the two: the ring is idle.
+                now_ns += 4_000_000_000;
+                to.context.tick(now_ns - 2_000_000_000);
+                to.context.tick(now_ns);
+            }
+            _ => {}
+        }
+        let now = a.context.traffic(qa);
+        assert!(now >= traffic, "{now} after {traffic}");
+        traffic = now;
+        let mapped = a.context.mapped_bytes();
+        changes += u32::from(mapped != std::mem::replace(&mut before, mapped));
+    }
+    for (way, to) in [(0, &mut b), (1, &mut a)] {
+        while got[way] < sent[way] {
+            assert_eq!(to.message().1, [got[way], 0]);
+            got[way] += 1;
+        }
+    }
+    assert!(sent[0] > 5_000 && sent[1] > 5_000, "{sent:?}");
+    assert!(changes > 20, "rings have changed {changes} times");
+    assert!(traffic >= sent[0] + sent[1] - 100);
+}
+
+#[test]
+fn a_busy_ring_grows_and_one_of_many_does_not() {
+    let (mut a, mut b) = pair(SOFT);
+    let qps: Vec<Qp> = (0..100).map(|_| connect(&mut a, &mut b).0).collect();
+    let mapped = a.context.mapped_bytes();
+    let message = pattern(4096, 0);
+    // A message on each, again and again: every ring is full each time.
+    for _ in 0..50 {
+        for qp in &qps {
+            while a.context.post_send(*qp, [0, 0], source(&message), Push::Now).is_ok() {}
+        }
+        while b.poll().is_some() {}
+    }
+    assert_eq!(a.context.mapped_bytes(), mapped);
+    for _ in 0..50 {
+        while a.context.post_send(qps[0], [0, 0], source(&message), Push::Now).is_ok() {}
+        while b.poll().is_some() {}
+    }
+    assert!(a.context.mapped_bytes() > mapped);
+}
+
+#[test]
+fn peers_of_closed_connections_are_unmapped() {
+    let host = Host::new(SOFT, 41, 1000);
+    let mut a = host.open(0);
+    let (mut mapped, mut peers) = (Vec::new(), Vec::new());
+    for slot in 1..41 {
+        let mut b = host.open(slot);
+        let (qa, qb) = connect(&mut a, &mut b);
+        close(&mut a, &mut b, qa, qb);
+        peers.push(b); // a process does not come again, with the same descriptors
+        mapped.push((a.context.mapped_bytes(), a.context.touched_bytes()));
+    }
+    let most = |part: &[(u64, u64)]| (part.iter().map(|m| m.0).max(), part.iter().map(|m| m.1).max());
+    let (first, then) = (most(&mapped[..20]), most(&mapped[20..]));
+    assert!(then.0 <= first.0 && then.1 <= first.1, "{first:?} {then:?}");
 }
 
 #[test]

@@ -18,18 +18,20 @@
 //! ends; so to be opened and closed at once is slow, but it is progress.
 //!
 //! The device of a node has a limit too. The argument is the same if the unanswered attempts of *all* processes of a
-//! node together leave one queue pair to others: the driver refuses an attempt beyond that ([`Wireup::asking`] is
+//! node together leave one queue pair to others: the driver refuses an attempt beyond that ([`Wireup::unanswered`] is
 //! what a process has to publish), and asks processes to [`release`](Wireup::release) what is idle.
 //!
 //! # Whom it meets
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
-//! costs to open again, then the time of its last use. One that has just become ready stays, unless there is no other.
+//! costs to open again, then the time of its last use. One that became ready less than about two round trips ago is
+//! young and stays, unless there is no other: its peer may not have had the time to use it.
 //! If all are busy for [`BUSY_PATIENCE_NS`], the least valuable drains what it is busy with; a sender that never stops
 //! would keep its place for ever otherwise. A peer that computes cannot agree to a close: after a time that grows
 //! with the number of such peers one more connection is asked to close, and the first that is closed gives its place.
 #[cfg(doc)]
 use super::Wireup;
 use super::handshake::{State, StateName, Target};
+use super::plant::{Plant, Planted};
 use crate::ids::PeerIx;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -63,8 +65,6 @@ pub struct Usage {
 
 /// The frequency of use counts half after this time.
 pub(super) const HALF_LIFE_NS: u64 = 8_000_000;
-/// A connection is young, and spared if there is another, for this time.
-pub(super) const YOUNG_NS: u64 = 1_000_000;
 /// Busy connections are spared for this time.
 pub(super) const BUSY_PATIENCE_NS: u64 = 20_000_000;
 /// If all connections are busy, they are looked at again after this time, which doubles up to the maximum.
@@ -102,6 +102,8 @@ pub(super) struct Places {
     pub leaving: u32,
     /// Rows that hold a place for an attempt which nobody has answered.
     pub asking: u32,
+    /// Those of them whose queue pair is there.
+    pub requesting: u32,
     /// Retired peers for whom the driver was making a queue pair.
     pub orphans: BTreeSet<PeerIx>,
     /// Who waits to ask, and who waits to answer, by age.
@@ -114,6 +116,7 @@ pub(super) struct Places {
     look: Look,
     /// The first interval of a request, as the last look at the pace gave it.
     pub round_ns: u64,
+    pub planted: Planted,
 }
 
 /// When the driver is asked which connections are in use.
@@ -150,7 +153,7 @@ impl Worth {
     }
 
     /// Takes a new reading, and gives the rank among victims: the smallest goes first.
-    fn look(&mut self, usage: &Usage, now_ns: u64) -> (Class, u64, u64) {
+    fn look(&mut self, usage: &Usage, young_ns: u64, now_ns: u64) -> (Class, u64, u64) {
         let halvings = now_ns.saturating_sub(self.decayed_ns) / HALF_LIFE_NS;
         self.decayed_ns += halvings * HALF_LIFE_NS;
         let carried = usage.traffic.saturating_sub(self.traffic);
@@ -162,7 +165,7 @@ impl Worth {
         }
         let class = match usage.busy {
             true => Class::Busy,
-            false if now_ns.saturating_sub(self.ready_ns) < YOUNG_NS => Class::Young,
+            false if now_ns.saturating_sub(self.ready_ns) < young_ns => Class::Young,
             false => Class::Idle,
         };
         let value = self.frequency.saturating_mul(u64::from(usage.reopen_cost.max(1)));
@@ -207,7 +210,9 @@ impl Places {
 
     /// How many more attempts may be begun, as far as the reserve is concerned.
     fn may_ask(&self) -> usize {
-        self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(self.asking as usize + 1))
+        let reserve = if self.planted.is(Plant::NoReserve) { 0 } else { 1 };
+        let used = self.asking as usize + reserve;
+        self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(used))
     }
 
     /// The place of a row whose queue pair was refused is free.
@@ -238,6 +243,8 @@ impl Places {
     /// Keeps the books when a row changes its state.
     pub(super) fn moved<W>(&mut self, index: u32, before: &State<W>, after: &State<W>, now_ns: u64) {
         self.asking = self.asking + u32::from(asks(after)) - u32::from(asks(before));
+        let requests = |state: &State<W>| u32::from(state.name() == StateName::Requesting);
+        self.requesting = self.requesting + requests(after) - requests(before);
         if let Some((claim, since_ns)) = crowded(before) {
             self.queue(claim).remove(&(since_ns, index));
         }
@@ -343,7 +350,8 @@ impl Places {
         now_ns: u64,
         mut usage: impl FnMut(u32) -> Usage,
     ) -> Vec<u32> {
-        let rank = |(&index, worth): (&u32, &mut Worth)| (worth.look(&usage(index), now_ns), index);
+        let young_ns = self.round_ns;
+        let rank = |(&index, worth): (&u32, &mut Worth)| (worth.look(&usage(index), young_ns, now_ns), index);
         let mut ranks: Vec<_> = self.ready.iter_mut().map(rank).filter(|rank| rank.0.0 <= most).collect();
         ranks.sort_unstable();
         ranks.into_iter().take(count).map(|(_, index)| index).collect()

@@ -2,6 +2,7 @@
 //! The rules are in [`super::budget`].
 use super::budget::{Class, Usage};
 use super::handshake::{Input, State, Tries};
+use super::plant::Plant;
 use super::{Action, Budget, IllegalInput, StateName, Wireup};
 use crate::ids::{Peer, PeerIx};
 use alloc::vec::Vec;
@@ -18,7 +19,10 @@ impl<W: Clone + Debug> Wireup<W> {
     /// queue pair is no more, and its place is free.
     pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) {
         self.common.places.orphans.remove(&ix);
-        self.common.places.left();
+        let early = self.common.planted.is(Plant::PlaceFreeTooEarly);
+        if !early || self.common.places.leaving > 0 {
+            self.common.places.left();
+        }
         self.settle(now_ns);
     }
 
@@ -50,10 +54,11 @@ impl<W: Clone + Debug> Wireup<W> {
         }
     }
 
-    /// Attempts of this side that hold a queue pair, or are being given one, and that no peer has answered. All
-    /// processes of a node together must leave one queue pair of the device to the requests of others.
-    pub fn asking(&self) -> u32 {
-        self.common.places.asking
+    /// Attempts of this side that have a queue pair and that no peer has answered. All processes of a node together
+    /// must leave one queue pair of the device to the requests of others: a driver refuses to make one for an attempt
+    /// ([`is_asked`](Self::is_asked) says no) if with it no queue pair would be left.
+    pub fn unanswered(&self) -> u32 {
+        self.common.places.requesting
     }
 
     /// Queue pairs of this process at this moment: made, being made, or not yet destroyed.
@@ -91,6 +96,7 @@ impl<W: Clone + Debug> Wireup<W> {
         if count == 0 {
             return 0;
         }
+        self.common.places.round_ns = self.common.pace.first_ns();
         let peers = &self.peers;
         let victims = self.common.places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
         for &index in &victims {

@@ -2,15 +2,16 @@
 //!
 //! A sender claims a free slot with its process id, fills it, marks it as ready, and sets the slot's bit; a second
 //! level of bits, one word, says which words of bits to look at, so that looking into an empty mailbox is one load.
-//! A sender looks for a slot from one on that follows from its process id: few meet, and ranks that were started
-//! one after the other share pages. The slots are a sparse part of the segment that a sender maps for one datagram.
+//! A sender looks for a slot from one on that follows from its process id, so that few meet: first among those that it
+//! has mapped with the head, then in one page further on, which ranks that were started one after the other share, and
+//! at last everywhere. The slots are a sparse part of the segment.
 //!
 //! Any sender may stop or die between any two steps. Nobody waits for it: its slot alone stays taken. The owner
 //! looks through the slots when datagrams were dropped for lack of one ([`Mailbox::repair`]).
-use super::HEAD_BYTES;
 use crate::cpu;
 use crate::mem::{SharedMap, SharedMemory};
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots of the mailbox.
@@ -29,13 +30,18 @@ pub(super) const MAIL_WORDS: usize = MAIL_SLOTS / 64;
 
 // A slot: state, length, datagram.
 const SLOT_BYTES: usize = 256;
+/// Slots of a page.
+const PAGE_SLOTS: usize = super::PAGE_BYTES / SLOT_BYTES;
 const SLOT_LEN: usize = 4;
 const SLOT_DATA: usize = 12;
 /// In a slot's state: filled. The rest is the process id of the sender; all zero is a free slot.
 const READY: u32 = 1 << 31;
 
 /// Where the slots are in the segment.
-const AT_SLOTS: usize = HEAD_BYTES;
+const AT_SLOTS: usize = super::PAGE_BYTES;
+/// The first slots are near: they lie in what every peer has mapped anyway.
+const NEAR_SLOTS: usize = 64;
+pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * SLOT_BYTES;
 pub(super) const SLOTS_BYTES: usize = MAIL_SLOTS * SLOT_BYTES;
 
 const _: () = assert!(MAIL_WORDS <= 64 && SLOT_DATA + DATAGRAM_MAX <= SLOT_BYTES);
@@ -132,26 +138,68 @@ impl Mailbox {
     }
 }
 
-/// Puts a datagram into a free slot of another process's mailbox, or counts it as dropped: `false`.
-pub(super) fn post(head: &SharedMap, memory: &SharedMemory, bytes: &[u8]) -> bool {
-    assert!(bytes.len() <= DATAGRAM_MAX);
-    let posted = memory.map(AT_SLOTS as u64, SLOTS_BYTES).is_ok_and(|slots| {
-        let slot = claim(&slots, std::process::id());
-        if let Some(slot) = slot {
-            fill(&slots, slot, bytes);
-            set_bit(head, slot);
-        }
-        slot.is_some()
-    });
-    if !posted {
-        head.u32_at(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
+/// A sender's way into another process's mailbox.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    near: SharedMap,
+    /// The page of the slot that follows from the process id, once the near ones were all taken.
+    page: OnceLock<SharedMap>,
+}
+
+impl Outbox {
+    pub(super) fn new(head: &SharedMap) -> Self {
+        Outbox { near: head.part(AT_SLOTS, NEAR_BYTES), page: OnceLock::new() }
     }
-    posted
+
+    /// Puts a datagram into a free slot, or counts it as dropped: `false`.
+    pub(super) fn post(&self, head: &SharedMap, memory: &SharedMemory, bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= DATAGRAM_MAX);
+        let me = std::process::id();
+        let posted = post_into(head, &self.near, 0, me, bytes)
+            || self.post_further(head, memory, me, bytes)
+            || post_anywhere(head, memory, me, bytes);
+        if !posted {
+            head.u32_at(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
+        }
+        posted
+    }
+
+    #[cold]
+    fn post_further(&self, head: &SharedMap, memory: &SharedMemory, me: u32, bytes: &[u8]) -> bool {
+        let first = me as usize % MAIL_SLOTS / PAGE_SLOTS * PAGE_SLOTS;
+        self.page(memory, first).is_some_and(|page| post_into(head, page, first, me, bytes))
+    }
+
+    fn page(&self, memory: &SharedMemory, first: usize) -> Option<&SharedMap> {
+        if self.page.get().is_none() {
+            let page = memory.map((AT_SLOTS + first * SLOT_BYTES) as u64, PAGE_SLOTS * SLOT_BYTES).ok()?;
+            let _ = self.page.set(page);
+        }
+        self.page.get()
+    }
+}
+
+/// All slots around the own one are taken.
+#[cold]
+fn post_anywhere(head: &SharedMap, memory: &SharedMemory, me: u32, bytes: &[u8]) -> bool {
+    let slots = memory.map(AT_SLOTS as u64, SLOTS_BYTES);
+    slots.is_ok_and(|slots| post_into(head, &slots, 0, me, bytes))
+}
+
+/// Puts a datagram into one of the slots that `slots` maps, from slot `first` on.
+fn post_into(head: &SharedMap, slots: &SharedMap, first: usize, me: u32, bytes: &[u8]) -> bool {
+    let slot = claim(slots, me);
+    if let Some(slot) = slot {
+        fill(slots, slot, me, bytes);
+        set_bit(head, first + slot);
+    }
+    slot.is_some()
 }
 
 fn claim(slots: &SharedMap, me: u32) -> Option<usize> {
-    let first = me as usize % MAIL_SLOTS;
-    (first..MAIL_SLOTS).chain(0..first).find(|slot| {
+    let count = slots.bytes() / SLOT_BYTES;
+    let first = me as usize % count;
+    (first..count).chain(0..first).find(|slot| {
         let state = slots.u32_at(slot * SLOT_BYTES);
         state.load(Ordering::Relaxed) == 0
             && state.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -159,13 +207,13 @@ fn claim(slots: &SharedMap, me: u32) -> Option<usize> {
 }
 
 /// `slot` is claimed by this process.
-fn fill(slots: &SharedMap, slot: usize, bytes: &[u8]) {
+fn fill(slots: &SharedMap, slot: usize, me: u32, bytes: &[u8]) {
     let at = slot * SLOT_BYTES;
     slots.u32_at(at + SLOT_LEN).store(bytes.len() as u32, Ordering::Relaxed);
     let to = slots.at(at + SLOT_DATA, bytes.len());
     // SAFETY: the slot is claimed, so nobody else writes it; it is inside the mapping.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
-    slots.u32_at(at).store(READY | std::process::id(), Ordering::Release);
+    slots.u32_at(at).store(READY | me, Ordering::Release);
 }
 
 fn bits(head: &SharedMap, word: usize) -> &AtomicU64 {
@@ -286,8 +334,8 @@ mod tests {
             state(&segment, slot).store(dead, Ordering::Relaxed);
         }
         // One of them had filled its slot, one had set its bit as well but not the level above, one lives.
-        fill(&segment.mailbox.slots, 77, b"filled");
-        fill(&segment.mailbox.slots, 1000, b"bit set");
+        fill(&segment.mailbox.slots, 77, dead, b"filled");
+        fill(&segment.mailbox.slots, 1000, dead, b"bit set");
         bits(&segment.head, 1000 / 64).fetch_or(1 << (1000 % 64), Ordering::Relaxed);
         state(&segment, 5).store(me, Ordering::Relaxed);
         assert!(!peer.send_datagram(b"dropped"));
@@ -306,7 +354,7 @@ mod tests {
     fn a_bit_that_comes_late_is_not_a_datagram() {
         let (mut segment, peer) = pair();
         let slot = (std::process::id() as usize + 1) % MAIL_SLOTS;
-        fill(&segment.mailbox.slots, slot, b"once");
+        fill(&segment.mailbox.slots, slot, 1, b"once");
         segment.mailbox.repair(&segment.head, &segment.memory);
         assert_eq!(take(&mut segment), Some(b"once".to_vec()));
         set_bit(&segment.head, slot); // the sender goes on at last
@@ -322,7 +370,7 @@ mod tests {
         let (mut segment, _peer) = pair();
         let slots = [0, 63, 64, 200, 4095];
         let post = |segment: &Segment, slot: usize| {
-            fill(&segment.mailbox.slots, slot, &(slot as u32).to_le_bytes());
+            fill(&segment.mailbox.slots, slot, 1, &(slot as u32).to_le_bytes());
             set_bit(&segment.head, slot);
         };
         slots.iter().for_each(|slot| post(&segment, *slot));

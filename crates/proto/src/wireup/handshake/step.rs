@@ -3,6 +3,7 @@ use super::{Again, Answer, Input, Link, Local, PeerCloses, Remote, State, Target
 use crate::ids::{Peer, PeerIx};
 use crate::wireup::budget::{Claim, Places};
 use crate::wireup::pace::Pace;
+use crate::wireup::plant::{Plant, Planted};
 use crate::wireup::policy::{Facts, Order, Trigger};
 use crate::wireup::{Action, Card, Config, Epoch, Medium, Message, MessageKind, Params, Stats};
 use alloc::collections::VecDeque;
@@ -16,6 +17,7 @@ pub(in crate::wireup) struct Common<W> {
     pub pace: Pace,
     pub places: Places,
     pub stats: Stats,
+    pub planted: Planted,
 }
 
 /// One peer at one moment.
@@ -74,6 +76,9 @@ impl<W: Clone> Pair<'_, W> {
         };
         let connect = |remote| Link { local, remote };
         match input {
+            Input::Request(message) if self.common.planted.is(Plant::CrossedRequestsConnectTwice) => {
+                self.prepare(Target::Asked(Remote::from(&message)), tries)
+            }
             Input::Request(message) => {
                 self.common.stats.crossed += 1;
                 self.connect(connect(Remote::from(&message)), PeerCloses::NotYet, Answer::Sent)
@@ -119,6 +124,14 @@ impl<W: Clone> Pair<'_, W> {
     /// Ready, or draining by this side's own wish.
     fn open(&mut self, state: State<W>, input: Input<W>) -> State<W> {
         match (state, input) {
+            (State::Ready { link }, Input::Request(message))
+                if self.common.planted.is(Plant::RepeatedRequestDestroys) =>
+            {
+                let before = *self.closed;
+                self.closed(&link);
+                *self.closed = before;
+                self.asked(&message)
+            }
             (state, Input::Request(message)) => self.asked_again(state, &message),
             (State::Ready { link }, Input::Close) => {
                 self.drain();
@@ -206,6 +219,9 @@ impl<W: Clone> Pair<'_, W> {
 
     /// The peer asks for the connection that is there already: it has not heard of this side's end.
     fn asked_again(&mut self, state: State<W>, message: &Message) -> State<W> {
+        if self.common.planted.is(Plant::ReplyNeverResent) {
+            return state;
+        }
         let link = *state.link().expect("there is a connection");
         self.common.stats.repeated_replies += 1;
         self.send(MessageKind::Reply, &link.local, &Remote::from(message), message.stamp_ns);
@@ -231,8 +247,11 @@ impl<W: Clone> Pair<'_, W> {
     }
 
     fn prepared(&mut self, target: Target, params: Params, medium: Medium) -> State<W> {
-        let epoch = self.common.next_epoch;
+        let mut epoch = self.common.next_epoch;
         self.common.next_epoch = epoch.next();
+        if self.closed.is_some() && self.common.planted.is(Plant::StaleEpochReopens) {
+            epoch = Epoch::FIRST;
+        }
         let local = Local { epoch, params, medium };
         match (target, self.common.config.policy.rules().facts()) {
             (Target::Asked(remote), _) => {
@@ -288,7 +307,10 @@ impl<W: Clone> Pair<'_, W> {
     fn closed(&mut self, link: &Link) {
         self.common.stats.closed += 1;
         *self.closed = Some(link.remote.epoch);
-        self.common.places.leave();
+        match self.common.planted.is(Plant::PlaceFreeTooEarly) {
+            true => self.common.places.give_back(),
+            false => self.common.places.leave(),
+        }
         self.act(Action::Destroy { ix: self.ix });
         self.act(Action::Closed { ix: self.ix });
     }
@@ -327,6 +349,9 @@ impl<W: Clone> Pair<'_, W> {
 
     fn due_ns(&mut self, medium: Medium, tries: Tries) -> Option<u64> {
         match medium {
+            Medium::Datagrams if self.common.planted.is(Plant::RetransmitStorm) => {
+                Some(self.now_ns + crate::wireup::pace::FIRST_MIN_NS)
+            }
             Medium::Datagrams => Some(self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts))),
             Medium::Stream => None,
         }

@@ -1,5 +1,6 @@
 //! A process with few places: who waits, who goes, and what is said about it.
-use super::super::budget::{BUSY_PATIENCE_NS, HALF_LIFE_NS, YOUNG_NS};
+use super::super::budget::{BUSY_PATIENCE_NS, HALF_LIFE_NS};
+use super::super::pace::FIRST_MIN_NS;
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -106,7 +107,7 @@ fn attempts_leave_one_place_for_the_requests_of_others() {
     assert_eq!(need(&mut me, 1, 0), [create(1)]);
     assert_eq!(need(&mut me, 2, 0), [create(2)]);
     assert_eq!(need(&mut me, 3, 0), [], "nothing is ready that could be closed");
-    assert_eq!((me.state(ix(3)), me.asking(), me.queue_pairs()), (StateName::Crowded, 2, 2));
+    assert_eq!((me.state(ix(3)), me.common.places.asking, me.queue_pairs()), (StateName::Crowded, 2, 2));
     assert_eq!(deliver(&mut me, &request(4, 1), 1), [create(4)], "the last place is theirs");
     assert_eq!(deliver(&mut me, &request(5, 1), 1), []);
     assert_eq!(me.state(ix(5)), StateName::Crowded);
@@ -125,7 +126,7 @@ fn a_crossed_request_needs_no_second_place() {
         matches!(answer[..], [Action::Connect { .. }, Action::CreateQp { ix: second, .. }] if second == ix(2)),
         "and the attempt that was answered lets the next begin: {answer:?}"
     );
-    assert_eq!((me.queue_pairs(), me.asking()), (2, 1));
+    assert_eq!((me.queue_pairs(), me.common.places.asking), (2, 1));
 }
 
 #[test]
@@ -210,8 +211,8 @@ fn a_connection_that_has_just_become_ready_is_spared() {
     let mut me = limited(2);
     connect(&mut me, 1, 5 * MS);
     connect(&mut me, 2, 5 * MS + 1);
-    need(&mut me, 3, 5 * MS + YOUNG_NS / 2);
-    assert_eq!(look(&mut me, 5 * MS + YOUNG_NS / 2, &[]), [drain(1)]);
+    need(&mut me, 3, 5 * MS + FIRST_MIN_NS / 2);
+    assert_eq!(look(&mut me, 5 * MS + FIRST_MIN_NS / 2, &[]), [drain(1)]);
 }
 
 #[test]
@@ -360,7 +361,7 @@ fn a_lost_peer_gives_its_place_when_the_driver_is_done() {
     need(&mut me, 2, 0);
     me.broken(ix(1), "gone");
     actions(&mut me);
-    assert_eq!((me.queue_pairs(), me.asking()), (1, 0), "it is still being made");
+    assert_eq!((me.queue_pairs(), me.common.places.asking), (1, 0), "it is still being made");
     me.qp_ready(ix(1), params(0), Medium::Datagrams, 1).unwrap();
     assert_eq!(actions(&mut me), [Action::Destroy { ix: ix(1) }, create(2)], "the second place was free");
     me.destroyed(ix(1), 2);
@@ -387,7 +388,7 @@ fn a_retired_job_gives_its_places_when_the_driver_is_done() {
     me.qp_ready(numbers[0], params(9), Medium::Datagrams, 0).unwrap();
     // One has a queue pair, one is being made, one was not yet asked for, one is crowded.
     me.retire(Job(7));
-    assert_eq!((me.queue_pairs(), me.asking(), me.stats().crowded_now), (2, 0, 0));
+    assert_eq!((me.queue_pairs(), me.unanswered(), me.stats().crowded_now), (2, 0, 0));
     check_books(&me);
     assert!(me.qp_ready(numbers[1], params(9), Medium::Datagrams, 1).is_err());
     me.destroyed(numbers[1], 1);
