@@ -1,6 +1,6 @@
 //! Who was connected to whom, as a picture, as a list and as JSON. Pure.
 //!
-//! What a rank says about itself is shown, row by row; a rank that was not measured has no row.
+//! A rank that was not measured has no row.
 use proto::stats::{Means, Met};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,23 +31,19 @@ pub(crate) enum Listed {
 }
 
 impl Matrix {
-    /// Sorts what ranks have reported: `met` and `measured` by rank.
+    /// From what ranks have reported: `met` and `measured` by rank. A pair was connected if one of both says so: who sends
+    /// its last message and leaves does not wait for the answer that makes the connection ready at its end.
     pub(crate) fn new(nodes: Vec<u32>, met: Vec<Vec<Met>>, measured: impl Fn(usize) -> bool) -> Self {
-        let ranks = nodes.len() as u32;
-        let row = |(rank, mut row): (usize, Vec<Met>)| {
-            row.retain(|met| met.rank < ranks);
-            row.sort_unstable_by_key(|met| met.rank);
-            // Who was met in two ways is reported twice.
-            row.dedup_by(|later, first| {
-                let same = later.rank == first.rank;
-                if same {
-                    first.means = first.means.and(later.means);
-                }
-                same
-            });
-            measured(rank).then_some(row)
-        };
-        Matrix { rows: met.into_iter().enumerate().map(row).collect(), nodes }
+        let ranks = nodes.len();
+        let mut rows: Vec<Vec<Met>> = vec![Vec::new(); ranks];
+        for (from, met) in met.into_iter().enumerate().take(ranks) {
+            for Met { rank, means } in met.into_iter().filter(|met| (met.rank as usize) < ranks) {
+                rows[from].push(Met { rank, means });
+                rows[rank as usize].push(Met { rank: from as u32, means });
+            }
+        }
+        let row = |(rank, row)| measured(rank).then(|| merged(row));
+        Matrix { rows: rows.into_iter().enumerate().map(row).collect(), nodes }
     }
 
     /// How `from` was connected to `to`.
@@ -151,6 +147,19 @@ impl Matrix {
         };
         self.rows.iter().enumerate().map(rank).collect()
     }
+}
+
+/// In order of rank, each once.
+fn merged(mut row: Vec<Met>) -> Vec<Met> {
+    row.sort_unstable_by_key(|met| met.rank);
+    row.dedup_by(|later, first| {
+        let same = later.rank == first.rank;
+        if same {
+            first.means = first.means.and(later.means);
+        }
+        same
+    });
+    row
 }
 
 /// Draws one letter for each pair of ranks, with what is to be said about each rank behind its row. Nodes are set
@@ -307,6 +316,14 @@ mod tests {
         assert_eq!(matrix.means(0, 1).letter(), 'b');
         assert_eq!(matrix.json()[0], json!({ "rank": 0, "node": 0, "shared": [1], "sockets": [1] }));
         assert!(matrix.text(Listed::Always).contains("1 of 1"));
+    }
+
+    #[test]
+    fn a_pair_was_connected_if_one_of_both_says_so() {
+        let met = vec![vec![met(1, Means::SOCKETS)], vec![], vec![]];
+        let matrix = Matrix::new(vec![0, 0, 0], met, |rank| rank != 2);
+        assert_eq!([matrix.means(0, 1), matrix.means(1, 0)], [Means::SOCKETS; 2]);
+        assert_eq!(matrix.rows[2], None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const _: () = assert!(SLOT_STATS == SLOT_STATS_MAX);
 
 /// Seconds after which a waiting process says for whom it waits.
 const WARN_S: u64 = 30;
+/// Rounds of progress when all processes are ready to leave.
+const LAST_LOOKS_MAX: usize = 64;
 /// Queue pairs of a device that no agent limits.
 const QP_MAX: u32 = 131_072;
 
@@ -258,6 +260,13 @@ impl Endpoint {
             }
             if let Some(waited_s) = patience.runs_out() {
                 eprintln!("banyan: rank {} has waited {waited_s} s for other ranks to finalize", self.rank());
+            }
+        }
+        // What others did before they came here has arrived, such as the answer to a request whose message went early. Without
+        // a last look the connection would not be counted.
+        for _ in 0..LAST_LOOKS_MAX {
+            if !self.progress() {
+                break;
             }
         }
         let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
