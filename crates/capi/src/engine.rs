@@ -105,7 +105,7 @@ fn give_way() {
 
 #[cold]
 fn let_others_in() {
-    if PASSED_OVER.fetch_add(1, Relaxed) % PASSED_OVER_MAX != 0 {
+    if !PASSED_OVER.fetch_add(1, Relaxed).is_multiple_of(PASSED_OVER_MAX) {
         return;
     }
     let turns = TURNS.load(Relaxed);
