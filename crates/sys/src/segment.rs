@@ -308,7 +308,7 @@ impl PeerSegment {
     pub fn notify(&self, ring: usize, is_polled: impl FnOnce() -> bool) {
         self.barrier.light();
         if !is_polled() {
-            set_ready(&self.head, ring);
+            self.set_ready(ring);
         }
         self.wake();
     }
@@ -319,10 +319,16 @@ impl PeerSegment {
         self.barrier.light();
         if let Some(id) = ring.ready_id() {
             if !ring.is_polled() && (id as usize) < RINGS_MAX {
-                set_ready(&self.head, id as usize);
+                self.set_ready(id as usize);
             }
             self.wake();
         }
+    }
+
+    /// The bit, and then the look at the sleeper's word: setting a bit is no full barrier on every processor.
+    fn set_ready(&self, ring: usize) {
+        set_ready(&self.head, ring);
+        self.barrier.light();
     }
 
     /// Wakes the owner, if it sleeps: something that it waits for has been stored, other than a message or a datagram.
