@@ -32,18 +32,13 @@ mod table;
 mod tests;
 
 use crate::mem::{Locator, ReadMap, SharedMap, SharedMemory};
+use crate::sync::fence;
 use look::Attempt;
 use std::io;
 use std::sync::atomic::Ordering;
 use table::Table;
 
 pub use table::Kept;
-
-// Under loom the fences are part of the model; words are then an array of loom's.
-#[cfg(all(test, loom))]
-use loom::sync::atomic::fence;
-#[cfg(not(all(test, loom)))]
-use std::sync::atomic::fence;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyanB1");
 

@@ -1,6 +1,7 @@
 //! The processor and the scheduler: pausing, yielding, sleeping on a word, barriers, clocks, affinity.
+use crate::sync::fence;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
 /// Tells the processor that this is a waiting loop.
@@ -49,20 +50,6 @@ pub fn cores() -> usize {
     (unsafe { libc::CPU_COUNT(&set) }).max(1) as usize
 }
 
-/// Sleeps while `word` is `value`, at most for `timeout`; works across processes. Returns at once if the
-/// word differs already, and may return early for no reason.
-pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
-    let time = timespec(timeout);
-    // SAFETY: the word lives for the call; a shared futex (no PRIVATE flag), relative time-out.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time, 0, 0) };
-}
-
-/// Wakes all sleepers on `word`.
-pub fn futex_wake_all(word: &AtomicU32) {
-    // SAFETY: the word lives for the call; waking touches no memory.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
-}
-
 /// A time span as the kernel takes it.
 pub(crate) fn timespec(time: Duration) -> libc::timespec {
     let tv_sec = libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX);
@@ -78,7 +65,6 @@ pub enum Barrier {
     Asymmetric,
 }
 
-const MEMBARRIER_GLOBAL_EXPEDITED: i32 = 1 << 1;
 const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
 
 impl Barrier {
@@ -103,15 +89,7 @@ impl Barrier {
     pub fn heavy(self) {
         fence(Ordering::SeqCst);
         if self == Barrier::Asymmetric {
-            // SAFETY: as in `register`.
-            unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) };
+            crate::sync::membarrier();
         }
     }
-}
-
-/// Does a process with this id exist (or a zombie of it)?
-pub fn process_exists(pid: u32) -> bool {
-    // SAFETY: signal 0 only checks.
-    let rc = unsafe { libc::kill(pid as libc::pid_t, 0) };
-    rc == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

@@ -24,6 +24,7 @@ pub mod segment;
 pub mod signal;
 mod sockaddr;
 pub mod socket;
+mod sync;
 pub mod sysv;
 pub mod tcp;
 pub mod topology;

@@ -3,8 +3,9 @@
 //! No message can travel between two cores faster than one line does; benchmarks print latencies as
 //! multiples of it. Nothing here is used by a running job.
 use crate::mem::{SharedMap, SharedMemory};
+use crate::sync::AtomicU32;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Tells the partner to leave.

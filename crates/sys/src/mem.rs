@@ -2,16 +2,27 @@
 //!
 //! All shared memory is a memfd, so a process killed at any moment leaves no file behind. Another process
 //! of the same user maps it through `/proc/PID/fd/N`.
+#[cfg(not(all(test, loom)))]
+mod map;
+// Under loom, memory that processes share is an array of loom's words.
+#[cfg(all(test, loom))]
+#[path = "mem/model.rs"]
+mod map;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+#[cfg(not(all(test, loom)))]
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+pub use map::SharedMap;
+#[cfg(all(test, loom))]
+pub(crate) use map::{Place, Words};
 
 /// No change of the size, no writing but through maps that exist, and no other seals.
 const SEALS: libc::c_int =
@@ -79,6 +90,8 @@ fn ticks_in(stat: &[u8]) -> Option<u64> {
 #[derive(Debug)]
 pub struct SharedMemory {
     fd: OwnedFd,
+    #[cfg(all(test, loom))]
+    words: std::sync::Arc<Words>,
 }
 
 impl SharedMemory {
@@ -101,7 +114,7 @@ impl SharedMemory {
         }
         // SAFETY: the descriptor is new and owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let memory = SharedMemory { fd };
+        let memory = SharedMemory::of(fd);
         memory.resize(bytes)?;
         Ok(memory)
     }
@@ -138,7 +151,15 @@ impl SharedMemory {
                 "the segment belongs to another user",
             ));
         }
-        Ok(SharedMemory { fd: file.into() })
+        Ok(SharedMemory::of(file.into()))
+    }
+
+    fn of(fd: OwnedFd) -> Self {
+        SharedMemory {
+            fd,
+            #[cfg(all(test, loom))]
+            words: Default::default(),
+        }
     }
 
     /// Sets the size.
@@ -167,6 +188,7 @@ impl SharedMemory {
     }
 
     /// The parts of `from..to` that have pages behind them, found without touching any.
+    #[cfg(not(all(test, loom)))]
     pub(crate) fn touched_ranges(&self, from: u64, to: u64) -> Vec<Range<u64>> {
         let seek = |at: u64, what| {
             // SAFETY: an open descriptor and numbers; nobody uses the position that this changes.
@@ -230,12 +252,12 @@ impl SharedMemory {
 
     /// Maps `bytes` from `offset` (a multiple of the page size).
     pub fn map(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
-        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)
+        SharedMap::new(self, offset, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)
     }
 
     /// The same, with all its pages at once: cheaper than a fault for each where all are going to be used.
     pub(crate) fn map_populated(&self, offset: u64, bytes: usize) -> io::Result<SharedMap> {
-        self.map_with(offset, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_POPULATE)
+        SharedMap::new(self, offset, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_POPULATE)
     }
 
     /// Maps the first `bytes`, not beyond the end, to be read.
@@ -243,27 +265,9 @@ impl SharedMemory {
         if bytes as u64 > self.bytes()? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map beyond the end of the segment"));
         }
-        let map = self.map_with(0, bytes, libc::PROT_READ, 0)?;
+        let map = SharedMap::new(self, 0, bytes, libc::PROT_READ, 0)?;
         map.leave_out_of_dumps();
         Ok(ReadMap(map))
-    }
-
-    fn map_with(
-        &self,
-        offset: u64,
-        bytes: usize,
-        protection: libc::c_int,
-        flags: libc::c_int,
-    ) -> io::Result<SharedMap> {
-        let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let (fd, flags) = (self.fd.as_raw_fd(), libc::MAP_SHARED | flags);
-        // SAFETY: a fresh shared mapping chosen by the kernel; nothing existing is replaced.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok(SharedMap { base, bytes, _mapping: Arc::new(Mapping { base, bytes }) })
     }
 
     fn stat(&self) -> io::Result<libc::stat> {
@@ -274,90 +278,6 @@ impl SharedMemory {
             return Err(io::Error::last_os_error());
         }
         Ok(stat)
-    }
-}
-
-/// A mapping of a shared segment, or a part of one; unmapped when the last part of it is dropped.
-#[derive(Debug)]
-pub struct SharedMap {
-    base: NonNull<u8>,
-    bytes: usize,
-    _mapping: Arc<Mapping>,
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread; all access is atomic or a raw copy.
-unsafe impl Send for SharedMap {}
-// SAFETY: as above.
-unsafe impl Sync for SharedMap {}
-// SAFETY: as above; unmapping may happen in any thread.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl SharedMap {
-    /// Length in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The address in this process, for registration.
-    pub fn addr(&self) -> u64 {
-        self.base.as_ptr() as u64
-    }
-
-    /// A part of it, which keeps the whole mapping alive. `bytes` from `offset` on are inside (asserted).
-    pub fn part(&self, offset: usize, bytes: usize) -> SharedMap {
-        SharedMap { base: self.at(offset, bytes), bytes, _mapping: self._mapping.clone() }
-    }
-
-    /// Overwrites all of it with zeros. For memory that nobody else uses at the moment.
-    pub(crate) fn clear(&self) {
-        // SAFETY: the whole range is mapped and writable for as long as `self` lives.
-        unsafe { std::ptr::write_bytes(self.base.as_ptr(), 0, self.bytes) };
-    }
-
-    /// A core dump would otherwise touch every page of a sparse segment.
-    pub(crate) fn leave_out_of_dumps(&self) {
-        // SAFETY: advice on a range that is mapped for as long as `self` lives; it changes no contents.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_DONTDUMP) };
-    }
-
-    /// The address of `offset`; `bytes` behind it are inside the mapping (asserted).
-    #[inline]
-    pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
-        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the mapping");
-        // SAFETY: offset is inside the mapping, as just asserted.
-        unsafe { self.base.add(offset) }
-    }
-
-    /// The atomic word at `offset`, which must be a multiple of 4.
-    #[inline]
-    pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4));
-        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
-        unsafe { self.at(offset, 4).cast::<AtomicU32>().as_ref() }
-    }
-
-    /// The atomic double word at `offset`, which must be a multiple of 8.
-    #[inline]
-    pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8));
-        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
-        unsafe { self.at(offset, 8).cast::<AtomicU64>().as_ref() }
-    }
-}
-
-/// What the kernel mapped.
-#[derive(Debug)]
-struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: exactly the range that `map` got; every part of it holds a reference to `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -447,6 +367,14 @@ impl UserBuf {
         })
     }
 
+    /// The first eight bytes (asserted to be there), wherever they begin.
+    #[inline]
+    pub(crate) fn read_word(&self) -> u64 {
+        assert!(self.bytes >= 8);
+        // SAFETY: readable by the constructor, and every bit pattern is a number.
+        unsafe { self.at.cast::<u64>().read_unaligned() }
+    }
+
     /// The same memory as a target: for memory that its owner has registered so that peers may write it.
     #[inline]
     pub fn as_target(&self) -> UserBufMut {
@@ -518,6 +446,14 @@ impl UserBufMut {
         UserBufMut { at: unsafe { self.at.add(offset) }, bytes }
     }
 
+    /// Writes the first eight bytes (asserted to be there), wherever they begin.
+    #[inline]
+    pub(crate) fn write_word(&self, word: u64) {
+        assert!(self.bytes >= 8);
+        // SAFETY: writable by the constructor.
+        unsafe { self.at.cast::<u64>().write_unaligned(word) };
+    }
+
     /// The same memory as a source.
     #[inline]
     pub fn as_source(&self) -> UserBuf {
@@ -547,7 +483,7 @@ impl UserBufMut {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

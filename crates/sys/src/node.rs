@@ -4,9 +4,10 @@
 //! Without an agent the lowest local rank owns it. Counters that limit a device are kept as one slot per
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
 use crate::mem::{Locator, SharedMap, SharedMemory};
+use crate::sync::{AtomicU32, AtomicU64};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyan01");
 const HEADER_BYTES: usize = 4096;
@@ -262,7 +263,7 @@ impl NodeSegment {
         self.map.u64_at(HEADER_BYTES + self.facts.slots as usize * SLOT_BYTES + word * 8)
     }
 
-    fn slot_word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
+    fn slot_word(&self, slot: u32, offset: usize) -> &AtomicU32 {
         assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
         self.map.u32_at(HEADER_BYTES + slot as usize * SLOT_BYTES + offset)
     }

@@ -10,24 +10,24 @@
 //!   when they first have to.
 //!
 //! Several threads may be armed at a time, in either way. A ring wakes all of them.
-use crate::cpu;
 use crate::mem::{Locator, SharedMap};
 use crate::socket;
+use crate::sync::{self, Bug, Mutex, MutexGuard, planted};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 // Words of the segment's head. The last two have a line of their own.
 /// Descriptor of the pipe in the owner, plus one; 0 while there is none.
-const AT_PIPE: usize = 12;
+pub(super) const AT_PIPE: usize = 12;
 /// How the owner sleeps: bits of [`How`].
 pub(super) const AT_SLEEPING: usize = 64;
 /// Changed by every ring; the futex.
-const AT_BELL: usize = 68;
+pub(super) const AT_BELL: usize = 68;
 
 /// Bytes of the head that the doorbell's words are in.
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -92,7 +92,10 @@ impl Sleeper {
 
     /// Waits until the doorbell has been rung since it was armed, or for `timeout`. May end early for no reason.
     pub fn wait(&self, armed: &Armed, timeout: Duration) {
-        cpu::futex_wait(self.0.page.u32_at(AT_BELL), armed.bell, timeout);
+        let bell = self.0.page.u32_at(AT_BELL);
+        let expected =
+            if planted(Bug::BellReadAtTheWait) { bell.load(Ordering::Acquire) } else { armed.bell };
+        sync::futex_wait(bell, expected, timeout);
     }
 
     /// Wakes every thread of this process that is armed. Costs no system call when there is none.
@@ -101,7 +104,7 @@ impl Sleeper {
         bell.fetch_add(1, Ordering::AcqRel);
         let armed = self.armed();
         if armed.futex > 0 {
-            cpu::futex_wake_all(bell);
+            sync::futex_wake_all(bell);
         }
         if let (1.., Some(pipe)) = (armed.pipe, self.0.pipe.get()) {
             ring_pipe(pipe.write.as_fd());
@@ -190,7 +193,7 @@ impl Rope {
         let bell = head.u32_at(AT_BELL);
         bell.fetch_add(1, Ordering::AcqRel);
         if how & How::Futex as u32 != 0 {
-            cpu::futex_wake_all(bell);
+            sync::futex_wake_all(bell);
         }
         if how & How::Pipe as u32 != 0 && !self.write(head) {
             // Without a descriptor to spare it cannot be done now. Whoever sends next tries again.
@@ -209,7 +212,7 @@ impl Rope {
         })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn is_unopened(&self) -> bool {
         self.pipe.get().is_none()
     }
@@ -246,7 +249,7 @@ fn empty(read: BorrowedFd<'_>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::{PeerSegment, Segment};
     use super::*;
@@ -268,7 +271,7 @@ mod tests {
         let start = Instant::now();
         while sleeper.0.page.u32_at(AT_SLEEPING).load(Ordering::SeqCst) == 0 {
             assert!(start.elapsed() < LONG, "nobody sleeps");
-            cpu::yield_now();
+            crate::cpu::yield_now();
         }
     }
 

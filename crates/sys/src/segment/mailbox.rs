@@ -8,14 +8,14 @@
 //!
 //! Any sender may stop or die between any two steps. Nobody waits for it: its slot alone stays taken. The owner
 //! looks through the slots when datagrams were dropped for lack of one ([`Mailbox::repair`]).
-use crate::cpu;
-use crate::mem::{SharedMap, SharedMemory};
+use crate::mem::{SharedMap, SharedMemory, UserBuf, UserBufMut};
+use crate::sync::{self, AtomicU64, Bug, planted};
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Slots of the mailbox.
-pub const MAIL_SLOTS: usize = 4096;
+pub const MAIL_SLOTS: usize = if cfg!(all(test, loom)) { 2 } else { 4096 };
 /// Longest datagram.
 pub const DATAGRAM_MAX: usize = 244;
 
@@ -23,15 +23,15 @@ pub const DATAGRAM_MAX: usize = 244;
 /// Which words of bits to look at.
 pub(super) const AT_MAIL: usize = 128;
 /// Datagrams that found no slot.
-const AT_DROPPED: usize = 192;
+pub(super) const AT_DROPPED: usize = 192;
 /// A bit for each slot that is ready.
 pub(super) const AT_MAIL_WORDS: usize = 1024;
-pub(super) const MAIL_WORDS: usize = MAIL_SLOTS / 64;
+pub(super) const MAIL_WORDS: usize = MAIL_SLOTS.div_ceil(64);
 
 // A slot: state, length, datagram.
 const SLOT_BYTES: usize = 256;
 /// Slots of a page.
-const PAGE_SLOTS: usize = super::PAGE_BYTES / SLOT_BYTES;
+const PAGE_SLOTS: usize = if cfg!(all(test, loom)) { MAIL_SLOTS } else { super::PAGE_BYTES / SLOT_BYTES };
 const SLOT_LEN: usize = 4;
 const SLOT_DATA: usize = 12;
 /// In a slot's state: filled. The rest is the process id of the sender; all zero is a free slot.
@@ -40,7 +40,7 @@ const READY: u32 = 1 << 31;
 /// Where the slots are in the segment.
 const AT_SLOTS: usize = super::PAGE_BYTES;
 /// The first slots are near: they lie in what every peer has mapped anyway.
-const NEAR_SLOTS: usize = 64;
+const NEAR_SLOTS: usize = if cfg!(all(test, loom)) { 1 } else { 64 };
 pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * SLOT_BYTES;
 pub(super) const SLOTS_BYTES: usize = MAIL_SLOTS * SLOT_BYTES;
 
@@ -93,10 +93,15 @@ impl Mailbox {
             return None;
         }
         let len = (self.slots.u32_at(at + SLOT_LEN).load(Ordering::Relaxed) as usize).min(DATAGRAM_MAX);
-        let from = self.slots.at(at + SLOT_DATA, len);
-        // SAFETY: the slot is inside the mapping and committed by its sender; `to` is as long as a slot.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), len) };
-        state.store(0, Ordering::Release);
+        if planted(Bug::SlotFreedBeforeCopy) {
+            state.store(0, Ordering::Release);
+        }
+        // SAFETY: exclusively ours for the whole call; a datagram is no longer than that.
+        let to = unsafe { UserBufMut::new(to.as_mut_ptr(), len) };
+        self.slots.copy_out(at + SLOT_DATA, to);
+        if !planted(Bug::SlotFreedBeforeCopy) {
+            state.store(0, Ordering::Release);
+        }
         Some(len)
     }
 
@@ -130,7 +135,7 @@ impl Mailbox {
         match state.load(Ordering::Acquire) {
             0 => {}
             ready if ready & READY != 0 => set_bit(head, slot),
-            claim if cpu::process_exists(claim) => {}
+            claim if sync::process_exists(claim) => {}
             claim => {
                 let _ = state.compare_exchange(claim, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
@@ -152,9 +157,9 @@ impl Outbox {
     }
 
     /// Puts a datagram into a free slot, or counts it as dropped: `false`.
-    pub(super) fn post(&self, head: &SharedMap, memory: &SharedMemory, bytes: &[u8]) -> bool {
+    /// `me` is the sender's process.
+    pub(super) fn post(&self, head: &SharedMap, memory: &SharedMemory, me: u32, bytes: &[u8]) -> bool {
         assert!(bytes.len() <= DATAGRAM_MAX);
-        let me = std::process::id();
         let posted = post_into(head, &self.near, 0, me, bytes)
             || self.post_further(head, memory, me, bytes)
             || post_anywhere(head, memory, me, bytes);
@@ -190,8 +195,13 @@ fn post_anywhere(head: &SharedMap, memory: &SharedMemory, me: u32, bytes: &[u8])
 fn post_into(head: &SharedMap, slots: &SharedMap, first: usize, me: u32, bytes: &[u8]) -> bool {
     let slot = claim(slots, me);
     if let Some(slot) = slot {
+        if planted(Bug::BitBeforeDatagram) {
+            set_bit(head, first + slot);
+        }
         fill(slots, slot, me, bytes);
-        set_bit(head, first + slot);
+        if !planted(Bug::BitBeforeDatagram) {
+            set_bit(head, first + slot);
+        }
     }
     slot.is_some()
 }
@@ -210,9 +220,9 @@ fn claim(slots: &SharedMap, me: u32) -> Option<usize> {
 fn fill(slots: &SharedMap, slot: usize, me: u32, bytes: &[u8]) {
     let at = slot * SLOT_BYTES;
     slots.u32_at(at + SLOT_LEN).store(bytes.len() as u32, Ordering::Relaxed);
-    let to = slots.at(at + SLOT_DATA, bytes.len());
-    // SAFETY: the slot is claimed, so nobody else writes it; it is inside the mapping.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+    // SAFETY: the slice is readable for the whole call.
+    let from = unsafe { UserBuf::new(bytes.as_ptr(), bytes.len()) };
+    slots.copy_in(at + SLOT_DATA, from);
     slots.u32_at(at).store(READY | me, Ordering::Release);
 }
 
@@ -237,7 +247,7 @@ fn clear_bit(head: &SharedMap, slot: usize) {
 fn clear_word(head: &SharedMap, word: usize) {
     let above = head.u64_at(AT_MAIL);
     above.fetch_and(!(1 << word), Ordering::AcqRel);
-    if bits(head, word).load(Ordering::Acquire) != 0 {
+    if bits(head, word).load(Ordering::Acquire) != 0 && !planted(Bug::EmptyWordNotChecked) {
         above.fetch_or(1 << word, Ordering::AcqRel);
     }
 }
@@ -266,7 +276,20 @@ fn next_bit(head: &SharedMap, from: usize) -> Option<usize> {
     None
 }
 
-#[cfg(test)]
+/// The words of a modelled mailbox's slots. Datagrams are one word.
+#[cfg(all(test, loom))]
+pub(super) fn places() -> Vec<crate::mem::Place> {
+    let slots = (0..MAIL_SLOTS).map(|slot| AT_SLOTS + slot * SLOT_BYTES);
+    slots.flat_map(|at| [0, SLOT_LEN, SLOT_DATA].map(|word| crate::mem::Place::Single(at + word))).collect()
+}
+
+/// Claims one of the near slots, as a sender does first.
+#[cfg(all(test, loom))]
+pub(super) fn claim_first(head: &SharedMap, me: u32) -> Option<usize> {
+    claim(&Outbox::new(head).near, me)
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::{PeerSegment, Segment};
     use super::*;

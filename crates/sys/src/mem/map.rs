@@ -1,0 +1,149 @@
+//! A mapping of shared memory: atomic words, and plain copies to and from it.
+use super::{SharedMemory, UserBuf, UserBufMut};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// A mapping of a shared segment, or a part of one; unmapped when the last part of it is dropped.
+#[derive(Debug)]
+pub struct SharedMap {
+    base: NonNull<u8>,
+    bytes: usize,
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; all access is atomic or a raw copy.
+unsafe impl Send for SharedMap {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMap {}
+// SAFETY: as above; unmapping may happen in any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl SharedMap {
+    /// Maps `bytes` from `offset`, a multiple of the page size.
+    pub(super) fn new(
+        memory: &SharedMemory,
+        offset: u64,
+        bytes: usize,
+        protection: libc::c_int,
+        flags: libc::c_int,
+    ) -> io::Result<SharedMap> {
+        let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (fd, flags) = (memory.as_fd().as_raw_fd(), libc::MAP_SHARED | flags);
+        // SAFETY: a fresh shared mapping chosen by the kernel; nothing existing is replaced.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(SharedMap { base, bytes, _mapping: Arc::new(Mapping { base, bytes }) })
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address in this process, for registration.
+    pub fn addr(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
+    /// A part of it, which keeps the whole mapping alive. `bytes` from `offset` on are inside (asserted).
+    pub fn part(&self, offset: usize, bytes: usize) -> SharedMap {
+        SharedMap { base: self.at(offset, bytes), bytes, _mapping: self._mapping.clone() }
+    }
+
+    /// Overwrites all of it with zeros. For memory that nobody else uses at the moment.
+    pub(crate) fn clear(&self) {
+        // SAFETY: the whole range is mapped and writable for as long as `self` lives.
+        unsafe { std::ptr::write_bytes(self.base.as_ptr(), 0, self.bytes) };
+    }
+
+    /// A core dump would otherwise touch every page of a sparse segment.
+    pub(crate) fn leave_out_of_dumps(&self) {
+        // SAFETY: advice on a range that is mapped for as long as `self` lives; it changes no contents.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_DONTDUMP) };
+    }
+
+    /// The address of `offset`; `bytes` behind it are inside the mapping (asserted).
+    #[inline]
+    fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the mapping");
+        // SAFETY: offset is inside the mapping, as just asserted.
+        unsafe { self.base.add(offset) }
+    }
+
+    /// `bytes` from `offset` on are inside the mapping.
+    #[inline]
+    pub(crate) fn assert_inside(&self, offset: usize, bytes: usize) {
+        self.at(offset, bytes);
+    }
+
+    /// The atomic word at `offset`, which must be a multiple of 4.
+    #[inline]
+    pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4));
+        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
+        unsafe { self.at(offset, 4).cast::<AtomicU32>().as_ref() }
+    }
+
+    /// The atomic double word at `offset`, which must be a multiple of 8.
+    #[inline]
+    pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8));
+        // SAFETY: inside the mapping, aligned, shared memory that is only ever accessed atomically.
+        unsafe { self.at(offset, 8).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Writes double words that are the writer's alone at the moment. `offset` is a multiple of 8.
+    #[inline]
+    pub(crate) fn write_words<const N: usize>(&self, offset: usize, words: [u64; N]) {
+        debug_assert!(offset.is_multiple_of(8));
+        // SAFETY: inside the mapping and aligned; whoever reads it meanwhile reads nonsense, and checks what it reads.
+        unsafe { self.at(offset, N * 8).cast::<[u64; N]>().write(words) };
+    }
+
+    /// Reads a double word that was written so.
+    #[inline]
+    pub(crate) fn read_word(&self, offset: usize) -> u64 {
+        debug_assert!(offset.is_multiple_of(8));
+        // SAFETY: inside the mapping and aligned; every bit pattern is a number.
+        unsafe { self.at(offset, 8).cast::<u64>().read() }
+    }
+
+    /// Copies a buffer to `offset`.
+    #[inline]
+    pub(crate) fn copy_in(&self, offset: usize, from: UserBuf) {
+        let to = self.at(offset, from.len());
+        // SAFETY: source readable by the constructor of UserBuf, target inside the mapping; program memory and
+        // mapping do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+    }
+
+    /// Fills a buffer from `offset` on.
+    #[inline]
+    pub(crate) fn copy_out(&self, offset: usize, to: UserBufMut) {
+        let from = self.at(offset, to.len());
+        // SAFETY: source inside the mapping, target writable by the constructor of UserBufMut; they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+    }
+}
+
+/// What the kernel mapped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` got; every part of it holds a reference to `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
