@@ -282,6 +282,7 @@ impl Endpoint {
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
         (link.ready, link.closing) = (None, None);
+        link.queue.shrink_to_fit();
         if let Some(qp) = link.qp.take() {
             // What is lost is not read to its end either: its buffers go back to the program.
             let lost = self.wireup.state(ix) == StateName::Failed;

@@ -39,12 +39,17 @@ impl World {
 
     /// Each rank has memory for rings of that size.
     fn with_rings(kinds: &[(ProviderKind, usize)]) -> Self {
+        Self::with(kinds, 10_000, None)
+    }
+
+    /// The node has so many queue pairs, and each rank may have so many.
+    fn with(kinds: &[(ProviderKind, usize)], qp_max: u32, budget: Option<u32>) -> Self {
         let ranks = kinds.len() as u32;
         let facts = NodeFacts {
             node: 0,
             slots: ranks,
             cores: 64,
-            qp_max: 10_000,
+            qp_max,
             oversubscribed: false,
             host: [1, 2],
             key: [1, 2, 3, 4],
@@ -52,8 +57,9 @@ impl World {
         };
         let node = NodeSegment::create_with_matrix(&facts, ranks).unwrap();
         let at = node.locator().unwrap();
-        let end =
-            |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| endpoint(*kind, at, rank, ranks, *bytes);
+        let end = |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| {
+            endpoint(*kind, at, rank, ranks, *bytes, budget)
+        };
         let mut ends: Vec<Endpoint> = (0..).zip(kinds).map(end).collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
@@ -87,7 +93,14 @@ impl World {
     }
 }
 
-fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_bytes_max: usize) -> Endpoint {
+fn endpoint(
+    kind: ProviderKind,
+    segment: Locator,
+    rank: u32,
+    size: u32,
+    ring_bytes_max: usize,
+    budget: Option<u32>,
+) -> Endpoint {
     let force_net = kind == ProviderKind::Sockets;
     let mut context = Context::open(&Config {
         node: Node::Agent { segment, slot: rank },
@@ -109,7 +122,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_byt
         card: wireup::Card::new(&context.card().to_bytes()).unwrap(),
         seed: rank.into(),
         policy: wireup::Policy::OnDemand,
-        budget: wireup::Budget::UNLIMITED,
+        budget: wireup::Budget { queue_pairs: budget },
     });
     let job = Membership {
         id,
@@ -120,7 +133,7 @@ fn endpoint(kind: ProviderKind, segment: Locator, rank: u32, size: u32, ring_byt
         oversubscribed: false,
         warn_s: 0,
         ways,
-        qp_budget: None,
+        qp_budget: budget,
         leaving: false,
         hosts: None,
         finished: true,
@@ -353,6 +366,77 @@ fn traffic_while_connections_close(kind: ProviderKind, seed: u64) {
 #[test]
 fn nothing_is_lost_while_connections_close() {
     both(|kind| (1..=20).for_each(|seed| traffic_while_connections_close(kind, seed)));
+}
+
+/// Everybody sends to everybody, in any order, through fewer connections than that takes.
+fn traffic_within(kind: ProviderKind, qp_max: u32, budget: Option<u32>, seed: u64) {
+    const RANKS: usize = 6;
+    let mut world = World::with(&[(kind, 256 << 10); RANKS], qp_max, budget);
+    let mut chance = Chance(seed);
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    let holds = |world: &World| {
+        let held: Vec<usize> = world.ends.iter().map(|end| end.context.qps(kind)).collect();
+        assert!(held.iter().all(|held| *held <= budget.map_or(usize::MAX, |most| most as usize)), "{held:?}");
+        // One of each process is for datagrams.
+        let all: usize = held.iter().sum();
+        assert!(kind == ProviderKind::Sockets || all + RANKS <= qp_max as usize, "{held:?}");
+    };
+    for i in 0..200u8 {
+        let from_ = chance.below(RANKS);
+        let to = (from_ + 1 + chance.below(RANKS - 1)) % RANKS;
+        let bytes = [1, 900, 4000, 100_000][chance.below(4)];
+        let buf = source(&vec![i; bytes]);
+        let sent = world.ends[from_].isend(Rank(to as u32), ENVELOPE, buf, SendMode::Standard).unwrap();
+        sends.extend(sent.map(|id| (from_, id)));
+        receives.push((from_, to, i, bytes));
+        for _ in 0..chance.below(20) {
+            let end = &mut world.ends[chance.below(RANKS)];
+            end.progress();
+            end.tick();
+            holds(&world);
+        }
+    }
+    // Others than were sent first are waited for first.
+    receives.reverse();
+    receives.sort_by_key(|(from_, to, ..)| (*to, *from_));
+    let posted: Vec<_> = receives
+        .iter()
+        .rev()
+        .map(|&(from_, to, i, bytes)| {
+            let buf = UserBufMut::of_static(room(bytes));
+            (to, world.ends[to].irecv(from(from_ as u32), buf), i, buf)
+        })
+        .collect();
+    for (to, id, i, buf) in posted {
+        world.until("a message", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[to].is_done(id)
+        });
+        holds(&world);
+        let outcome = world.ends[to].take(id).unwrap().unwrap();
+        let mut got = vec![0; outcome.bytes];
+        buf.as_source().copy_to(&mut got);
+        assert!(got.iter().all(|byte| *byte == i), "seed {seed}: message {i} to {to}");
+    }
+    for (at, id) in sends {
+        world.until("a send", |ends| {
+            ends.iter_mut().for_each(|end| _ = end.tick());
+            ends[at].is_done(id)
+        });
+        world.ends[at].take(id).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn few_connections_carry_everything() {
+    both(|kind| (1..=5).for_each(|seed| traffic_within(kind, 10_000, Some(2), seed)));
+    both(|kind| (6..=8).for_each(|seed| traffic_within(kind, 10_000, Some(3), seed)));
+}
+
+#[test]
+fn a_device_with_few_queue_pairs_carries_everything() {
+    (1..=5).for_each(|seed| traffic_within(ProviderKind::Soft, 6 + 5, None, seed));
+    (6..=8).for_each(|seed| traffic_within(ProviderKind::Soft, 6 + 3, Some(4), seed));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::peers::Doomed;
 use crate::request::{Lent, State};
 use fabric::Sleep;
 use proto::ids::PeerIx;
+use proto::wireup::{StateName, Waiting};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use sys::cpu;
@@ -315,9 +316,15 @@ impl Endpoint {
         }
         let under_way = self.requests.states().filter_map(|state| self.under_way(state));
         under_way.take(4).for_each(|words| text += &words);
-        for waiting in self.wireup.waiting().take(4) {
-            let (peer, tries) = (waiting.peer, waiting.attempts);
-            text += &format!("; for {peer} to connect ({:?}, {tries} tries)", waiting.state);
+        let waiting = self.wireup.waiting().filter(|waiting| waiting.state != StateName::Crowded);
+        for Waiting { ix, peer, state, attempts, .. } in waiting.take(4) {
+            text += &match self.wireup.refusal(ix) {
+                Some(why) => format!("; for a connection to {peer} ({attempts} tries: {why})"),
+                None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
+            };
+        }
+        if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
+            text += &format!("; {crowd}");
         }
         let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
         lost.take(4).for_each(|error| text += &format!("; {error}"));

@@ -78,7 +78,9 @@ stats! {
     Evictions = "evictions", Spread;
     /// Connections opened to a peer that had been connected before.
     Reopenings = "reopenings", Spread;
-    /// Connections that had to wait for a place or a queue pair.
+    /// Attempts to make a queue pair that the node's device refused for the moment.
+    DeviceRefusals = "device_refusals", Spread;
+    /// Connections that had to wait for a place within the budget, or among the queue pairs that the device gave.
     PlaceWaits = "place_waits", Spread;
     /// The longest of these waits, in nanoseconds.
     PlaceWaitLongest = "place_wait_longest_ns", Longest;
