@@ -1,8 +1,10 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
 //! between hosts (`net`), other launchers (`launch`), the kinds of
-//! its own bulletin board (`board`) and the bare machine (`limit`).
+//! its own bulletin board (`board`), budgets of connections (`budget`) and the bare machine (`limit`).
 mod args;
 mod board;
+mod budget;
+mod counted;
 mod job;
 mod launch;
 mod library;
@@ -30,13 +32,14 @@ pub fn main(args: &[String]) -> i32 {
         Some((what, rest)) if what == net::STRANGER_COMMAND => net::stranger_main(rest),
         Some((what, rest)) if what == "board" => board::main(rest),
         Some((what, rest)) if what == board::RANK_COMMAND => board::rank_main(rest),
+        Some((what, rest)) if what == "budget" => budget::main(rest),
         Some((what, rest)) if what == "limit" => limit::main(rest),
         Some((what, _)) => crate::usage_error(&format!("'{what}' is not a benchmark ({KNOWN})")),
         None => crate::usage_error(&format!("bench needs a benchmark ({KNOWN})")),
     }
 }
 
-const KNOWN: &str = "peers, net, launch, board, limit";
+const KNOWN: &str = "peers, net, launch, board, budget, limit";
 
 /// Reads the command line of a benchmark and does what it says. Returns the exit code.
 fn run<T>(

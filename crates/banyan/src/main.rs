@@ -20,8 +20,10 @@ usage: banyan COMMAND [OPTIONS]
   run -n N [--nodes K] PROGRAM [ARGS]   start N ranks (the same as mpiexec; `banyan run --help`)
   demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
   bench peers                           Banyan against MPICH, Open MPI and Intel MPI (`--help`)
+  bench net                             the same between hosts, over TCP (`--help`)
   bench launch                          Banyan against Hydra, Open MPI's mpirun and a bare loop (`--help`)
   bench board                           the caches of the bulletin board against each other (`--help`)
+  bench budget                          what it costs that processes may have few connections (`--help`)
   bench limit                           what the machine itself costs
   info                                  version, cores, what the kernel allows
   help, version

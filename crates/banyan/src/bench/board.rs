@@ -9,16 +9,14 @@ mod options;
 mod rank;
 mod report;
 
+use super::counted::Counted;
 use super::machine;
 use super::progress::Progress;
-use super::runner;
 use counters::Counters;
 use options::{HELP, Options};
 use proto::board::BoardKind;
 use rank::Deed;
 use report::{Absent, Kept, Measured, Report, Row};
-use std::path::PathBuf;
-use std::process::Command;
 
 /// The hidden command of the ranks.
 pub const RANK_COMMAND: &str = "board-rank";
@@ -58,15 +56,13 @@ struct Outcome {
 
 struct Bench<'a> {
     options: &'a Options,
-    banyan: PathBuf,
-    stats: PathBuf,
+    jobs: Counted,
 }
 
 impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self, String> {
         let banyan = std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?;
-        let stats = std::env::temp_dir().join(format!("banyan-bench-board-{}.json", std::process::id()));
-        Ok(Bench { options, banyan, stats })
+        Ok(Bench { options, jobs: Counted::new(banyan, "board") })
     }
 
     /// Every kind once, at one size.
@@ -124,15 +120,11 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, kind: BoardKind, ranks: usize, deed: Deed) -> Result<Outcome, String> {
-        let mut command = Command::new(&self.banyan);
-        command.args(["run", "--board", kind.word(), "--stats=json", "--stats-file"]).arg(&self.stats);
-        command.args(["--nodes", &self.nodes(ranks).to_string(), "-n", &ranks.to_string()]);
-        command.arg(&self.banyan).args(["bench", RANK_COMMAND]).args(deed.words());
+        let mut command = self.jobs.command(ranks, self.nodes(ranks));
+        command.args(["--board", kind.word()]);
+        command.arg(self.jobs.banyan()).args(["bench", RANK_COMMAND]).args(deed.words());
         let named = |why: String| format!("{} at {ranks} ranks, {deed:?}: {why}", kind.word());
-        let finished = runner::run(command, self.options.common.timeout).map_err(|e| named(e.to_string()));
-        let stats = std::fs::read_to_string(&self.stats).unwrap_or_default();
-        let _ = std::fs::remove_file(&self.stats);
-        let finished = finished?;
+        let (finished, stats) = self.jobs.run(command, self.options.common.timeout).map_err(named)?;
         let counters = Counters::parse(&stats).map_err(named)?;
         if counters.nodes() != self.nodes(ranks) {
             return Err(named(format!("{} boards on {} nodes", counters.nodes(), self.nodes(ranks))));

@@ -1,4 +1,5 @@
 //! Repeated measurements of one thing: the median, and how far the runs lie apart.
+use serde_json::{Value, json};
 
 /// Measurements of one quantity, with the runs that gave none.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,18 @@ impl Sample {
     pub fn spread(&self) -> Option<(f64, f64)> {
         let values = self.sorted();
         Some((*values.first()?, *values.last()?))
+    }
+
+    /// For scripts.
+    pub fn json(&self) -> Value {
+        let spread = self.spread();
+        json!({
+            "median": self.median(),
+            "min": spread.map(|(low, _)| low),
+            "max": spread.map(|(_, high)| high),
+            "runs": self.runs(),
+            "failed": self.failed(),
+        })
     }
 
     fn sorted(&self) -> Vec<f64> {

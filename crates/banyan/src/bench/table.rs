@@ -131,15 +131,9 @@ impl Table {
     fn line_json(&self, line: &Line) -> Value {
         let best = line.best_peer(&self.columns);
         let cell_json = |cell: &Sample| {
-            let spread = cell.spread();
-            json!({
-                "median": cell.median(),
-                "min": spread.map(|(low, _)| low),
-                "max": spread.map(|(_, high)| high),
-                "runs": cell.runs(),
-                "failed": cell.failed(),
-                "ratio": best.and_then(|(_, best)| line.ratio(cell, best)),
-            })
+            let mut cell_json = cell.json();
+            cell_json["ratio"] = json!(best.and_then(|(_, best)| line.ratio(cell, best)));
+            cell_json
         };
         let cells = self.columns.iter().zip(&line.cells);
         let cells: Map<String, Value> = cells.map(|(c, cell)| (c.key.to_string(), cell_json(cell))).collect();
