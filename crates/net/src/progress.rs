@@ -16,6 +16,8 @@ const EVENTS_MAX: usize = 64;
 const NOBODYS: &str = "a message of unknown kind, or from nobody";
 /// Idle calls of it between two looks at what is due. Who waits looks by itself.
 const TICK_ROUNDS: u32 = 16;
+/// Calls that moved something between two such looks.
+const TICK_BUSY_ROUNDS: u32 = 64;
 
 impl Endpoint {
     /// Handles what came in and sends what can be sent. Did anything move?
@@ -31,7 +33,22 @@ impl Endpoint {
         if !self.waiting.is_empty() {
             moved |= self.pump_all();
         }
-        if moved { true } else { self.idle() }
+        if !moved {
+            return self.idle();
+        }
+        if self.waits.timers {
+            self.busy();
+        }
+        true
+    }
+
+    /// Something moved, perhaps always something: what is due must not wait for a pause in a flood.
+    #[inline]
+    fn busy(&mut self) {
+        self.waits.busy = self.waits.busy.wrapping_add(1);
+        if self.waits.busy.is_multiple_of(TICK_BUSY_ROUNDS) {
+            self.tick();
+        }
     }
 
     /// Nothing moved. A program that only polls has timers too: a handshake is sent again, a dial given up.

@@ -70,8 +70,9 @@ pub(crate) struct Waits {
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
     pub timers: bool,
-    /// Calls of progress that moved nothing.
+    /// Calls of progress that moved nothing, and that moved something while there were timers.
     pub idle: u32,
+    pub busy: u32,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -98,6 +99,7 @@ impl Waits {
             doomed: Vec::new(),
             timers: false,
             idle: 0,
+            busy: 0,
             asleep: 0,
             news: 0,
             told: 0,
