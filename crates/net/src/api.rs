@@ -189,6 +189,16 @@ pub enum Cause {
     /// There is no queue pair at the moment.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// The node's device is too small for any connection.
+    #[error(
+        "{error}; one for each of the node's {slots} processes, those that are kept and one more are needed (--qp-max)"
+    )]
+    Device {
+        /// What the device says.
+        error: CreateError,
+        /// Processes of the node.
+        slots: u32,
+    },
     /// The queue pair could not be connected.
     #[error("{0}")]
     Connect(Arc<ConnectError>),

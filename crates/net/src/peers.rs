@@ -139,7 +139,7 @@ impl Endpoint {
     fn create(&mut self, ix: PeerIx, peer: Peer, card: &wireup::Card) {
         let role = if self.wireup.is_asked(ix) { Role::Answers } else { Role::Asks };
         let now_ns = self.now_ns();
-        match self.make_qp(ix, card, role) {
+        match self.make_qp(card, role) {
             Ok((qp, params)) => {
                 let caps = self.context.caps(qp.provider());
                 self.name_qp(qp, ix);
@@ -169,7 +169,7 @@ impl Endpoint {
         }
     }
 
-    fn make_qp(&mut self, _: PeerIx, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
+    fn make_qp(&mut self, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
         let kind = match self.context.reach(&card) {
             Ok(kind) => kind,
@@ -179,7 +179,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp_as(kind, role).map_err(|e| Refused::ForNow(e.into()))?;
+        let qp = self.context.create_qp_as(kind, role).map_err(|error| self.refused(error))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
@@ -189,6 +189,17 @@ impl Endpoint {
                 error => Refused::ForGood(Cause::Connect(Arc::new(error))),
             }
         })
+    }
+
+    /// A device that is too small even without any connection will never have one more.
+    fn refused(&self, error: CreateError) -> Refused {
+        let slots = self.context.facts().slots; // each process has one queue pair for datagrams
+        match error {
+            CreateError::Device(limit) if slots + limit.kept >= limit.max => {
+                Refused::ForGood(Cause::Device { error, slots })
+            }
+            error => Refused::ForNow(error.into()),
+        }
     }
 
     /// Nobody can share memory with this process, and the peer, which others can, has opened no sockets: it cannot be

@@ -152,7 +152,8 @@ impl Endpoint {
 
     /// Writes what a crash must not lose, but not what it takes long to find out.
     fn publish_soon(&mut self) {
-        let quick = |stat: &&Stat| !matches!(stat, Stat::TouchedBytes | Stat::Opening | Stat::Closing);
+        use Stat::{Closing, Opening, SocketBytes, TouchedBytes};
+        let quick = |stat: &&Stat| !matches!(stat, TouchedBytes | SocketBytes | Opening | Closing);
         for stat in Stat::ALL.iter().filter(quick) {
             self.context.publish_stat(*stat as usize, self.stat(*stat));
         }

@@ -440,6 +440,14 @@ fn a_device_with_few_queue_pairs_carries_everything() {
 }
 
 #[test]
+fn a_device_too_small_for_any_connection_is_named() {
+    let mut world = World::with(&[(ProviderKind::Soft, 256 << 10); 2], 3, None);
+    let sent = world.ends[0].send(Rank(1), ENVELOPE, source(&[1; 8]), SendMode::Standard);
+    let text = sent.unwrap_err().to_string();
+    assert!(text.contains("2 of 3 are in use") && text.contains("--qp-max"), "{text}");
+}
+
+#[test]
 fn active_messages_run_their_handlers_and_may_answer() {
     both(|kind| {
         let mut world = World::new(kind, 2);

@@ -3,6 +3,7 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
+use crate::room::Room;
 use fabric::Sleep;
 use proto::ids::PeerIx;
 use proto::wireup::{StateName, Waiting};
@@ -57,15 +58,8 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
-    /// So many queue pairs this process makes do with, since the node's device has no more.
-    pub narrow: Option<u32>,
-    /// How often the device had none.
-    pub refused: u32,
-    /// Is it worth to try again?
-    pub retry: bool,
-    /// How often somebody else was told that there may be one, and whether it is this process's turn.
-    pub told_room: u32,
-    pub my_turn: bool,
+    /// The lack of queue pairs.
+    pub room: Room,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -91,11 +85,7 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            narrow: None,
-            refused: 0,
-            retry: false,
-            told_room: 0,
-            my_turn: false,
+            room: Room::default(),
             doomed: Vec::new(),
             timers: false,
             idle: 0,

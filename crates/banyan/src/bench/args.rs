@@ -41,6 +41,18 @@ impl Common {
     }
 }
 
+/// Goes through a command line: `take` gets each option, and how to get its value.
+pub fn each<'a>(
+    args: &'a [String],
+    mut take: impl FnMut(&'a str, &mut dyn FnMut() -> Result<&'a String, String>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        take(arg, &mut || args.next().ok_or_else(|| format!("{arg} needs a value")))?;
+    }
+    Ok(())
+}
+
 /// A number from 1 to `max`.
 pub fn number(option: &str, text: &str, max: usize) -> Result<usize, String> {
     match text.parse() {

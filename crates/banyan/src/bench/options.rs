@@ -1,5 +1,5 @@
 //! The command line of `banyan bench peers`.
-use super::args::{Common, ROUNDS_MAX, list, number};
+use super::args::{Common, ROUNDS_MAX, each, list, number};
 use super::job::Group;
 use super::library::Name;
 use super::workshop::Workshop;
@@ -49,10 +49,8 @@ impl Options {
     /// Reads the command line; an error says what is wrong with it.
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            match arg.as_str() {
+        each(args, |arg, value| {
+            match arg {
                 "--quick" => options.common.rounds = 3,
                 "--runs" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--only" => options.groups = list(value()?, Group::PEERS, Group::key)?,
@@ -61,7 +59,8 @@ impl Options {
                 "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("peers", arg, value)?,
             }
-        }
+            Ok(())
+        })?;
         Ok(options)
     }
 }

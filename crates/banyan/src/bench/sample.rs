@@ -38,6 +38,12 @@ impl Sample {
         }
     }
 
+    /// How many times the other's median this one's is.
+    pub fn over(&self, that: &Sample) -> Option<f64> {
+        let (this, that) = (self.median()?, that.median()?);
+        (that > 0.0).then(|| this / that)
+    }
+
     /// Smallest and largest value.
     pub fn spread(&self) -> Option<(f64, f64)> {
         let values = self.sorted();

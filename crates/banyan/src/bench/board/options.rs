@@ -1,5 +1,5 @@
 //! The command line of `banyan bench board`.
-use super::super::args::{Common, ROUNDS_MAX, list, number, numbers};
+use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
 use proto::board::BoardKind;
 
 /// What `--help` prints.
@@ -56,10 +56,8 @@ impl Options {
     /// Reads the command line; an error says what is wrong with it.
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            match arg.as_str() {
+        each(args, |arg, value| {
+            match arg {
                 "--quick" => options.quick(),
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = number(arg, value()?, RANKS_MAX)?,
@@ -68,7 +66,8 @@ impl Options {
                 "--keys-rounds" => options.keys_rounds = number(arg, value()?, KEYS_ROUNDS_MAX)?,
                 _ => options.common.take("board", arg, value)?,
             }
-        }
+            Ok(())
+        })?;
         Ok(options)
     }
 

@@ -1,5 +1,5 @@
 //! The command line of `banyan bench budget`.
-use super::super::args::{Common, ROUNDS_MAX, list, number, numbers};
+use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
 use super::super::workshop::Workshop;
 use super::plan::{Group, Limit};
 
@@ -74,10 +74,8 @@ impl Options {
     /// Reads the command line; an error says what is wrong with it.
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            match arg.as_str() {
+        each(args, |arg, value| {
+            match arg {
                 "--quick" => options.quick(),
                 "--ranks" => options.ranks = number(arg, value()?, RANKS_MAX)?,
                 "--nodes" => options.nodes = number(arg, value()?, RANKS_MAX)?,
@@ -89,7 +87,8 @@ impl Options {
                 "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("budget", arg, value)?,
             }
-        }
+            Ok(())
+        })?;
         options.checked()
     }
 

@@ -167,9 +167,9 @@ impl Report {
         let mut row = json!({
             "limit": cost.limit.label(),
             "alltoall_ms": cost.alltoall_ms.json(),
-            "alltoall_ratio": quotient(&cost.alltoall_ms, &none.alltoall_ms),
+            "alltoall_ratio": cost.alltoall_ms.over(&none.alltoall_ms),
             "halo_us": cost.halo_us.json(),
-            "halo_ratio": quotient(&cost.halo_us, &none.halo_us),
+            "halo_ratio": cost.halo_us.over(&none.halo_us),
         });
         for (_, key, of) in COUNTED {
             row[key] = of(cost).json();
@@ -181,13 +181,13 @@ impl Report {
         let fits = |cost: &&Cost| matches!(cost.limit, Limit::Budget(most) if most >= NEIGHBOURS);
         let halo = self.costs.iter().filter(fits).map(|cost| Verdict {
             what: format!("exchange with {NEIGHBOURS} neighbours, {} / no limit", cost.limit.label()),
-            value: quotient(&cost.halo_us, &self.costs[0].halo_us),
+            value: cost.halo_us.over(&self.costs[0].halo_us),
             at_most: HALO_AT_MOST,
         });
         let faulty = |times: &&ContactTimes| times.contact.faults == Faults::Injected;
         let contacts = self.contacts.iter().filter(faulty).map(|times| Verdict {
             what: format!("first contacts {}: 99th percentile / median", times.contact.label()),
-            value: quotient(&times.ready_us[1], &times.ready_us[0]),
+            value: times.ready_us[1].over(&times.ready_us[0]),
             at_most: CONTACT_AT_MOST,
         });
         halo.chain(contacts).collect()
@@ -196,7 +196,7 @@ impl Report {
 
 fn contact_json(times: &ContactTimes) -> Value {
     let ContactTimes { contact, ready_us, first_us } = times;
-    let both = |[middle, most]: &[Sample; 2]| json!({"median": middle.json(), "percentile_99": most.json(), "ratio": quotient(most, middle)});
+    let both = |[middle, most]: &[Sample; 2]| json!({"median": middle.json(), "percentile_99": most.json(), "ratio": most.over(middle)});
     json!({"contacts": contact.label(), "ready_us": both(ready_us), "round_trip_us": both(first_us)})
 }
 
@@ -211,12 +211,7 @@ fn median(sample: &Sample) -> String {
 }
 
 fn ratio_text(this: &Sample, that: &Sample) -> String {
-    quotient(this, that).map_or("-".into(), ratio)
-}
-
-fn quotient(this: &Sample, that: &Sample) -> Option<f64> {
-    let (this, that) = (this.median()?, that.median()?);
-    (that > 0.0).then(|| this / that)
+    this.over(that).map_or("-".into(), ratio)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The command line of `banyan bench net`.
-use super::super::args::{Common, ROUNDS_MAX, list, number, numbers};
+use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
 use super::super::job::Group;
 use super::super::workshop::Workshop;
 use super::hosts::HOSTS_MAX;
@@ -64,10 +64,8 @@ impl Options {
     /// Reads the command line; an error says what is wrong with it.
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            match arg.as_str() {
+        each(args, |arg, value| {
+            match arg {
                 "--quick" => options.quick(),
                 "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--only" => options.groups = list(value()?, Group::NET, Group::key)?,
@@ -78,7 +76,8 @@ impl Options {
                 "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("net", arg, value)?,
             }
-        }
+            Ok(())
+        })?;
         Ok(options)
     }
 

@@ -90,8 +90,7 @@ fn beside_peers(table: &Table, at: usize) -> Option<f64> {
 }
 
 fn own_ratio(this: &Line, that: &Line) -> Option<f64> {
-    let (this, that) = (this.cells.first()?.median()?, that.cells.first()?.median()?);
-    (that > 0.0).then(|| this / that)
+    this.cells.first()?.over(that.cells.first()?)
 }
 
 #[cfg(test)]
