@@ -6,7 +6,8 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::{attr, handles};
 use mpi::ErrorClass;
-use mpi::core::{Combiner, Contents, Object, Order, TypeId};
+use mpi::core::{Combiner, Contents, DEFAULT_BLOCK, Dimension, Distributed, Distribution};
+use mpi::core::{F90, NOT_GIVEN, Object, Order, TypeId};
 use std::ffi::c_int;
 
 fn put<A: Abi>(out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
@@ -213,6 +214,84 @@ pub fn type_struct<A: Abi>(
     })
 }
 
+fn storage_order<A: Abi>(order: c_int) -> Outcome<Order> {
+    match i64::from(order) {
+        o if o == A::C.order_c => Ok(Order::C),
+        o if o == A::C.order_fortran => Ok(Order::Fortran),
+        other => fail(ErrorClass::Arg, format!("{other} is not a storage order")),
+    }
+}
+
+fn distribution<A: Abi>(constant: c_int) -> Outcome<Distribution> {
+    match i64::from(constant) {
+        c if c == A::C.distribute_none => Ok(Distribution::None),
+        c if c == A::C.distribute_block => Ok(Distribution::Block),
+        c if c == A::C.distribute_cyclic => Ok(Distribution::Cyclic),
+        other => fail(ErrorClass::Arg, format!("{other} is not a distribution")),
+    }
+}
+
+/// `MPI_Type_create_darray`
+#[allow(clippy::too_many_arguments)] // they are the standard's
+pub fn type_create_darray<A: Abi, C: Count>(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    gsizes: In<C>,
+    distribs: In<c_int>,
+    dargs: In<c_int>,
+    psizes: In<c_int>,
+    order: c_int,
+    oldtype: A::Handle,
+    newtype: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Type_create_darray", On::WORLD, |call| {
+        let dimension = |i: usize| {
+            let block = i64::from(dargs.at(i)?);
+            Ok(Dimension {
+                global: gsizes.at(i)?.wide(),
+                distribution: distribution::<A>(distribs.at(i)?)?,
+                block: (block != A::C.distribute_dflt_darg).then_some(block),
+                processes: psizes.at(i)?.into(),
+            })
+        };
+        let dimensions = (0..length(ndims)?).map(dimension).collect::<Outcome<Vec<_>>>()?;
+        let (size, rank, order) = (size.into(), rank.into(), storage_order::<A>(order)?);
+        let array = Distributed { size, rank, dimensions: &dimensions, order };
+        let ty = call.type_darray(array, handles::datatype::<A>(oldtype)?)?;
+        put::<A>(newtype, ty)
+    })
+}
+
+/// A precision or range, which may be `MPI_UNDEFINED`.
+fn given<A: Abi>(argument: c_int) -> Option<i64> {
+    (i64::from(argument) != A::C.undefined).then_some(argument.into())
+}
+
+/// `MPI_Type_create_f90_real`
+pub fn type_create_f90_real<A: Abi>(p: c_int, r: c_int, newtype: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Type_create_f90_real", On::WORLD, |call| {
+        let ty = call.type_f90(F90::Real(given::<A>(p), given::<A>(r)))?;
+        put::<A>(newtype, ty)
+    })
+}
+
+/// `MPI_Type_create_f90_complex`
+pub fn type_create_f90_complex<A: Abi>(p: c_int, r: c_int, newtype: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Type_create_f90_complex", On::WORLD, |call| {
+        let ty = call.type_f90(F90::Complex(given::<A>(p), given::<A>(r)))?;
+        put::<A>(newtype, ty)
+    })
+}
+
+/// `MPI_Type_create_f90_integer`
+pub fn type_create_f90_integer<A: Abi>(r: c_int, newtype: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Type_create_f90_integer", On::WORLD, |call| {
+        let ty = call.type_f90(F90::Integer(r.into()))?;
+        put::<A>(newtype, ty)
+    })
+}
+
 /// `MPI_Type_create_subarray`
 pub fn type_create_subarray<A: Abi, C: Count>(
     ndims: c_int,
@@ -225,11 +304,7 @@ pub fn type_create_subarray<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_create_subarray", On::WORLD, |call| {
         let n = length(ndims)?;
-        let order = match i64::from(order) {
-            o if o == A::C.order_c => Order::C,
-            o if o == A::C.order_fortran => Order::Fortran,
-            other => return fail(ErrorClass::Arg, format!("{other} is not a storage order")),
-        };
+        let order = storage_order::<A>(order)?;
         let (sizes, subsizes, starts) = (wide(sizes, n)?, wide(subsizes, n)?, wide(starts, n)?);
         let ty = call.type_subarray(&sizes, &subsizes, &starts, order, handles::datatype::<A>(oldtype)?)?;
         put::<A>(newtype, ty)
@@ -357,6 +432,9 @@ fn combiner<A: Abi>(combiner: Combiner) -> c_int {
         Combiner::Subarray => A::C.combiner_subarray,
         Combiner::Darray => A::C.combiner_darray,
         Combiner::Resized => A::C.combiner_resized,
+        Combiner::F90Real => A::C.combiner_f90_real,
+        Combiner::F90Complex => A::C.combiner_f90_complex,
+        Combiner::F90Integer => A::C.combiner_f90_integer,
     };
     value as c_int
 }
@@ -394,12 +472,14 @@ impl Decoded {
         let Contents { combiner, mut integers, mut addresses, types } = made;
         let mut large_counts = Vec::new();
         if integers.iter().any(|n| c_int::try_from(*n).is_err()) {
-            // Dimensions and storage order of an array stay integers.
-            let kept = if combiner == Combiner::Subarray { vec![integers.remove(0)] } else { Vec::new() };
-            let order = if combiner == Combiner::Subarray { integers.pop() } else { None };
-            large_counts = std::mem::take(&mut integers);
+            // Of arrays, what cannot be large stays an integer.
+            let large = match combiner {
+                Combiner::Subarray => 1..integers.len() - 1,
+                Combiner::Darray => 3..3 + integers[2] as usize,
+                _ => 0..integers.len(),
+            };
+            large_counts = integers.drain(large).collect();
             large_counts.append(&mut addresses);
-            integers = kept.into_iter().chain(order).collect();
         }
         Decoded { combiner, integers, addresses, large_counts, types }
     }
@@ -453,13 +533,34 @@ fn contents<A: Abi>(call: &mut Call<A>, datatype: A::Handle, room: [i64; 4]) -> 
     Ok(made)
 }
 
-/// The integers, where the storage order of arrays is a constant of the interface.
+/// The integers, where some are constants of the interface.
 fn integer_contents<A: Abi>(made: &Decoded) -> Outcome<Vec<c_int>> {
     let mut list = made.integers.clone();
-    if matches!(made.combiner, Combiner::Subarray | Combiner::Darray)
-        && let Some(order) = list.last_mut()
-    {
-        *order = if *order == 0 { A::C.order_c } else { A::C.order_fortran };
+    match made.combiner {
+        Combiner::Subarray | Combiner::Darray => {
+            if let Some(order) = list.last_mut() {
+                *order = if *order == 0 { A::C.order_c } else { A::C.order_fortran };
+            }
+        }
+        Combiner::F90Real | Combiner::F90Complex => {
+            list.iter_mut().filter(|n| **n == NOT_GIVEN).for_each(|n| *n = A::C.undefined);
+        }
+        _ => {}
+    }
+    if made.combiner == Combiner::Darray {
+        let dimensions = list[2] as usize;
+        // The sizes stand before them, unless they are large.
+        let first = if made.large_counts.is_empty() { 3 + dimensions } else { 3 };
+        let (distributions, blocks) = list[first..].split_at_mut(dimensions);
+        for code in distributions {
+            *code = match Distribution::from_code(*code) {
+                Some(Distribution::Block) => A::C.distribute_block,
+                Some(Distribution::Cyclic) => A::C.distribute_cyclic,
+                _ => A::C.distribute_none,
+            };
+        }
+        let default = blocks[..dimensions].iter_mut().filter(|block| **block == DEFAULT_BLOCK);
+        default.for_each(|block| *block = A::C.distribute_dflt_darg);
     }
     list.into_iter().map(narrow::<c_int>).collect()
 }
@@ -634,9 +735,70 @@ pub fn unpack<A: Abi, C: Count>(
     })
 }
 
+/// The only representation that there is beside the machine's own.
+fn external32(datarep: Text) -> Outcome<()> {
+    match datarep.read()?.as_str() {
+        "external32" => Ok(()),
+        other => fail(ErrorClass::Arg, format!("no data representation is called {other:?}")),
+    }
+}
+
+/// `MPI_Pack_external_size`
+pub fn pack_external_size<A: Abi, C: Count>(
+    datarep: Text,
+    incount: C,
+    datatype: A::Handle,
+    size: Ptr<i64>,
+) -> c_int {
+    run::<A>("MPI_Pack_external_size", On::WORLD, |call| {
+        external32(datarep)?;
+        let count = not_negative(incount.wide())?;
+        Ok(size.set(call.pack_external_size(count, handles::datatype::<A>(datatype)?)?)?)
+    })
+}
+
+/// `MPI_Pack_external`
+pub fn pack_external<A: Abi, C: Count>(
+    datarep: Text,
+    inbuf: Buf,
+    incount: C,
+    datatype: A::Handle,
+    outbuf: BufMut,
+    outsize: i64,
+    position: Ptr<i64>,
+) -> c_int {
+    run::<A>("MPI_Pack_external", On::WORLD, |call| {
+        external32(datarep)?;
+        let data = args::data::<A, _>(inbuf, incount, datatype)?;
+        let mut at = position.get()?;
+        call.pack_external(data, outbuf.target(), outsize, &mut at)?;
+        Ok(position.set(at)?)
+    })
+}
+
+/// `MPI_Unpack_external`
+pub fn unpack_external<A: Abi, C: Count>(
+    datarep: Text,
+    inbuf: Buf,
+    insize: i64,
+    position: Ptr<i64>,
+    outbuf: BufMut,
+    outcount: C,
+    datatype: A::Handle,
+) -> c_int {
+    run::<A>("MPI_Unpack_external", On::WORLD, |call| {
+        external32(datarep)?;
+        let data = args::data::<A, _>(outbuf, outcount, datatype)?;
+        let mut at = position.get()?;
+        call.unpack_external(inbuf.source(), insize, &mut at, data)?;
+        Ok(position.set(at)?)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Mpich, Standard};
 
     fn made(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Decoded {
         let (integers, addresses) = (integers.to_vec(), addresses.to_vec());
@@ -657,5 +819,18 @@ mod tests {
         assert!(big.integers.is_empty() && big.addresses.is_empty());
         let array = made(Combiner::Subarray, &[1, 1 << 33, 4, 0, 1], &[]);
         assert_eq!((array.integers, array.large_counts), (vec![1, 1], vec![1 << 33, 4, 0]));
+        let dealt = made(Combiner::Darray, &[6, 5, 2, 1 << 33, 4, 1, 2, -1, 3, 2, 3, 0], &[]);
+        assert_eq!(dealt.large_counts, [1 << 33, 4]);
+        let standard = integer_contents::<Standard>(&dealt).unwrap_or_default();
+        assert_eq!(standard, [6, 5, 2, 17, 18, 19, 3, 2, 3, 12], "constants are the interface's");
+    }
+
+    #[test]
+    fn contents_of_distributed_arrays_have_the_constants_of_the_interface() {
+        let dealt = made(Combiner::Darray, &[6, 5, 2, 9, 4, 1, 2, -1, 3, 2, 3, 1], &[]);
+        let mpich = integer_contents::<Mpich>(&dealt).unwrap_or_default();
+        assert_eq!(mpich, [6, 5, 2, 9, 4, 121, 122, -49767, 3, 2, 3, 57]);
+        let real = made(Combiner::F90Real, &[-1, 30], &[]);
+        assert_eq!(integer_contents::<Mpich>(&real).unwrap_or_default(), [-32766, 30]);
     }
 }

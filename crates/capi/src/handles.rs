@@ -300,7 +300,8 @@ mod tests {
                 assert_eq!(request::<A>(handle).unwrap(), Some((RequestId(n), flavor)));
             }
         }
-        for n in 0..TypeId::PREDEFINED {
+        // The standard's interface has no handles for the markers, which MPI removed.
+        for n in (0..TypeId::PREDEFINED).filter(|n| A::bits(of_type::<A>(TypeId(*n))) != 0) {
             assert_eq!(datatype::<A>(of_type::<A>(TypeId(n))).unwrap(), TypeId(n), "datatype {n}");
         }
     }

@@ -285,6 +285,311 @@ pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(
     }
 }
 
+/// Blocks of `len` bytes in two loops: `rows` rows, each of `count` blocks. Distances are from a buffer's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) at: i64,
+    pub(crate) len: u64,
+    pub(crate) count: u64,
+    pub(crate) stride: i64,
+    pub(crate) rows: u64,
+    pub(crate) row_stride: i64,
+}
+
+impl Grid {
+    /// One row.
+    #[inline]
+    pub(crate) const fn row(at: i64, len: u64, count: u64, stride: i64) -> Self {
+        Grid { at, len, count, stride, rows: 1, row_stride: 0 }
+    }
+
+    /// Bytes of all blocks.
+    #[inline]
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.len * self.count * self.rows
+    }
+}
+
+/// Bytes in a row at a distance, up to where the next run in a list starts (counted without gaps).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) at: i64,
+    pub(crate) start: u64,
+}
+
+impl Run {
+    /// Bytes of a list, whose last entry is its end.
+    #[inline]
+    pub(crate) fn bytes_of(runs: &[Run]) -> u64 {
+        match (runs.first(), runs.last()) {
+            (Some(first), Some(last)) => last.start - first.start,
+            _ => 0,
+        }
+    }
+}
+
+/// Copies the blocks of a grid to the bytes of `to`, which must have as many.
+#[inline]
+pub(crate) fn gather_grid(from: SendBuf, grid: Grid, to: UserBufMut) {
+    assert!(to.len() as u64 == grid.bytes());
+    let spread = from.at.wrapping_offset(grid.at as isize).cast_mut();
+    kernel::grid::<kernel::Gather>(spread, to.addr() as *mut u8, grid);
+}
+
+/// Copies `from` to the blocks of a grid, which must be as many bytes.
+#[inline]
+pub(crate) fn scatter_grid(from: UserBuf, to: RecvBuf, grid: Grid) {
+    assert!(from.len() as u64 == grid.bytes());
+    kernel::grid::<kernel::Scatter>(to.at.wrapping_offset(grid.at as isize), from.addr() as *mut u8, grid);
+}
+
+/// Copies `len` bytes at each of `places` to the bytes of `to`, which must have as many.
+#[inline]
+pub(crate) fn gather_listed(from: SendBuf, places: &[i64], len: usize, to: UserBufMut) {
+    assert!(to.len() == len * places.len());
+    kernel::listed::<kernel::Gather>(from.at.cast_mut(), to.addr() as *mut u8, places, len);
+}
+
+/// Copies `from` to `len` bytes at each of `places`, which must be as many bytes.
+#[inline]
+pub(crate) fn scatter_listed(from: UserBuf, to: RecvBuf, places: &[i64], len: usize) {
+    assert!(from.len() == len * places.len());
+    kernel::listed::<kernel::Scatter>(to.at, from.addr() as *mut u8, places, len);
+}
+
+/// Copies runs to the bytes of `to`, which must have as many.
+#[inline]
+pub(crate) fn gather_runs(from: SendBuf, runs: &[Run], to: UserBufMut) {
+    assert!(to.len() as u64 == Run::bytes_of(runs));
+    kernel::runs::<kernel::Gather>(from.at.cast_mut(), to.addr() as *mut u8, runs);
+}
+
+/// Copies `from` to runs, which must be as many bytes.
+#[inline]
+pub(crate) fn scatter_runs(from: UserBuf, to: RecvBuf, runs: &[Run]) {
+    assert!(from.len() as u64 == Run::bytes_of(runs));
+    kernel::runs::<kernel::Scatter>(to.at, from.addr() as *mut u8, runs);
+}
+
+/// Copies the blocks of a grid to the same places elsewhere.
+pub(crate) fn copy_grid(from: SendBuf, to: RecvBuf, grid: Grid) {
+    for row in 0..grid.rows as i64 {
+        for block in 0..grid.count as i64 {
+            let at = grid.at.wrapping_add(row * grid.row_stride).wrapping_add(block * grid.stride) as isize;
+            to.range(at, grid.len as usize).copy_from(&from.range(at, grid.len as usize));
+        }
+    }
+}
+
+/// Copies runs to the same places elsewhere.
+pub(crate) fn copy_runs(from: SendBuf, to: RecvBuf, runs: &[Run]) {
+    for pair in runs.windows(2) {
+        let len = (pair[1].start - pair[0].start) as usize;
+        to.range(pair[0].at as isize, len).copy_from(&from.range(pair[0].at as isize, len));
+    }
+}
+
+/// The inner loops of packing and unpacking.
+///
+/// One side is *spread* over the program's memory, the other is *packed*. Blocks of a few bytes are moved by registers of
+/// their size: a call of `memcpy` for eight bytes costs more than the bytes.
+mod kernel {
+    use super::{Grid, Run};
+
+    /// Which way bytes go.
+    pub(super) trait Way {
+        /// # Safety
+        /// `len` bytes must be readable on one side and writable on the other, as the way demands.
+        unsafe fn some(spread: *mut u8, packed: *mut u8, len: usize);
+        /// # Safety
+        /// As `some`, of `N` bytes.
+        unsafe fn fixed<const N: usize>(spread: *mut u8, packed: *mut u8);
+        /// # Safety
+        /// As `fixed`, four times: blocks in a row on the packed side, at the given addresses on the other.
+        unsafe fn four<const N: usize>(spread: [*mut u8; 4], packed: *mut u8);
+    }
+
+    pub(super) struct Gather;
+    pub(super) struct Scatter;
+
+    #[inline(always)]
+    unsafe fn copy<const N: usize>(from: *const u8, to: *mut u8) {
+        // SAFETY: the caller promises N bytes on both sides; no alignment is assumed.
+        unsafe { to.cast::<[u8; N]>().write_unaligned(from.cast::<[u8; N]>().read_unaligned()) };
+    }
+
+    /// Up to 128 bytes by registers, which may overlap in the middle; more by `memcpy`.
+    #[inline(always)]
+    unsafe fn copy_some(from: *const u8, to: *mut u8, len: usize) {
+        macro_rules! ends {
+            ($n:literal) => {{
+                let (from_end, to_end) = (from.wrapping_add(len - $n), to.wrapping_add(len - $n));
+                // SAFETY: len is $n to 2 * $n, so both copies are inside the range that the caller promises.
+                unsafe {
+                    copy::<$n>(from, to);
+                    copy::<$n>(from_end, to_end);
+                }
+            }};
+        }
+        match len {
+            0 => {}
+            // SAFETY: one byte, as the caller promises.
+            1 => unsafe { copy::<1>(from, to) },
+            2..=3 => ends!(2),
+            4..=7 => ends!(4),
+            8..=15 => ends!(8),
+            16..=31 => ends!(16),
+            32..=63 => ends!(32),
+            64..=128 => ends!(64),
+            // SAFETY: as the caller promises; a packed buffer and the program's data never overlap.
+            _ => unsafe { std::ptr::copy_nonoverlapping(from, to, len) },
+        }
+    }
+
+    impl Way for Gather {
+        #[inline(always)]
+        unsafe fn some(spread: *mut u8, packed: *mut u8, len: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { copy_some(spread, packed, len) };
+        }
+        #[inline(always)]
+        unsafe fn fixed<const N: usize>(spread: *mut u8, packed: *mut u8) {
+            // SAFETY: as the caller promises.
+            unsafe { copy::<N>(spread, packed) };
+        }
+        #[inline(always)]
+        unsafe fn four<const N: usize>(spread: [*mut u8; 4], packed: *mut u8) {
+            // SAFETY: the caller promises N bytes at each place, and 4 * N packed ones.
+            unsafe {
+                let blocks = spread.map(|place| place.cast::<[u8; N]>().read_unaligned());
+                packed.cast::<[[u8; N]; 4]>().write_unaligned(blocks);
+            }
+        }
+    }
+
+    impl Way for Scatter {
+        #[inline(always)]
+        unsafe fn some(spread: *mut u8, packed: *mut u8, len: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { copy_some(packed, spread, len) };
+        }
+        #[inline(always)]
+        unsafe fn fixed<const N: usize>(spread: *mut u8, packed: *mut u8) {
+            // SAFETY: as the caller promises.
+            unsafe { copy::<N>(packed, spread) };
+        }
+        #[inline(always)]
+        unsafe fn four<const N: usize>(spread: [*mut u8; 4], packed: *mut u8) {
+            // SAFETY: the caller promises N bytes at each place, and 4 * N packed ones.
+            unsafe {
+                let blocks = packed.cast::<[[u8; N]; 4]>().read_unaligned();
+                for (block, place) in blocks.iter().zip(spread) {
+                    place.cast::<[u8; N]>().write_unaligned(*block);
+                }
+            }
+        }
+    }
+
+    /// Blocks of a size known to the compiler.
+    #[inline(always)]
+    fn grid_of<W: Way, const N: usize>(spread: *mut u8, mut packed: *mut u8, grid: Grid) {
+        let stride = grid.stride as isize;
+        for row in 0..grid.rows as isize {
+            let mut at = spread.wrapping_offset(row.wrapping_mul(grid.row_stride as isize));
+            for _ in 0..grid.count / 4 {
+                let next = [0, 1, 2, 3].map(|i| at.wrapping_offset(stride.wrapping_mul(i)));
+                // SAFETY: blocks of the grid; the callers of `grid` have both sides of all of them.
+                unsafe { W::four::<N>(next, packed) };
+                at = at.wrapping_offset(stride.wrapping_mul(4));
+                packed = packed.wrapping_add(4 * N);
+            }
+            for _ in 0..grid.count % 4 {
+                // SAFETY: as above.
+                unsafe { W::fixed::<N>(at, packed) };
+                at = at.wrapping_offset(stride);
+                packed = packed.wrapping_add(N);
+            }
+        }
+    }
+
+    /// Copies the blocks of a grid. The callers are [`super::gather_grid`] and [`super::scatter_grid`], whose
+    /// buffers' constructors promised every byte of the operation's count and datatype.
+    #[inline]
+    pub(super) fn grid<W: Way>(spread: *mut u8, packed: *mut u8, grid: Grid) {
+        match grid.len {
+            1 => grid_of::<W, 1>(spread, packed, grid),
+            2 => grid_of::<W, 2>(spread, packed, grid),
+            4 => grid_of::<W, 4>(spread, packed, grid),
+            8 => grid_of::<W, 8>(spread, packed, grid),
+            12 => grid_of::<W, 12>(spread, packed, grid),
+            16 => grid_of::<W, 16>(spread, packed, grid),
+            24 => grid_of::<W, 24>(spread, packed, grid),
+            32 => grid_of::<W, 32>(spread, packed, grid),
+            _ => grid_any::<W>(spread, packed, grid),
+        }
+    }
+
+    fn grid_any<W: Way>(spread: *mut u8, mut packed: *mut u8, grid: Grid) {
+        let len = grid.len as usize;
+        for row in 0..grid.rows as isize {
+            let mut at = spread.wrapping_offset(row.wrapping_mul(grid.row_stride as isize));
+            for _ in 0..grid.count {
+                // SAFETY: a block of the grid; the callers of `grid` have both sides of all of them.
+                unsafe { W::some(at, packed, len) };
+                at = at.wrapping_offset(grid.stride as isize);
+                packed = packed.wrapping_add(len);
+            }
+        }
+    }
+
+    fn listed_of<W: Way, const N: usize>(spread: *mut u8, mut packed: *mut u8, places: &[i64]) {
+        let (fours, rest) = places.as_chunks::<4>();
+        for four in fours {
+            // SAFETY: blocks of the list; the callers of `listed` have both sides of all of them.
+            unsafe { W::four::<N>(four.map(|place| spread.wrapping_offset(place as isize)), packed) };
+            packed = packed.wrapping_add(4 * N);
+        }
+        for place in rest {
+            // SAFETY: as above.
+            unsafe { W::fixed::<N>(spread.wrapping_offset(*place as isize), packed) };
+            packed = packed.wrapping_add(N);
+        }
+    }
+
+    /// Copies blocks at given places, as [`grid`].
+    #[inline]
+    pub(super) fn listed<W: Way>(spread: *mut u8, mut packed: *mut u8, places: &[i64], len: usize) {
+        match len {
+            1 => listed_of::<W, 1>(spread, packed, places),
+            2 => listed_of::<W, 2>(spread, packed, places),
+            4 => listed_of::<W, 4>(spread, packed, places),
+            8 => listed_of::<W, 8>(spread, packed, places),
+            12 => listed_of::<W, 12>(spread, packed, places),
+            16 => listed_of::<W, 16>(spread, packed, places),
+            24 => listed_of::<W, 24>(spread, packed, places),
+            32 => listed_of::<W, 32>(spread, packed, places),
+            _ => {
+                for place in places {
+                    // SAFETY: a block of the list; the callers have both sides of all of them.
+                    unsafe { W::some(spread.wrapping_offset(*place as isize), packed, len) };
+                    packed = packed.wrapping_add(len);
+                }
+            }
+        }
+    }
+
+    /// Copies runs, as [`grid`].
+    #[inline]
+    pub(super) fn runs<W: Way>(spread: *mut u8, mut packed: *mut u8, runs: &[Run]) {
+        for pair in runs.windows(2) {
+            let len = (pair[1].start - pair[0].start) as usize;
+            // SAFETY: one of the runs; the callers have both sides of all of them.
+            unsafe { W::some(spread.wrapping_offset(pair[0].at as isize), packed, len) };
+            packed = packed.wrapping_add(len);
+        }
+    }
+}
+
 /// The elements of a slice as a source. Crate-private: the safe API keeps the borrow until the operation has
 /// completed.
 #[inline]

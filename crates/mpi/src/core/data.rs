@@ -135,7 +135,7 @@ impl<B> Checked<B> {
 impl Checked<RecvBuf> {
     /// As many elements per process, one after the other: those of one process.
     pub(super) fn of_rank(&self, rank: u32, per_rank: usize) -> Self {
-        let distance = self.ty.extent * per_rank as i64 * i64::from(rank);
+        let distance = self.ty.extent.wrapping_mul(per_rank as i64).wrapping_mul(i64::from(rank));
         Checked { buf: self.buf.shifted(distance as isize), count: per_rank, ty: self.ty.clone() }
     }
 }

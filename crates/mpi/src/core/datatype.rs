@@ -1,7 +1,7 @@
 //! Datatypes: constructors and questions.
 use super::attr::Attributes;
-use super::layout::{Datatype, Entry, Origin};
-use super::predefined::{Scalar, TABLE, name_of};
+use super::layout::{Datatype, Entry, Origin, product};
+use super::predefined::{TABLE, name_of};
 use super::slots::Slots;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
@@ -25,7 +25,24 @@ pub enum Combiner {
     Subarray,
     Darray,
     Resized,
+    F90Real,
+    F90Complex,
+    F90Integer,
 }
+
+/// The kinds of numbers that Fortran programs choose by precision and range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum F90 {
+    /// Decimal digits, decimal exponent.
+    Real(Option<i64>, Option<i64>),
+    /// As `Real`.
+    Complex(Option<i64>, Option<i64>),
+    /// Decimal digits.
+    Integer(i64),
+}
+
+/// Stands for an argument that was not given among the integers of a datatype's contents.
+pub const NOT_GIVEN: i64 = -1;
 
 /// The arguments a datatype was made with, in the order of MPI-5 5.1.13.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +66,81 @@ pub enum Order {
     Fortran,
 }
 
+impl Order {
+    /// As it stands among the integers of a datatype's contents.
+    pub(super) fn code(self) -> i64 {
+        self as i64
+    }
+
+    /// The dimensions of an array, the one whose index runs fastest first.
+    pub(super) fn fastest_first(self, dimensions: usize) -> Vec<usize> {
+        match self {
+            Order::C => (0..dimensions).rev().collect(),
+            Order::Fortran => (0..dimensions).collect(),
+        }
+    }
+}
+
+/// Real and complex numbers (digits, exponent) that Fortran compilers have here.
+const REALS: [(TypeId, TypeId, i64, i64); 4] = [
+    (TypeId::REAL4, TypeId::COMPLEX8, 6, 37),
+    (TypeId::REAL8, TypeId::COMPLEX16, 15, 307),
+    (TypeId::LONG_DOUBLE, TypeId::C_LONG_DOUBLE_COMPLEX, 18, 4931),
+    (TypeId::REAL16, TypeId::COMPLEX32, 33, 4931),
+];
+
+/// Integers and their decimal digits.
+const INTEGERS: [(TypeId, i64); 5] = [
+    (TypeId::INTEGER1, 2),
+    (TypeId::INTEGER2, 4),
+    (TypeId::INTEGER4, 9),
+    (TypeId::INTEGER8, 18),
+    (TypeId::INTEGER16, 38),
+];
+
+impl F90 {
+    /// The smallest predefined datatype that will do.
+    fn found(self) -> Option<(Combiner, TypeId)> {
+        let real = |precision: Option<i64>, range: Option<i64>| {
+            let given = precision.is_some() || range.is_some();
+            let (precision, range) = (precision.unwrap_or(0), range.unwrap_or(0));
+            REALS.iter().find(|(.., digits, exponent)| given && precision <= *digits && range <= *exponent)
+        };
+        match self {
+            F90::Real(precision, range) => real(precision, range).map(|row| (Combiner::F90Real, row.0)),
+            F90::Complex(precision, range) => real(precision, range).map(|row| (Combiner::F90Complex, row.1)),
+            F90::Integer(range) => {
+                INTEGERS.iter().find(|(_, digits)| range <= *digits).map(|row| (Combiner::F90Integer, row.0))
+            }
+        }
+    }
+
+    fn integers(self) -> Vec<i64> {
+        match self {
+            F90::Real(precision, range) | F90::Complex(precision, range) => {
+                vec![precision.unwrap_or(NOT_GIVEN), range.unwrap_or(NOT_GIVEN)]
+            }
+            F90::Integer(range) => vec![range],
+        }
+    }
+}
+
+/// The lengths of blocks.
+#[derive(Clone, Copy)]
+enum Lengths<'a> {
+    All(i64),
+    Each(&'a [i64]),
+}
+
+impl Lengths<'_> {
+    fn at(self, index: usize) -> i64 {
+        match self {
+            Lengths::All(length) => length,
+            Lengths::Each(lengths) => lengths[index],
+        }
+    }
+}
+
 /// A datatype under its number.
 #[derive(Debug)]
 pub(super) struct TypeEntry {
@@ -66,30 +158,9 @@ impl TypeEntry {
 pub(super) fn predefined_types() -> Slots<TypeEntry> {
     let mut types = Slots::new();
     for (index, row) in TABLE.iter().enumerate() {
-        let parts: Vec<(u64, Rc<Datatype>)> = pair_parts(row.scalar)
-            .iter()
-            .map(|id| {
-                (1, types.get(id.0).map(|entry: &TypeEntry| entry.ty.clone()).expect("stands before pairs"))
-            })
-            .collect();
-        types.insert(TypeEntry::new(Rc::new(Datatype::predefined(TypeId(index as u32), row, parts))));
+        types.insert(TypeEntry::new(Rc::new(Datatype::predefined(TypeId(index as u32), row))));
     }
     types
-}
-
-/// What a pair consists of.
-fn pair_parts(scalar: Scalar) -> &'static [TypeId] {
-    match scalar {
-        Scalar::PairF32I32 => &[TypeId::FLOAT, TypeId::INT],
-        Scalar::PairF64I32 => &[TypeId::DOUBLE, TypeId::INT],
-        Scalar::PairI64I32 => &[TypeId::LONG, TypeId::INT],
-        Scalar::PairI32I32 => &[TypeId::INT, TypeId::INT],
-        Scalar::PairI16I32 => &[TypeId::SHORT, TypeId::INT],
-        Scalar::PairF80I32 => &[TypeId::LONG_DOUBLE, TypeId::INT],
-        Scalar::PairF32F32 => &[TypeId::FLOAT, TypeId::FLOAT],
-        Scalar::PairF64F64 => &[TypeId::DOUBLE, TypeId::DOUBLE],
-        _ => &[],
-    }
 }
 
 impl Mpi {
@@ -98,35 +169,24 @@ impl Mpi {
         let ty = self.datatype(ty)?.clone();
         not_negative(&[count])?;
         let origin = origin(Combiner::Contiguous, vec![count], vec![], vec![ty.clone()]);
-        self.add_type(&[Entry { at: 0, repeat: count, ty }], origin)
+        self.add_type([Entry::block(0, count, &ty)], origin)
     }
 
     /// Blocks at a stride counted in extents.
     pub fn type_vector(&mut self, count: i64, block: i64, stride: i64, ty: TypeId) -> Result<TypeId> {
         let ty = self.datatype(ty)?.clone();
         let origin = origin(Combiner::Vector, vec![count, block, stride], vec![], vec![ty.clone()]);
-        self.add_vector(count, block, stride * ty.extent, ty, origin)
+        not_negative(&[count, block])?;
+        let stride = product(stride, ty.extent)?;
+        self.add_type([Entry { at: 0, count, stride, repeat: block, ty: &ty }], origin)
     }
 
     /// Blocks at a stride counted in bytes.
     pub fn type_hvector(&mut self, count: i64, block: i64, stride: i64, ty: TypeId) -> Result<TypeId> {
         let ty = self.datatype(ty)?.clone();
         let origin = origin(Combiner::Hvector, vec![count, block], vec![stride], vec![ty.clone()]);
-        self.add_vector(count, block, stride, ty, origin)
-    }
-
-    fn add_vector(
-        &mut self,
-        count: i64,
-        block: i64,
-        stride: i64,
-        ty: Rc<Datatype>,
-        o: Origin,
-    ) -> Result<TypeId> {
         not_negative(&[count, block])?;
-        let entries: Vec<Entry> =
-            (0..count).map(|i| Entry { at: i * stride, repeat: block, ty: ty.clone() }).collect();
-        self.add_type(&entries, o)
+        self.add_type([Entry { at: 0, count, stride, repeat: block, ty: &ty }], origin)
     }
 
     /// Blocks of given lengths at displacements in extents.
@@ -134,7 +194,7 @@ impl Mpi {
         let ty = self.datatype(ty)?.clone();
         let integers = [&[blocks.len() as i64], blocks, displs].concat();
         let origin = origin(Combiner::Indexed, integers, vec![], vec![ty.clone()]);
-        self.add_indexed(blocks, displs, ty.extent, ty, origin)
+        self.add_indexed(Lengths::Each(blocks), displs, ty.extent, &ty, origin)
     }
 
     /// Blocks of given lengths at displacements in bytes.
@@ -142,7 +202,7 @@ impl Mpi {
         let ty = self.datatype(ty)?.clone();
         let integers = [&[blocks.len() as i64], blocks].concat();
         let origin = origin(Combiner::Hindexed, integers, displs.to_vec(), vec![ty.clone()]);
-        self.add_indexed(blocks, displs, 1, ty, origin)
+        self.add_indexed(Lengths::Each(blocks), displs, 1, &ty, origin)
     }
 
     /// Blocks of one length at displacements in extents.
@@ -150,7 +210,7 @@ impl Mpi {
         let ty = self.datatype(ty)?.clone();
         let integers = [&[displs.len() as i64, block], displs].concat();
         let origin = origin(Combiner::IndexedBlock, integers, vec![], vec![ty.clone()]);
-        self.add_indexed(&vec![block; displs.len()], displs, ty.extent, ty, origin)
+        self.add_indexed(Lengths::All(block), displs, ty.extent, &ty, origin)
     }
 
     /// Blocks of one length at displacements in bytes.
@@ -158,25 +218,26 @@ impl Mpi {
         let ty = self.datatype(ty)?.clone();
         let integers = vec![displs.len() as i64, block];
         let origin = origin(Combiner::HindexedBlock, integers, displs.to_vec(), vec![ty.clone()]);
-        self.add_indexed(&vec![block; displs.len()], displs, 1, ty, origin)
+        self.add_indexed(Lengths::All(block), displs, 1, &ty, origin)
     }
 
     fn add_indexed(
         &mut self,
-        blocks: &[i64],
+        blocks: Lengths<'_>,
         displs: &[i64],
         unit: i64,
-        ty: Rc<Datatype>,
+        ty: &Rc<Datatype>,
         origin: Origin,
     ) -> Result<TypeId> {
-        not_negative(blocks)?;
-        same_length(blocks.len(), displs.len())?;
-        let entries: Vec<Entry> = blocks
-            .iter()
-            .zip(displs)
-            .map(|(repeat, displ)| Entry { at: displ * unit, repeat: *repeat, ty: ty.clone() })
-            .collect();
-        self.add_type(&entries, origin)
+        if let Lengths::Each(blocks) = blocks {
+            same_length(blocks.len(), displs.len())?;
+        }
+        let entries = displs.iter().enumerate().map(|(i, displ)| {
+            let repeat = blocks.at(i);
+            not_negative(&[repeat])?;
+            Ok(Entry::block(product(*displ, unit)?, repeat, ty))
+        });
+        self.add_type(entries.collect::<Result<Vec<_>>>()?, origin)
     }
 
     /// Blocks of several datatypes at displacements in bytes.
@@ -185,57 +246,17 @@ impl Mpi {
         same_length(blocks.len(), displs.len())?;
         same_length(blocks.len(), types.len())?;
         let types = types.iter().map(|ty| self.datatype(*ty).cloned()).collect::<Result<Vec<_>>>()?;
-        let entries: Vec<Entry> = (0..blocks.len())
-            .map(|i| Entry { at: displs[i], repeat: blocks[i], ty: types[i].clone() })
-            .collect();
+        let entries: Vec<Entry<'_>> =
+            (0..blocks.len()).map(|i| Entry::block(displs[i], blocks[i], &types[i])).collect();
         let integers = [&[blocks.len() as i64], blocks].concat();
-        self.add_type(&entries, origin(Combiner::Struct, integers, displs.to_vec(), types))
-    }
-
-    /// A part of an array.
-    pub fn type_subarray(
-        &mut self,
-        sizes: &[i64],
-        subsizes: &[i64],
-        starts: &[i64],
-        order: Order,
-        ty: TypeId,
-    ) -> Result<TypeId> {
-        let old = self.datatype(ty)?.clone();
-        same_length(sizes.len(), subsizes.len())?;
-        same_length(sizes.len(), starts.len())?;
-        if sizes.is_empty() {
-            return fail(ErrorClass::Arg, "a subarray of no dimensions");
-        }
-        for ((size, sub), start) in sizes.iter().zip(subsizes).zip(starts) {
-            if *size < 1 || *sub < 1 || *start < 0 || start + sub > *size {
-                return fail(ErrorClass::Arg, format!("{sub} from {start} in a dimension of {size}"));
-            }
-        }
-        let code = if order == Order::C { 0 } else { 1 };
-        let integers = [&[sizes.len() as i64], sizes, subsizes, starts, &[code]].concat();
-        let made = origin(Combiner::Subarray, integers, vec![], vec![old.clone()]);
-        // From the dimension that runs fastest outwards; each level has the extent of its whole row.
-        let fastest_first: Vec<usize> = match order {
-            Order::C => (0..sizes.len()).rev().collect(),
-            Order::Fortran => (0..sizes.len()).collect(),
-        };
-        let mut row = old;
-        for dimension in fastest_first {
-            let extent = row.extent * sizes[dimension];
-            let at = row.extent * starts[dimension];
-            let part = Entry { at, repeat: subsizes[dimension], ty: row };
-            let part = Rc::new(Datatype::of(&[part], made.clone())?);
-            row = Rc::new(Datatype::resized(&part, 0, extent, made.clone()));
-        }
-        Ok(self.new_type(row))
+        self.add_type(entries, origin(Combiner::Struct, integers, displs.to_vec(), types.clone()))
     }
 
     /// The same data with another lower bound and extent.
     pub fn type_resized(&mut self, ty: TypeId, lb: i64, extent: i64) -> Result<TypeId> {
         let old = self.datatype(ty)?.clone();
         let origin = origin(Combiner::Resized, vec![], vec![lb, extent], vec![old.clone()]);
-        Ok(self.new_type(Rc::new(Datatype::resized(&old, lb, extent, origin))))
+        Ok(self.new_type(Rc::new(Datatype::resized(&old, lb, extent, origin)?)))
     }
 
     /// A copy (the caller copies attributes).
@@ -243,6 +264,22 @@ impl Mpi {
         let old = self.datatype(ty)?.clone();
         let origin = origin(Combiner::Dup, vec![], vec![], vec![old.clone()]);
         Ok(self.new_type(Rc::new(Datatype::copied(&old, origin))))
+    }
+
+    /// The datatype of Fortran numbers with at least this precision and range: the same for the same arguments, and never
+    /// to be freed (MPI-5 19.1.9).
+    pub fn type_f90(&mut self, wanted: F90) -> Result<TypeId> {
+        let Some((combiner, old)) = wanted.found() else {
+            return fail(ErrorClass::Arg, format!("no Fortran type has {wanted:?}"));
+        };
+        let integers = wanted.integers();
+        if let Some((_, ty)) = self.f90_types.iter().find(|(other, _)| *other == wanted) {
+            return Ok(*ty);
+        }
+        let made = Datatype::copied(self.datatype(old)?, origin(combiner, integers, vec![], vec![]));
+        let ty = self.new_type(Rc::new(made));
+        self.f90_types.push((wanted, ty));
+        Ok(ty)
     }
 
     /// Makes it usable in communication.
@@ -253,8 +290,9 @@ impl Mpi {
 
     /// The program gives the datatype up. Operations under way keep what they need.
     pub fn type_free(&mut self, ty: TypeId) -> Result<()> {
-        self.datatype(ty)?;
-        if ty.0 < TypeId::PREDEFINED {
+        let combiner = self.datatype(ty)?.origin.combiner;
+        let shared = matches!(combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer);
+        if ty.0 < TypeId::PREDEFINED || shared {
             return fail(ErrorClass::Type, "a predefined datatype cannot be freed");
         }
         if let Some(entry) = self.types.remove(ty.0) {
@@ -274,7 +312,7 @@ impl Mpi {
     /// (lower bound, extent).
     pub fn type_extent(&self, ty: TypeId) -> Result<(i64, i64)> {
         let ty = self.datatype(ty)?;
-        Ok((ty.lb, ty.extent))
+        Ok((ty.lb(), ty.extent))
     }
 
     /// (true lower bound, true extent).
@@ -342,12 +380,16 @@ impl Mpi {
         Ok(())
     }
 
-    fn add_type(&mut self, entries: &[Entry], origin: Origin) -> Result<TypeId> {
+    fn add_type<'a>(
+        &mut self,
+        entries: impl IntoIterator<Item = Entry<'a>>,
+        origin: Origin,
+    ) -> Result<TypeId> {
         let ty = Rc::new(Datatype::of(entries, origin)?);
         Ok(self.new_type(ty))
     }
 
-    fn new_type(&mut self, ty: Rc<Datatype>) -> TypeId {
+    pub(super) fn new_type(&mut self, ty: Rc<Datatype>) -> TypeId {
         TypeId(self.types.insert(TypeEntry::new(ty)))
     }
 
@@ -382,7 +424,12 @@ impl Mpi {
     }
 }
 
-fn origin(combiner: Combiner, integers: Vec<i64>, addresses: Vec<i64>, types: Vec<Rc<Datatype>>) -> Origin {
+pub(super) fn origin(
+    combiner: Combiner,
+    integers: Vec<i64>,
+    addresses: Vec<i64>,
+    types: Vec<Rc<Datatype>>,
+) -> Origin {
     Origin { combiner, integers, addresses, types }
 }
 
@@ -393,12 +440,12 @@ fn not_negative(counts: &[i64]) -> Result<()> {
     }
 }
 
-fn same_length(a: usize, b: usize) -> Result<()> {
+pub(super) fn same_length(a: usize, b: usize) -> Result<()> {
     if a == b { Ok(()) } else { fail(ErrorClass::Arg, format!("lists of {a} and of {b} entries")) }
 }
 
-fn room(need: i64, bytes: i64, position: i64) -> Result<()> {
-    if position >= 0 && need <= bytes - position {
+pub(super) fn room(need: i64, bytes: i64, position: i64) -> Result<()> {
+    if position >= 0 && bytes >= position && need <= bytes - position {
         return Ok(());
     }
     fail(ErrorClass::Truncate, format!("{need} bytes at position {position} of a buffer of {bytes}"))

@@ -61,6 +61,7 @@ impl Mpi {
             keyvals: Slots::new(),
             errhandlers: Slots::new(),
             user_errors: Vec::new(),
+            f90_types: Vec::new(),
             win_attributes: BTreeMap::new(),
             next_context: 2,
             running: Vec::new(),

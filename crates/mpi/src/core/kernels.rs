@@ -10,6 +10,8 @@ pub(super) type Kernel = fn(UserBuf, UserBufMut);
 /// The kernel of an operation on a datatype; `None` if the combination is illegal or not supported.
 pub(super) fn kernel(op: OpId, meaning: Meaning, scalar: Scalar) -> Option<Kernel> {
     use Meaning::*;
+    // The standard leaves characters out. Others take those of one byte as integers, and programs rely on it.
+    let meaning = if (meaning, scalar) == (Character, Scalar::I8) { Integer } else { meaning };
     let number = matches!(meaning, Integer | FortranInteger | Floating);
     let whole = matches!(meaning, Integer | FortranInteger);
     match op {
@@ -184,6 +186,13 @@ mod tests {
     }
 
     #[test]
+    fn characters_of_one_byte_are_integers() {
+        for (op, expected) in [(OpId::SUM, 4), (OpId::MAX, 7), (OpId::LAND, 1), (OpId::BOR, -1)] {
+            assert_eq!(run(op, Meaning::Character, Scalar::I8, &[253], &[7])[0] as i8, expected, "{op:?}");
+        }
+    }
+
+    #[test]
     fn a_location_is_that_of_the_smallest_index_among_equals() {
         let pair = |value: f64, index: i32| {
             let mut bytes = value.to_ne_bytes().to_vec();
@@ -203,7 +212,7 @@ mod tests {
         assert!(kernel(OpId::SUM, Meaning::Byte, Scalar::U8).is_none());
         assert!(kernel(OpId::MAX, Meaning::Complex, Scalar::C64).is_none());
         assert!(kernel(OpId::MINLOC, Meaning::Integer, Scalar::I32).is_none());
-        assert!(kernel(OpId::SUM, Meaning::Character, Scalar::I8).is_none());
+        assert!(kernel(OpId::SUM, Meaning::Character, Scalar::I32).is_none(), "wide characters");
         assert!(kernel(OpId::BXOR, Meaning::Byte, Scalar::U8).is_some());
     }
 

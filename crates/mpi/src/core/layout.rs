@@ -1,26 +1,29 @@
-//! Where the bytes of a datatype are: a list of pieces, made once, and copying by it. Pure.
+//! What a datatype is: bounds, size, the shape of its bytes and how it was made; and copying by it. Pure.
+mod bounds;
+mod shape;
+mod signature;
+#[cfg(test)]
+mod tests;
+mod walk;
+
 use super::predefined::{Meaning, Predefined, Scalar};
-use super::{Combiner, TypeId};
-use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::{ErrorClass, Result, fail, fail_with};
+use super::{Combiner, TypeId, external};
+use crate::buffer::{Grid, RecvBuf, Run, SendBuf, copy_grid, gather_grid, gather_listed, gather_runs};
+use crate::buffer::{copy_runs, scatter_grid, scatter_listed, scatter_runs};
+use crate::error::{ErrorClass, Result, fail_with};
+use bounds::{Bounds, Collected};
 use net::{UserBuf, UserBufMut};
+pub(super) use shape::product;
+use shape::{Form, Placed, sum, times};
+pub(super) use signature::pair_parts;
 use std::cell::Cell;
+use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
-
-/// A datatype that needs more pieces than this is refused: the list would need gigabytes.
-const PIECES_MAX: usize = 1 << 26;
-
-/// Bytes in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// Distance from the element's address.
-    pub(super) at: i64,
-    /// Length.
-    pub(super) len: usize,
-}
+use walk::{Elements, Sink, walk};
 
 /// How a datatype was made.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Origin {
     pub(super) combiner: Combiner,
     pub(super) integers: Vec<i64>,
@@ -29,27 +32,26 @@ pub(super) struct Origin {
 }
 
 /// A datatype. It never changes, except by being committed.
-#[derive(Debug)]
 pub(super) struct Datatype {
     /// Bytes of data.
     pub(super) size: usize,
     /// From one element to the next.
     pub(super) extent: i64,
-    /// Distance of the first piece.
-    first: i64,
     /// Are elements in a row bytes in a row?
     dense: bool,
     pub(super) committed: Cell<bool>,
-    pub(super) lb: i64,
+    /// Where its bytes are.
+    placed: Placed,
+    bounds: Bounds,
     pub(super) true_lb: i64,
     pub(super) true_ub: i64,
-    bounds_set: bool,
     align: i64,
-    pieces: Box<[Piece]>,
     /// Number of basic elements.
     basic: u64,
-    /// What it consists of, in order: for counting basic elements.
-    parts: Vec<(u64, Rc<Datatype>)>,
+    /// Bytes in the representation "external32".
+    pub(super) external_size: u64,
+    /// The only predefined datatype in it, if there is but one.
+    uniform: Option<TypeId>,
     /// Set for predefined datatypes and their copies: what reductions see.
     pub(super) scalar: Option<(Meaning, Scalar)>,
     /// Set for predefined datatypes.
@@ -57,95 +59,105 @@ pub(super) struct Datatype {
     pub(super) origin: Origin,
 }
 
-/// `repeat` elements of a datatype in a row, at a distance.
-#[derive(Clone)]
-pub(super) struct Entry {
+/// `count` blocks of `repeat` elements of a datatype, the first at `at`, `stride` bytes apart.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
     pub(super) at: i64,
+    pub(super) count: i64,
+    pub(super) stride: i64,
     pub(super) repeat: i64,
-    pub(super) ty: Rc<Datatype>,
+    pub(super) ty: &'a Rc<Datatype>,
+}
+
+impl<'a> Entry<'a> {
+    /// `repeat` elements in a row.
+    pub(super) fn block(at: i64, repeat: i64, ty: &'a Rc<Datatype>) -> Self {
+        Entry { at, count: 1, stride: 0, repeat, ty }
+    }
 }
 
 impl Datatype {
-    pub(super) fn predefined(id: TypeId, row: &Predefined, parts: Vec<(u64, Rc<Datatype>)>) -> Self {
+    pub(super) fn predefined(id: TypeId, row: &Predefined) -> Self {
         let (size, extent) = row.scalar.size_and_extent();
-        let whole = Piece { at: 0, len: size };
+        let run = |at, len| Placed { at, form: Form::Bytes(len) };
         let pieces = match row.scalar {
-            Scalar::PairI16I32 => vec![Piece { at: 0, len: 2 }, Piece { at: 4, len: 4 }],
-            Scalar::PairF80I32 => vec![Piece { at: 0, len: 16 }, Piece { at: 16, len: 4 }],
-            _ => vec![whole],
+            Scalar::PairI16I32 => vec![run(0, 2), run(4, 4)],
+            Scalar::PairF80I32 => vec![run(0, 16), run(16, 4)],
+            _ => vec![run(0, size as u64)],
         };
-        let end = pieces[pieces.len() - 1];
-        let is_pair = row.meaning == Meaning::Pair;
+        let end = if row.scalar == Scalar::PairI16I32 { 8 } else { size as i64 };
+        let pair = pair_parts(id);
         Datatype {
             size,
             extent: extent as i64,
-            first: 0,
             dense: size == extent,
             committed: Cell::new(true),
-            lb: 0,
+            placed: Placed::sequence(pieces).expect("small"),
+            bounds: Bounds::predefined(row.scalar, extent as i64),
             true_lb: 0,
-            true_ub: end.at + end.len as i64,
-            bounds_set: false,
+            true_ub: end,
             align: alignment(row.scalar),
-            pieces: pieces.into(),
-            basic: if is_pair { 2 } else { 1 },
-            parts,
+            basic: if row.meaning == Meaning::Marker { 0 } else { pair.len().max(1) as u64 },
+            external_size: match pair {
+                [] => external::bytes_of(id),
+                parts => parts.iter().map(|part| external::bytes_of(*part)).sum(),
+            },
+            uniform: pair.is_empty().then_some(id),
             scalar: Some((row.meaning, row.scalar)),
             named: Some(id),
-            origin: Origin {
-                combiner: Combiner::Named,
-                integers: Vec::new(),
-                addresses: Vec::new(),
-                types: Vec::new(),
-            },
+            origin: Origin::of(Combiner::Named),
         }
     }
 
     /// A datatype of entries, in order.
-    pub(super) fn of(entries: &[Entry], origin: Origin) -> Result<Self> {
+    pub(super) fn of<'a>(entries: impl IntoIterator<Item = Entry<'a>>, origin: Origin) -> Result<Self> {
         let mut builder = Builder::default();
         for entry in entries {
             builder.add(entry)?;
         }
-        Ok(builder.finish(entries, origin))
+        builder.finish(origin)
     }
 
     /// The same data with other bounds.
-    pub(super) fn resized(old: &Rc<Datatype>, lb: i64, extent: i64, origin: Origin) -> Self {
+    pub(super) fn resized(old: &Datatype, lb: i64, extent: i64, origin: Origin) -> Result<Self> {
         let mut new = Datatype::copied(old, origin);
-        (new.lb, new.extent, new.bounds_set, new.scalar) = (lb, extent, true, None);
-        new.dense = is_dense(&new.pieces, new.size, extent);
+        (new.bounds, new.extent, new.scalar) = (Bounds::set(lb, sum(lb, extent)?), extent, None);
+        new.dense = is_dense(&new.placed, new.size, extent);
         new.committed = Cell::new(false);
-        new
+        Ok(new)
     }
 
     /// A copy, with its own origin.
-    pub(super) fn copied(old: &Rc<Datatype>, origin: Origin) -> Self {
+    pub(super) fn copied(old: &Datatype, origin: Origin) -> Self {
         Datatype {
             size: old.size,
             extent: old.extent,
-            first: old.first,
             dense: old.dense,
             committed: old.committed.clone(),
-            lb: old.lb,
+            placed: old.placed.clone(),
+            bounds: old.bounds,
             true_lb: old.true_lb,
             true_ub: old.true_ub,
-            bounds_set: old.bounds_set,
             align: old.align,
-            pieces: old.pieces.clone(),
             basic: old.basic,
-            parts: vec![(1, old.clone())],
+            external_size: old.external_size,
+            uniform: old.uniform,
             scalar: old.scalar,
             named: None,
             origin,
         }
     }
 
+    /// Lower bound.
+    pub(super) fn lb(&self) -> i64 {
+        self.bounds.lb
+    }
+
     /// (distance, bytes) if `count` elements are bytes in a row.
     #[inline]
     pub(super) fn flat(&self, count: usize) -> Option<(isize, usize)> {
-        if self.dense || (count == 1 && self.pieces.len() == 1) || count == 0 {
-            Some((self.first as isize, self.size * count))
+        if self.dense || count == 0 || (count == 1 && matches!(self.placed.form, Form::Bytes(_))) {
+            Some((self.placed.at as isize, self.size * count))
         } else {
             None
         }
@@ -164,186 +176,269 @@ impl Datatype {
 
     /// Copies `count` elements to the bytes of `to`.
     pub(super) fn pack(&self, from: SendBuf, count: usize, to: UserBufMut) {
-        let mut at = 0;
-        self.walk(count, self.size * count, |offset, len| {
-            to.part(at, len).copy_from(&from.range(offset, len));
-            at += len;
-        });
+        self.pack_range(from, count, 0..(self.size * count) as u64, to);
     }
 
     /// Copies all of `from`, at most `count` elements, to where they belong.
     pub(super) fn unpack(&self, from: UserBuf, to: RecvBuf, count: usize) {
-        let mut at = 0;
-        self.walk(count, from.len(), |offset, len| {
-            to.range(offset, len).copy_from(&from.part(at, len));
-            at += len;
-        });
+        self.unpack_range(from, to, count, 0);
+    }
+
+    /// Copies the bytes `range` (counted without gaps) of `count` elements to the beginning of `to`: a fragment.
+    pub(super) fn pack_range(&self, from: SendBuf, count: usize, range: Range<u64>, to: UserBufMut) {
+        walk(self.elements_of(count), range, &mut Pack { from, to, done: 0 });
+    }
+
+    /// Copies all of `from` to where the bytes from `start` on (counted without gaps) of `count` elements belong.
+    pub(super) fn unpack_range(&self, from: UserBuf, to: RecvBuf, count: usize, start: u64) {
+        let end = (start + from.len() as u64).min((self.size * count) as u64);
+        walk(self.elements_of(count), start..end, &mut Unpack { from, to, done: 0 });
     }
 
     /// Copies `count` elements between two places of the same layout.
     pub(super) fn copy_elements(&self, from: SendBuf, to: RecvBuf, count: usize) {
-        self.walk(count, self.size * count, |offset, len| {
-            to.range(offset, len).copy_from(&from.range(offset, len));
-        });
+        walk(self.elements_of(count), 0..(self.size * count) as u64, &mut Transfer { from, to });
     }
 
-    /// Calls with every piece of `count` elements, at most `bytes` in all.
-    fn walk(&self, count: usize, mut bytes: usize, mut f: impl FnMut(isize, usize)) {
-        if let Some((offset, all)) = self.flat(count) {
-            f(offset, all.min(bytes));
-            return;
-        }
-        for element in 0..count as i64 {
-            for piece in &self.pieces {
-                let len = piece.len.min(bytes);
-                if len == 0 {
-                    return;
-                }
-                f((element * self.extent + piece.at) as isize, len);
-                bytes -= len;
-            }
-        }
-    }
-
-    /// Basic elements in `bytes` of this datatype; `None` if the last one is not whole.
-    pub(super) fn elements(&self, bytes: usize) -> Option<u64> {
-        if self.size == 0 {
-            return (bytes == 0).then_some(0);
-        }
-        let whole = (bytes / self.size) as u64 * self.basic;
-        let mut rest = bytes % self.size;
-        if rest == 0 {
-            return Some(whole);
-        }
-        let mut inside = 0;
-        for (repeat, part) in &self.parts {
-            let all = part.size * *repeat as usize;
-            if rest < all {
-                return part.elements(rest).map(|elements| whole + inside + elements);
-            }
-            rest -= all;
-            inside += repeat * part.basic;
-            if rest == 0 {
-                return Some(whole + inside);
-            }
-        }
-        None
+    fn elements_of(&self, count: usize) -> Elements<'_> {
+        Elements { of: &self.placed, count: count as u64, extent: self.extent }
     }
 }
 
-/// Collects pieces and bounds.
-struct Builder {
-    pieces: Vec<Piece>,
-    size: usize,
+impl Origin {
+    /// Of a datatype that is made of nothing.
+    pub(super) fn of(combiner: Combiner) -> Self {
+        Origin { combiner, integers: Vec::new(), addresses: Vec::new(), types: Vec::new() }
+    }
+}
+
+impl Drop for Datatype {
+    /// Without recursion: a program may have made each datatype of the one before, a million times.
+    fn drop(&mut self) {
+        let mut orphans = std::mem::take(&mut self.origin.types);
+        while let Some(mut ty) = orphans.pop() {
+            if let Some(ty) = Rc::get_mut(&mut ty) {
+                orphans.append(&mut ty.origin.types);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Datatype {
+    /// Without what it is made of, which may be a long chain.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Datatype { size, extent, named, .. } = self;
+        write!(f, "Datatype({:?} {named:?}, {size} bytes every {extent})", self.origin.combiner)
+    }
+}
+
+/// Collects forms and bounds.
+struct Builder<'a> {
+    pieces: Vec<Placed>,
+    size: u64,
     basic: u64,
+    external_size: u64,
     align: i64,
-    bounds: Option<(i64, i64)>,
-    set_bounds: Option<(i64, i64)>,
-    true_bounds: Option<(i64, i64)>,
+    collected: Collected,
+    /// `None`: nothing yet.
+    uniform: Option<Option<TypeId>>,
+    /// The block that was added last, at 0: lists often repeat it.
+    last: Option<(i64, &'a Rc<Datatype>, Placed)>,
 }
 
-impl Default for Builder {
+impl Default for Builder<'_> {
     fn default() -> Self {
         Builder {
             pieces: Vec::new(),
             size: 0,
             basic: 0,
+            external_size: 0,
             align: 1,
-            bounds: None,
-            set_bounds: None,
-            true_bounds: None,
+            collected: Collected::default(),
+            uniform: None,
+            last: None,
         }
     }
 }
 
-fn widen(bounds: &mut Option<(i64, i64)>, low: i64, high: i64) {
-    let (a, b) = bounds.unwrap_or((low, high));
-    *bounds = Some((a.min(low), b.max(high)));
-}
-
-impl Builder {
-    fn add(&mut self, entry: &Entry) -> Result<()> {
-        let Entry { at, repeat, ty } = entry;
-        if *repeat == 0 {
+impl<'a> Builder<'a> {
+    fn add(&mut self, entry: Entry<'a>) -> Result<()> {
+        let Entry { at, count, stride, repeat, ty } = entry;
+        if repeat == 0 || count == 0 {
             return Ok(());
         }
-        self.size += ty.bytes(*repeat as usize)?;
-        self.basic += ty.basic * *repeat as u64;
+        let elements = times(repeat as u64, count as u64)?;
+        self.size = at_most(self.size.checked_add(times(ty.size as u64, elements)?))?;
+        // Every basic element has a byte, so there are no more of them than bytes; and none grows outside.
+        self.basic += ty.basic * elements;
+        self.external_size += ty.external_size * elements;
         self.align = self.align.max(ty.align);
-        let last = at + (repeat - 1) * ty.extent;
-        let (first, last) = (*at.min(&last), *at.max(&last));
-        let bounds = if ty.bounds_set { &mut self.set_bounds } else { &mut self.bounds };
-        widen(bounds, first + ty.lb, last + ty.lb + ty.extent);
+        let last = [shape::product(count - 1, stride)?, shape::product(repeat - 1, ty.extent)?];
+        let low = sum(sum(at, last[0].min(0))?, last[1].min(0))?;
+        let high = sum(sum(at, last[0].max(0))?, last[1].max(0))?;
+        self.collected.add(ty, low, high)?;
+        if ty.basic > 0 {
+            self.uniform = match self.uniform {
+                None => Some(ty.uniform),
+                Some(before) => Some(before.filter(|_| before == ty.uniform)),
+            };
+        }
         if ty.size > 0 {
-            widen(&mut self.true_bounds, first + ty.true_lb, last + ty.true_ub);
-            self.add_pieces(entry)?;
+            let block = self.block(repeat, ty)?;
+            self.pieces.push(block.repeated(count as u64, stride)?.shifted(at)?);
         }
         Ok(())
     }
 
-    fn add_pieces(&mut self, entry: &Entry) -> Result<()> {
-        if let Some((offset, bytes)) = entry.ty.flat(entry.repeat as usize) {
-            return self.push(Piece { at: entry.at + offset as i64, len: bytes });
+    fn block(&mut self, repeat: i64, ty: &'a Rc<Datatype>) -> Result<Placed> {
+        if let Some((count, of, block)) = &self.last
+            && *count == repeat
+            && Rc::ptr_eq(of, ty)
+        {
+            return Ok(block.clone());
         }
-        for element in 0..entry.repeat {
-            for piece in &entry.ty.pieces {
-                self.push(Piece { at: entry.at + element * entry.ty.extent + piece.at, len: piece.len })?;
-            }
-        }
-        Ok(())
+        let block = ty.placed.repeated(repeat as u64, ty.extent)?;
+        self.last = Some((repeat, ty, block.clone()));
+        Ok(block)
     }
 
-    fn push(&mut self, piece: Piece) -> Result<()> {
-        if let Some(last) = self.pieces.last_mut().filter(|last| last.at + last.len as i64 == piece.at) {
-            last.len += piece.len;
-            return Ok(());
-        }
-        if self.pieces.len() == PIECES_MAX {
-            return fail(ErrorClass::NoMem, format!("a datatype of more than {PIECES_MAX} pieces"));
-        }
-        self.pieces.push(piece);
-        Ok(())
-    }
-
-    fn finish(self, entries: &[Entry], origin: Origin) -> Datatype {
-        let (lb, mut ub) = self.set_bounds.or(self.bounds).unwrap_or((0, 0));
-        if self.set_bounds.is_none() && origin.combiner == Combiner::Struct {
-            // The extent of a structure is rounded up to its alignment (MPI-5 5.1).
-            ub = lb + (ub - lb + self.align - 1) / self.align * self.align;
-        }
-        let (true_lb, true_ub) = self.true_bounds.unwrap_or((0, 0));
-        Datatype {
-            size: self.size,
-            extent: ub - lb,
-            first: self.pieces.first().map_or(0, |piece| piece.at),
-            dense: is_dense(&self.pieces, self.size, ub - lb),
+    fn finish(self, origin: Origin) -> Result<Datatype> {
+        let align = if origin.combiner == Combiner::Struct { self.align } else { 1 };
+        let (bounds, (true_lb, true_ub)) = self.collected.finish(align)?;
+        let placed = Placed::sequence(self.pieces)?;
+        let extent = bounds.extent()?;
+        Ok(Datatype {
+            size: self.size as usize,
+            extent,
+            dense: is_dense(&placed, self.size as usize, extent),
             committed: Cell::new(false),
-            lb,
+            placed,
+            bounds,
             true_lb,
             true_ub,
-            bounds_set: self.set_bounds.is_some(),
             align: self.align,
-            pieces: self.pieces.into(),
             basic: self.basic,
-            parts: entries.iter().map(|e| (e.repeat as u64, e.ty.clone())).collect(),
+            external_size: self.external_size,
+            uniform: self.uniform.flatten(),
             scalar: None,
             named: None,
             origin,
-        }
+        })
     }
 }
 
-fn is_dense(pieces: &[Piece], size: usize, extent: i64) -> bool {
-    size == 0 || (pieces.len() == 1 && size as i64 == extent)
+fn at_most(bytes: Option<u64>) -> Result<u64> {
+    match bytes.filter(|bytes| *bytes <= i64::MAX as u64) {
+        Some(bytes) => Ok(bytes),
+        None => fail_with(ErrorClass::Arg, || "a datatype of more than 2^63 bytes".into()),
+    }
+}
+
+fn is_dense(placed: &Placed, size: usize, extent: i64) -> bool {
+    size == 0 || (matches!(placed.form, Form::Bytes(_)) && size as i64 == extent)
 }
 
 fn alignment(scalar: Scalar) -> i64 {
     use Scalar::*;
     match scalar {
-        I8 | U8 => 1,
+        I8 | U8 | Lower | Upper => 1,
         I16 | U16 | F16 | C16 => 2,
         I32 | U32 | F32 | C32 | PairF32I32 | PairI32I32 | PairI16I32 | PairF32F32 => 4,
         I64 | U64 | F64 | C64 | PairF64I32 | PairI64I32 | PairF64F64 => 8,
         I128 | F80 | F128 | C80 | C128 | PairF80I32 => 16,
+    }
+}
+
+/// From the program's memory to bytes in a row.
+struct Pack {
+    from: SendBuf,
+    to: UserBufMut,
+    done: usize,
+}
+
+impl Pack {
+    #[inline]
+    fn next(&mut self, bytes: u64) -> UserBufMut {
+        let room = self.to.part(self.done, bytes as usize);
+        self.done += bytes as usize;
+        room
+    }
+}
+
+impl Sink for Pack {
+    #[inline]
+    fn grid(&mut self, grid: Grid) {
+        let room = self.next(grid.bytes());
+        gather_grid(self.from, grid, room);
+    }
+
+    #[inline]
+    fn listed(&mut self, at: i64, places: &[i64], len: u64) {
+        let room = self.next(len * places.len() as u64);
+        gather_listed(self.from.shifted(at as isize), places, len as usize, room);
+    }
+
+    #[inline]
+    fn runs(&mut self, at: i64, runs: &[Run]) {
+        let room = self.next(Run::bytes_of(runs));
+        gather_runs(self.from.shifted(at as isize), runs, room);
+    }
+}
+
+/// From bytes in a row to the program's memory.
+struct Unpack {
+    from: UserBuf,
+    to: RecvBuf,
+    done: usize,
+}
+
+impl Unpack {
+    #[inline]
+    fn next(&mut self, bytes: u64) -> UserBuf {
+        let part = self.from.part(self.done, bytes as usize);
+        self.done += bytes as usize;
+        part
+    }
+}
+
+impl Sink for Unpack {
+    #[inline]
+    fn grid(&mut self, grid: Grid) {
+        let part = self.next(grid.bytes());
+        scatter_grid(part, self.to, grid);
+    }
+
+    #[inline]
+    fn listed(&mut self, at: i64, places: &[i64], len: u64) {
+        let part = self.next(len * places.len() as u64);
+        scatter_listed(part, self.to.shifted(at as isize), places, len as usize);
+    }
+
+    #[inline]
+    fn runs(&mut self, at: i64, runs: &[Run]) {
+        let part = self.next(Run::bytes_of(runs));
+        scatter_runs(part, self.to.shifted(at as isize), runs);
+    }
+}
+
+/// Between two places of the same layout.
+struct Transfer {
+    from: SendBuf,
+    to: RecvBuf,
+}
+
+impl Sink for Transfer {
+    fn grid(&mut self, grid: Grid) {
+        copy_grid(self.from, self.to, grid);
+    }
+
+    fn listed(&mut self, at: i64, places: &[i64], len: u64) {
+        for place in places {
+            self.bytes(at.wrapping_add(*place), len);
+        }
+    }
+
+    fn runs(&mut self, at: i64, runs: &[Run]) {
+        copy_runs(self.from.shifted(at as isize), self.to.shifted(at as isize), runs);
     }
 }

@@ -21,7 +21,9 @@ mod collective;
 mod comm;
 mod data;
 mod datatype;
+mod distributed;
 mod environment;
+mod external;
 mod group;
 pub mod ids;
 mod info;
@@ -45,7 +47,8 @@ pub use attr::{Keyval, Object};
 pub use coll::Coll;
 pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
-pub use datatype::{Combiner, Contents, Order};
+pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
+pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
 pub use environment::Errhandler;
 pub use ids::*;
 pub use op::{UserOp, UserReduce};
@@ -64,6 +67,7 @@ pub struct Mpi {
     comms: Slots<comm::Comm>,
     groups: Slots<members::Members>,
     types: Slots<datatype::TypeEntry>,
+    f90_types: Vec<(F90, TypeId)>,
     ops: Slots<UserOp>,
     requests: Slots<request::Request>,
     messages: Slots<p2p::Taken>,

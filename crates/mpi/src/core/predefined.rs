@@ -18,10 +18,12 @@ pub enum Meaning {
     FortranLogical,
     /// Uninterpreted bytes.
     Byte,
-    /// Characters: no reductions.
+    /// Characters. The standard has no reductions of them; other implementations take them as integers of a byte.
     Character,
     /// A value and an index, for MINLOC and MAXLOC.
     Pair,
+    /// No data: a bound of a datatype that holds it (MPI-1's `MPI_LB` and `MPI_UB`).
+    Marker,
 }
 
 /// How one element is stored. Kernels of reductions are chosen by it.
@@ -56,6 +58,10 @@ pub enum Scalar {
     PairF80I32,
     PairF32F32,
     PairF64F64,
+    /// A lower bound: nothing is stored.
+    Lower,
+    /// An upper bound.
+    Upper,
 }
 
 /// A row of the table.
@@ -85,6 +91,7 @@ impl Scalar {
             PairI16I32 => (6, 8),
             PairF80I32 => (20, 32),
             PairF64F64 => (16, 16),
+            Lower | Upper => (0, 0),
         }
     }
 }
@@ -136,6 +143,7 @@ predefined! {
     COMPLEX4 = Complex C16, COMPLEX8 = Complex C32, COMPLEX16 = Complex C64, COMPLEX32 = Complex C128,
     LOGICAL1 = FortranLogical I8, LOGICAL2 = FortranLogical I16, LOGICAL4 = FortranLogical I32,
     LOGICAL8 = FortranLogical I64, LOGICAL16 = FortranLogical I128,
+    LB = Marker Lower, UB = Marker Upper,
 }
 
 /// The name of a predefined datatype, without the prefix of the Rust constants.

@@ -8,7 +8,7 @@ mod rooted;
 
 use super::collective::{Collective, Form, Move};
 use super::data::Checked;
-use super::layout::Datatype;
+use super::layout::{Datatype, product};
 use super::p2p::element_count;
 use super::*;
 use crate::buffer::RecvBuf;

@@ -72,7 +72,7 @@ impl Mpi {
         let ty = self.committed(parts.ty)?;
         enough(parts.counts.len().min(parts.displs.len()), place)?;
         let block = |(count, displ): (&i64, &i64)| {
-            let buf = parts.buf.shifted((displ * ty.extent) as isize);
+            let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
             Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
         };
         let blocks = parts.counts.iter().zip(parts.displs).take(place.size as usize).map(block);

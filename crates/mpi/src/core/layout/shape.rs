@@ -1,0 +1,250 @@
+//! The shape of a datatype: where its bytes stand, as loops over runs of bytes. Pure.
+//!
+//! A shape is as large as its description: a vector of a billion blocks is one loop. It is brought to a normal form
+//! when it is built: runs that touch are one run, a loop whose turns touch is one longer loop, a list with a
+//! constant distance is a loop. The order of bytes is that of the type map and never changes.
+//!
+//! Loops at least double the bytes, so they nest at most 63 deep. Sequences nest as deep as the program likes:
+//! nothing here or in [`super::walk`] recurses over them, and dropping does not either.
+use crate::buffer::Run;
+use crate::error::{ErrorClass, Result, fail_with};
+use std::rc::Rc;
+
+/// The runs of a part are taken over into a list of runs if they are no more than this: longer ones are shared.
+const SPLICED_MAX: usize = 16;
+
+/// A form at a distance from the element's address.
+#[derive(Clone)]
+pub(super) struct Placed {
+    pub(super) at: i64,
+    pub(super) form: Form,
+}
+
+/// What the bytes of a datatype, or of a part of it, look like; the first byte is at 0.
+#[derive(Clone)]
+pub(super) enum Form {
+    /// So many bytes in a row.
+    Bytes(u64),
+    /// Anything else.
+    Node(Rc<Node>),
+}
+
+/// A form of several runs.
+pub(super) struct Node {
+    /// Bytes of data.
+    pub(super) bytes: u64,
+    pub(super) shape: Shape,
+}
+
+/// How a [`Node`] is made of simpler forms.
+pub(super) enum Shape {
+    /// The same form again and again, at a constant distance.
+    Strided { count: u64, stride: i64, inner: Form },
+    /// The same form at given places.
+    Listed { places: Box<[i64]>, inner: Form },
+    /// Bytes in a row, of various lengths. The last entry is the end.
+    Runs(Box<[Run]>),
+    /// Different forms.
+    Sequence(Box<[Part]>),
+}
+
+/// One form of a sequence.
+pub(super) struct Part {
+    pub(super) at: i64,
+    /// Bytes of the parts before it.
+    pub(super) start: u64,
+    pub(super) form: Form,
+}
+
+impl Form {
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Form::Bytes(bytes) => *bytes,
+            Form::Node(node) => node.bytes,
+        }
+    }
+
+    fn of(bytes: u64, shape: Shape) -> Form {
+        Form::Node(Rc::new(Node { bytes, shape }))
+    }
+
+    fn same(&self, other: &Form) -> bool {
+        match (self, other) {
+            (Form::Bytes(a), Form::Bytes(b)) => a == b,
+            (Form::Node(a), Form::Node(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl Placed {
+    /// No bytes.
+    pub(super) const EMPTY: Placed = Placed { at: 0, form: Form::Bytes(0) };
+
+    /// The same, further on.
+    pub(super) fn shifted(&self, distance: i64) -> Result<Placed> {
+        Ok(Placed { at: sum(self.at, distance)?, form: self.form.clone() })
+    }
+
+    /// `count` times the same, each `stride` after the one before.
+    pub(super) fn repeated(&self, count: u64, stride: i64) -> Result<Placed> {
+        let bytes = self.form.bytes();
+        if count == 0 || bytes == 0 {
+            return Ok(Placed::EMPTY);
+        }
+        if count == 1 {
+            return Ok(self.clone());
+        }
+        let total = times(bytes, count)?;
+        let form = match &self.form {
+            Form::Bytes(len) if stride == *len as i64 => Form::Bytes(total),
+            Form::Node(node) => match &node.shape {
+                Shape::Strided { count: inside, stride: step, inner }
+                    if step.checked_mul(*inside as i64) == Some(stride) =>
+                {
+                    let shape =
+                        Shape::Strided { count: times(*inside, count)?, stride: *step, inner: inner.clone() };
+                    Form::of(total, shape)
+                }
+                _ => Form::of(total, Shape::Strided { count, stride, inner: self.form.clone() }),
+            },
+            Form::Bytes(_) => Form::of(total, Shape::Strided { count, stride, inner: self.form.clone() }),
+        };
+        Ok(Placed { at: self.at, form })
+    }
+
+    /// One after the other, in this order.
+    pub(super) fn sequence(pieces: Vec<Placed>) -> Result<Placed> {
+        let mut merged = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            append(&mut merged, piece)?;
+        }
+        let Some(first) = merged.first() else { return Ok(Placed::EMPTY) };
+        if merged.len() == 1 {
+            return Ok(first.clone());
+        }
+        if merged.iter().all(|piece| piece.form.same(&first.form)) {
+            return equals(&merged);
+        }
+        let at = first.at;
+        // The distances are inside the true extent, which has been checked.
+        if merged.iter().all(|piece| matches!(piece.form, Form::Bytes(_))) {
+            return Ok(Placed { at, form: runs(&merged, at) });
+        }
+        let mut start = 0;
+        let parts = merged.into_iter().map(|piece| {
+            let part = Part { at: piece.at.wrapping_sub(at), start, form: piece.form };
+            start += part.form.bytes();
+            part
+        });
+        let parts: Box<[Part]> = parts.collect();
+        Ok(Placed { at, form: Form::of(start, Shape::Sequence(parts)) })
+    }
+}
+
+/// Adds a piece: joined to the last if both are bytes that touch, and as runs if it is a short list of them.
+fn append(list: &mut Vec<Placed>, piece: Placed) -> Result<()> {
+    match &piece.form {
+        Form::Bytes(0) => Ok(()),
+        Form::Bytes(len) => {
+            if let Some(Placed { at, form: Form::Bytes(before) }) = list.last_mut()
+                && at.checked_add_unsigned(*before) == Some(piece.at)
+            {
+                *before += len;
+                return Ok(());
+            }
+            list.push(piece);
+            Ok(())
+        }
+        Form::Node(node) => {
+            match &node.shape {
+                Shape::Runs(runs) if runs.len() <= SPLICED_MAX => {
+                    for pair in runs.windows(2) {
+                        let form = Form::Bytes(pair[1].start - pair[0].start);
+                        append(list, Placed { at: sum(piece.at, pair[0].at)?, form })?;
+                    }
+                }
+                _ => list.push(piece),
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Several pieces of the same form: a loop if their distance is constant.
+fn equals(pieces: &[Placed]) -> Result<Placed> {
+    let (first, stride) = (&pieces[0], pieces[1].at.wrapping_sub(pieces[0].at));
+    let even = pieces.windows(2).all(|pair| pair[1].at.wrapping_sub(pair[0].at) == stride);
+    if even {
+        return first.repeated(pieces.len() as u64, stride);
+    }
+    let places = pieces.iter().map(|piece| piece.at.wrapping_sub(first.at)).collect();
+    let total = times(first.form.bytes(), pieces.len() as u64)?;
+    Ok(Placed { at: first.at, form: Form::of(total, Shape::Listed { places, inner: first.form.clone() }) })
+}
+
+fn runs(pieces: &[Placed], at: i64) -> Form {
+    let mut start = 0;
+    let mut list: Vec<Run> = Vec::with_capacity(pieces.len() + 1);
+    for piece in pieces {
+        list.push(Run { at: piece.at.wrapping_sub(at), start });
+        start += piece.form.bytes();
+    }
+    list.push(Run { at: 0, start });
+    Form::of(start, Shape::Runs(list.into()))
+}
+
+impl Drop for Node {
+    /// Without recursion: sequences may be nested a million deep.
+    fn drop(&mut self) {
+        let mut orphans = Vec::new();
+        disown(self, &mut orphans);
+        while let Some(mut node) = orphans.pop() {
+            if let Some(node) = Rc::get_mut(&mut node) {
+                disown(node, &mut orphans);
+            }
+        }
+    }
+}
+
+/// Takes the nodes that `node` holds out of it.
+fn disown(node: &mut Node, orphans: &mut Vec<Rc<Node>>) {
+    let mut take = |form: &mut Form| {
+        if let Form::Node(inner) = std::mem::replace(form, Form::Bytes(0)) {
+            orphans.push(inner);
+        }
+    };
+    match &mut node.shape {
+        Shape::Strided { inner, .. } | Shape::Listed { inner, .. } => take(inner),
+        Shape::Sequence(parts) => parts.iter_mut().for_each(|part| take(&mut part.form)),
+        Shape::Runs(_) => {}
+    }
+}
+
+/// A sum of displacements.
+#[inline]
+pub(super) fn sum(a: i64, b: i64) -> Result<i64> {
+    match a.checked_add(b) {
+        Some(sum) => Ok(sum),
+        None => fail_with(ErrorClass::Arg, || format!("a displacement of {a} + {b} bytes")),
+    }
+}
+
+/// A product of a count and a distance.
+#[inline]
+pub(in super::super) fn product(count: i64, distance: i64) -> Result<i64> {
+    match count.checked_mul(distance) {
+        Some(product) => Ok(product),
+        None => fail_with(ErrorClass::Arg, || format!("a displacement of {count} times {distance} bytes")),
+    }
+}
+
+/// A number of bytes or elements, less than 2^63.
+#[inline]
+pub(super) fn times(a: u64, b: u64) -> Result<u64> {
+    match a.checked_mul(b).filter(|product| *product <= i64::MAX as u64) {
+        Some(product) => Ok(product),
+        None => fail_with(ErrorClass::Arg, || format!("a datatype of {a} times {b} bytes")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Which basic elements a datatype has, in order.
+use super::super::predefined::{Scalar, TABLE};
+use super::Datatype;
+use super::{Combiner, TypeId};
+
+/// What a predefined pair consists of; nothing for other datatypes.
+pub(in super::super) fn pair_parts(id: TypeId) -> &'static [TypeId] {
+    match TABLE.get(id.index()).map(|row| row.scalar) {
+        Some(Scalar::PairF32I32) => &[TypeId::FLOAT, TypeId::INT],
+        Some(Scalar::PairF64I32) => &[TypeId::DOUBLE, TypeId::INT],
+        Some(Scalar::PairI64I32) => &[TypeId::LONG, TypeId::INT],
+        Some(Scalar::PairI32I32) => &[TypeId::INT, TypeId::INT],
+        Some(Scalar::PairI16I32) => &[TypeId::SHORT, TypeId::INT],
+        Some(Scalar::PairF80I32) => &[TypeId::LONG_DOUBLE, TypeId::INT],
+        Some(Scalar::PairF32F32) => &[TypeId::FLOAT, TypeId::FLOAT],
+        Some(Scalar::PairF64F64) => &[TypeId::DOUBLE, TypeId::DOUBLE],
+        _ => &[],
+    }
+}
+
+fn bytes_of(id: TypeId) -> usize {
+    TABLE[id.index()].scalar.size_and_extent().0
+}
+
+impl Datatype {
+    /// Basic elements in `bytes` of this datatype; `None` if the last one is not whole.
+    pub(in super::super) fn elements(&self, bytes: usize) -> Option<u64> {
+        let (mut ty, mut rest, mut found) = (self, bytes, 0);
+        // From a datatype to the part of it in which the bytes end, and so on.
+        loop {
+            if rest == 0 {
+                return Some(found);
+            }
+            if ty.size == 0 {
+                return None;
+            }
+            found += (rest / ty.size) as u64 * ty.basic;
+            rest %= ty.size;
+            if let Some(id) = ty.named {
+                return within_pair(id, rest).map(|inside| found + inside);
+            }
+            let mut ends_in = None;
+            for (repeat, part) in ty.parts() {
+                let all = part.size * repeat as usize;
+                if rest < all {
+                    ends_in = Some(part);
+                    break;
+                }
+                rest -= all;
+                found += repeat * part.basic;
+            }
+            // Less than an element is left, so some part holds it, if anything is left.
+            match ends_in {
+                Some(part) => ty = part,
+                None => return (rest == 0).then_some(found),
+            }
+        }
+    }
+
+    /// Calls with every stretch of basic elements of one kind, of `count` elements, in order.
+    pub(in super::super) fn each_basic(&self, count: u64, mut f: impl FnMut(TypeId, u64)) {
+        let mut left = vec![(self, count)];
+        while let Some((ty, count)) = left.pop() {
+            if count == 0 || ty.basic == 0 {
+                continue;
+            }
+            if let Some(id) = ty.uniform {
+                f(id, count * ty.basic);
+                continue;
+            }
+            if count > 1 {
+                left.push((ty, count - 1));
+            }
+            match ty.named {
+                Some(id) => pair_parts(id).iter().for_each(|part| f(*part, 1)),
+                None => {
+                    let first = left.len();
+                    left.extend(ty.parts().map(|(repeat, part)| (part, repeat)));
+                    left[first..].reverse();
+                }
+            }
+        }
+    }
+
+    /// What it was made of, in order: how many elements of which datatype.
+    fn parts(&self) -> impl Iterator<Item = (u64, &Datatype)> {
+        let structure = self.origin.combiner == Combiner::Struct;
+        // All others consist of elements of one datatype.
+        self.origin.types.iter().enumerate().map(move |(i, part)| {
+            let repeat = match (structure, part.size) {
+                (true, _) => self.origin.integers[i + 1] as u64,
+                (false, 0) => 0,
+                (false, size) => (self.size / size) as u64,
+            };
+            (repeat, &**part)
+        })
+    }
+}
+
+fn within_pair(id: TypeId, mut bytes: usize) -> Option<u64> {
+    let mut found = 0;
+    for part in pair_parts(id) {
+        if bytes < bytes_of(*part) {
+            break;
+        }
+        bytes -= bytes_of(*part);
+        found += 1;
+    }
+    (bytes == 0).then_some(found)
+}
