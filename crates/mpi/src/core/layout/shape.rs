@@ -13,6 +13,11 @@ use std::rc::Rc;
 /// The runs of a part are taken over into a list of runs if they are no more than this: longer ones are shared.
 const SPLICED_MAX: usize = 16;
 
+/// Blocks of one length to this many bytes stay a list of equal blocks, although some touch, unless that makes them
+/// [`JOINED_MIN`] times as few: equal blocks are copied without looking at lengths.
+const EQUAL_BYTES_MAX: u64 = 32;
+const JOINED_MIN: usize = 4;
+
 /// A form at a distance from the element's address.
 #[derive(Clone)]
 pub(super) struct Placed {
@@ -117,8 +122,11 @@ impl Placed {
     /// One after the other, in this order.
     pub(super) fn sequence(pieces: Vec<Placed>) -> Result<Placed> {
         let mut merged = Vec::with_capacity(pieces.len());
-        for piece in pieces {
+        for piece in &pieces {
             append(&mut merged, piece)?;
+        }
+        if merged.len() > 1 && merged.len() * JOINED_MIN > pieces.len() && are_small_equals(&pieces) {
+            return equals(&pieces);
         }
         let Some(first) = merged.first() else { return Ok(Placed::EMPTY) };
         if merged.len() == 1 {
@@ -144,7 +152,7 @@ impl Placed {
 }
 
 /// Adds a piece: joined to the last if both are bytes that touch, and as runs if it is a short list of them.
-fn append(list: &mut Vec<Placed>, piece: Placed) -> Result<()> {
+fn append(list: &mut Vec<Placed>, piece: &Placed) -> Result<()> {
     match &piece.form {
         Form::Bytes(0) => Ok(()),
         Form::Bytes(len) => {
@@ -154,7 +162,7 @@ fn append(list: &mut Vec<Placed>, piece: Placed) -> Result<()> {
                 *before += len;
                 return Ok(());
             }
-            list.push(piece);
+            list.push(piece.clone());
             Ok(())
         }
         Form::Node(node) => {
@@ -162,14 +170,19 @@ fn append(list: &mut Vec<Placed>, piece: Placed) -> Result<()> {
                 Shape::Runs(runs) if runs.len() <= SPLICED_MAX => {
                     for pair in runs.windows(2) {
                         let form = Form::Bytes(pair[1].start - pair[0].start);
-                        append(list, Placed { at: sum(piece.at, pair[0].at)?, form })?;
+                        append(list, &Placed { at: sum(piece.at, pair[0].at)?, form })?;
                     }
                 }
-                _ => list.push(piece),
+                _ => list.push(piece.clone()),
             }
             Ok(())
         }
     }
+}
+
+fn are_small_equals(pieces: &[Placed]) -> bool {
+    let same = |piece: &Placed| matches!(piece.form, Form::Bytes(len) if len <= EQUAL_BYTES_MAX);
+    pieces.iter().all(|piece| same(piece) && piece.form.same(&pieces[0].form))
 }
 
 /// Several pieces of the same form: a loop if their distance is constant.
