@@ -136,9 +136,8 @@ fn set_elements<A: Abi>(
     count: i64,
 ) -> Outcome<()> {
     let ty = handles::datatype::<A>(datatype)?;
-    let size = call.type_size(ty)? as u64;
-    let count = args::not_negative(count)? as u64;
-    change::<A>(status, |fields| fields.bytes = count * size)
+    let bytes = call.bytes_of_elements(args::not_negative(count)? as u64, ty)?;
+    change::<A>(status, |fields| fields.bytes = bytes)
 }
 
 /// `MPI_Status_set_elements`

@@ -146,7 +146,10 @@ predefined! {
     LB = Marker Lower, UB = Marker Upper,
 }
 
-/// The name of a predefined datatype, without the prefix of the Rust constants.
+/// The name of a predefined datatype. Some Rust constants carry a prefix, and one has the longer of two names.
 pub fn name_of(ty: TypeId) -> Option<String> {
+    if ty == TypeId::C_FLOAT_COMPLEX {
+        return Some("MPI_C_COMPLEX".into());
+    }
     TABLE.get(ty.index()).map(|row| row.name.replace("DATATYPE_", ""))
 }

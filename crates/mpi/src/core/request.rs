@@ -358,6 +358,14 @@ impl Mpi {
         Ok(self.datatype(ty)?.elements(status.bytes))
     }
 
+    /// Bytes that so many basic elements have, counted from the beginning of an element of the datatype.
+    pub fn bytes_of_elements(&self, elements: u64, ty: TypeId) -> Result<u64> {
+        match self.datatype(ty)?.bytes_of_elements(elements) {
+            Some(bytes) => Ok(bytes),
+            None => fail(ErrorClass::Arg, format!("{elements} basic elements of datatype {}", ty.0)),
+        }
+    }
+
     pub(super) fn add_request(&mut self, request: Request) -> RequestId {
         RequestId(self.requests.insert(request))
     }

@@ -38,8 +38,6 @@ pub(super) struct Collected {
     set_lb: Option<i64>,
     set_ub: Option<i64>,
     data: Option<(i64, i64)>,
-    /// Of markers: they bound what holds nothing else.
-    markers: Option<(i64, i64)>,
     bytes: Option<(i64, i64)>,
 }
 
@@ -53,8 +51,11 @@ impl Collected {
         if ty.bounds.ub_set {
             self.set_ub = Some(self.set_ub.map_or(ub, |other| other.max(ub)));
         }
+        // A lower bound alone does not say where elements end, nor an upper one where they begin.
         let marker = ty.size == 0 && ty.bounds.lb_set != ty.bounds.ub_set;
-        widen(if marker { &mut self.markers } else { &mut self.data }, lb, ub);
+        if !marker {
+            widen(&mut self.data, lb, ub);
+        }
         if ty.size > 0 {
             widen(&mut self.bytes, sum(low, ty.true_lb)?, sum(high, ty.true_ub)?);
         }
@@ -63,7 +64,7 @@ impl Collected {
 
     /// Bounds and true bounds. The extent of data is rounded up to `align`, unless a bound was set (MPI-5 5.1.6).
     pub(super) fn finish(self, align: i64) -> Result<(Bounds, (i64, i64))> {
-        let (lb, mut ub) = self.data.or(self.markers).unwrap_or((0, 0));
+        let (lb, mut ub) = self.data.unwrap_or((0, 0));
         let (lb_set, ub_set) = (self.set_lb.is_some(), self.set_ub.is_some());
         if !lb_set && !ub_set && align > 1 {
             let rest = (Bounds { lb, ub, lb_set, ub_set }).extent()?.rem_euclid(align);

@@ -57,6 +57,30 @@ impl Datatype {
         }
     }
 
+    /// Bytes of the first so many basic elements; `None` if it has none, or too many were asked for.
+    pub(in super::super) fn bytes_of_elements(&self, elements: u64) -> Option<u64> {
+        let (mut ty, mut rest, mut bytes) = (self, elements, 0u64);
+        while rest > 0 {
+            let whole = rest.checked_div(ty.basic)?;
+            bytes = bytes.checked_add(whole.checked_mul(ty.size as u64)?)?;
+            rest %= ty.basic;
+            if let Some(id) = ty.named {
+                let parts = pair_parts(id).iter().take(rest as usize);
+                return bytes.checked_add(parts.map(|part| bytes_of(*part) as u64).sum());
+            }
+            for (repeat, part) in ty.parts() {
+                ty = part;
+                let all = part.basic * repeat;
+                if rest < all || rest == 0 {
+                    break;
+                }
+                rest -= all;
+                bytes = bytes.checked_add(part.size as u64 * repeat)?;
+            }
+        }
+        (bytes <= i64::MAX as u64).then_some(bytes)
+    }
+
     /// Calls with every stretch of basic elements of one kind, of `count` elements, in order.
     pub(in super::super) fn each_basic(&self, count: u64, mut f: impl FnMut(TypeId, u64)) {
         let mut left = vec![(self, count)];

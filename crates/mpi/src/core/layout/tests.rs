@@ -279,6 +279,9 @@ fn check(ty: &Datatype, naive: &Naive, chance: &mut Chance, what: &str) {
     assert_eq!(ty.basic, naive.map.len() as u64, "{what}: basic elements");
     let part = chance.below(3 * ty.size as u64 + 1) as usize;
     assert_eq!(ty.elements(part), naive.elements(part), "{what}: elements in {part} bytes");
+    let some = chance.below(3 * ty.basic + 1);
+    let bytes: i64 = naive.map.iter().cycle().take(some as usize).map(|(id, _)| basic_bytes(*id)).sum();
+    assert_eq!(ty.bytes_of_elements(some), Some(bytes as u64), "{what}: bytes of {some} elements");
     let mut signature = Vec::new();
     ty.each_basic(2, |id, count| signature.extend((0..count).map(|_| basic_bytes(id))));
     let expected: Vec<i64> = naive.map.iter().chain(&naive.map).map(|(id, _)| basic_bytes(*id)).collect();
@@ -421,6 +424,7 @@ fn long_chains_of_types_need_no_stack() {
     assert_eq!(same.elements(12), Some(3));
     let all = 4 * (DEPTH + 1);
     assert_eq!((list.size, list.elements(all - 4)), (all, Some(DEPTH as u64)));
+    assert_eq!(list.bytes_of_elements(DEPTH as u64), Some(all as u64 - 4));
     let mut count = 0;
     list.each_basic(1, |_, n| count += n);
     assert_eq!(count, DEPTH as u64 + 1);
@@ -465,4 +469,5 @@ fn markers_set_one_bound_each() {
     let both = [Entry::block(3, 1, &lower), Entry::block(0, 2, &int), Entry::block(5, 1, &upper)];
     assert_eq!(made(&both), (3, 2, 8));
     assert_eq!(made(&[Entry::block(3, 1, &lower), Entry::block(9, 1, &upper)]), (3, 6, 0), "nothing else");
+    assert_eq!(made(&[Entry::block(10, 1, &lower)]), (10, -10, 0), "a bound that nothing sets is 0");
 }
