@@ -203,6 +203,20 @@ pub(crate) struct Extended([u8; 16]);
 
 impl Plain for Extended {}
 
+/// IEEE's 16-bit number.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Half(pub(crate) u16);
+
+impl Plain for Half {}
+
+/// IEEE's 128-bit number.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Quad(pub(crate) u128);
+
+impl Plain for Quad {}
+
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the datatypes of C are laid out for x86-64");
 

@@ -36,6 +36,7 @@ pub mod predefined;
 mod prepare;
 mod request;
 mod slots;
+mod softfloat;
 mod status;
 mod topology;
 
