@@ -62,17 +62,18 @@ impl Collected {
         Ok(())
     }
 
-    /// Bounds and true bounds. The extent of data is rounded up to `align`, unless a bound was set (MPI-5 5.1.6).
+    /// Bounds and true bounds. Where no upper bound was set, the extent is rounded up to `align` (MPI-5 5.1).
     pub(super) fn finish(self, align: i64) -> Result<(Bounds, (i64, i64))> {
-        let (lb, mut ub) = self.data.unwrap_or((0, 0));
+        let (lb, ub) = self.data.unwrap_or((0, 0));
         let (lb_set, ub_set) = (self.set_lb.is_some(), self.set_ub.is_some());
-        if !lb_set && !ub_set && align > 1 {
-            let rest = (Bounds { lb, ub, lb_set, ub_set }).extent()?.rem_euclid(align);
-            ub = if rest == 0 { ub } else { sum(ub, align - rest)? };
+        let mut bounds =
+            Bounds { lb: self.set_lb.unwrap_or(lb), ub: self.set_ub.unwrap_or(ub), lb_set, ub_set };
+        if !ub_set && self.data.is_some() {
+            let rest = bounds.extent()?.rem_euclid(align);
+            bounds.ub = if rest == 0 { ub } else { sum(ub, align - rest)? };
         }
-        let bounds = Bounds { lb: self.set_lb.unwrap_or(lb), ub: self.set_ub.unwrap_or(ub), lb_set, ub_set };
         let (true_lb, true_ub) = self.bytes.unwrap_or((0, 0));
-        (Bounds { lb: true_lb, ub: true_ub, lb_set, ub_set }).extent()?;
+        Bounds::set(true_lb, true_ub).extent()?;
         Ok((bounds, (true_lb, true_ub)))
     }
 }

@@ -469,5 +469,10 @@ fn markers_set_one_bound_each() {
     let both = [Entry::block(3, 1, &lower), Entry::block(0, 2, &int), Entry::block(5, 1, &upper)];
     assert_eq!(made(&both), (3, 2, 8));
     assert_eq!(made(&[Entry::block(3, 1, &lower), Entry::block(9, 1, &upper)]), (3, 6, 0), "nothing else");
+    let (double, _) = basic(TypeId::DOUBLE);
+    let open = [Entry::block(-3, 1, &lower), Entry::block(0, 1, &double), Entry::block(8, 1, &int)];
+    assert_eq!(made(&open), (-3, 16, 12), "rounded, since no upper bound is set");
+    let closed = [Entry::block(0, 1, &double), Entry::block(8, 1, &int), Entry::block(13, 1, &upper)];
+    assert_eq!(made(&closed), (0, 13, 12), "not rounded");
     assert_eq!(made(&[Entry::block(10, 1, &lower)]), (10, -10, 0), "a bound that nothing sets is 0");
 }
