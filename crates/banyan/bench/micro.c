@@ -5,6 +5,7 @@
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro init             every rank: time from main to the end of the first barrier
  *   micro memory           every rank: its proportional set size after init, a barrier and a ring
+ *   micro pack             packing doubles that stand in a strided vector, in blocks of 1 to 8, in a part of a cube
  *
  * A result is one line "key value" on standard output. A measurement is calibrated to take about 0.2 s
  * (at least 3 iterations), because libraries differ by a factor of 1,000 when ranks share cores.
@@ -66,6 +67,69 @@ static void run_memory(void)
     result("pss_kib", (double)pss);
 }
 
+enum { DOUBLES = 1 << 16 };
+static double spread[DOUBLES], packed[DOUBLES];
+static int place[DOUBLES]; /* of each packed double */
+static MPI_Datatype packed_type;
+
+static void pack(long iterations)
+{
+    for (long i = 0; i < iterations; i++) {
+        int position = 0;
+        MPI_Pack(spread, 1, packed_type, packed, (int)sizeof packed, &position, MPI_COMM_SELF);
+    }
+}
+
+/* Packs `count` doubles, whose places are known, until the time is known; and looks at them afterwards. */
+static void pack_type(const char *key, MPI_Datatype type, int count)
+{
+    packed_type = type;
+    MPI_Type_commit(&packed_type);
+    memset(packed, 0, sizeof packed);
+    report(key, 1e9 * measure_all(pack));
+    for (int i = 0; i < count; i++) {
+        if (packed[i] != spread[place[i]]) {
+            fprintf(stderr, "%s: double %d is %g\n", key, i, packed[i]);
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+    MPI_Type_free(&packed_type);
+}
+
+/* What fits in a core's own cache: beyond it every library waits for memory alike. */
+static void run_pack(void)
+{
+    enum { COUNT = 512, STRIDE = 17, BLOCKS = 128, EDGE = 16, ROOM = 2 * EDGE };
+    MPI_Datatype type;
+    int i, j, k, n = 0, at = 0, lengths[BLOCKS], starts[BLOCKS];
+    for (i = 0; i < DOUBLES; i++)
+        spread[i] = i + 0.5;
+    for (i = 0; i < COUNT; i++)
+        place[i] = i * STRIDE;
+    MPI_Type_vector(COUNT, 1, STRIDE, MPI_DOUBLE, &type);
+    pack_type("pack_vector", type, COUNT);
+
+    uint64_t state = 88172645463325252ULL;
+    for (i = 0; i < BLOCKS; i++) {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        lengths[i] = 1 + (int)(state >> 20 & 7);
+        starts[i] = at;
+        for (j = 0; j < lengths[i]; j++)
+            place[n++] = at++;
+        at += 1 + (int)(state >> 40 & 7);
+    }
+    MPI_Type_indexed(BLOCKS, lengths, starts, MPI_DOUBLE, &type);
+    pack_type("pack_indexed", type, n);
+
+    int room[3] = {ROOM, ROOM, ROOM}, part[3] = {EDGE, EDGE, EDGE}, start[3] = {5, 6, 7};
+    for (i = n = 0; i < EDGE; i++)
+        for (j = 0; j < EDGE; j++)
+            for (k = 0; k < EDGE; k++)
+                place[n++] = ((i + 5) * ROOM + j + 6) * ROOM + k + 7;
+    MPI_Type_create_subarray(3, room, part, start, MPI_ORDER_C, MPI_DOUBLE, &type);
+    pack_type("pack_cube", type, n);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -86,11 +150,13 @@ int main(int argc, char **argv)
         report("allreduce", 1e6 * measure_all(allreduce)); /* us */
     } else if (strcmp(what, "memory") == 0) {
         run_memory();
+    } else if (strcmp(what, "pack") == 0) {
+        run_pack();
     } else if (strcmp(what, "version") == 0) {
         if (rank == 0)
             print_version();
     } else {
-        fprintf(stderr, "usage: micro version | p2p | allreduce | init | memory\n");
+        fprintf(stderr, "usage: micro version | p2p | allreduce | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -17,6 +17,8 @@ pub enum Group {
     Exit,
     /// Proportional set size.
     Memory,
+    /// Packing of derived datatypes.
+    Pack,
     /// The first message to a new peer.
     First,
     /// A rank with many connections of which two are busy.
@@ -37,6 +39,7 @@ impl Group {
         Group::Init,
         Group::Exit,
         Group::Memory,
+        Group::Pack,
     ];
 
     /// Those of `bench net`, in table order.
@@ -61,6 +64,7 @@ impl Group {
             Group::Init => "init",
             Group::Exit => "exit",
             Group::Memory => "memory",
+            Group::Pack => "pack",
             Group::First => "first",
             Group::Idle => "idle",
             Group::Shared => "shared",
@@ -109,6 +113,7 @@ impl Job {
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
         jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
+        jobs.push(Job { mode: "pack", ranks: 1, rows: pack_rows() });
         for job in &mut jobs {
             job.rows.retain(|row| groups.contains(&row.group));
         }
@@ -118,7 +123,7 @@ impl Job {
 
     /// What the progress line says.
     pub fn describe(&self) -> String {
-        format!("{} at {} ranks", self.mode, self.ranks)
+        format!("{} at {} rank{}", self.mode, self.ranks, if self.ranks == 1 { "" } else { "s" })
     }
 }
 
@@ -161,13 +166,26 @@ fn memory_rows(ranks: usize) -> Vec<Row> {
     vec![row("pss_kib", format!("memory, {ranks} ranks, KiB each"), Group::Memory, Better::Lower)]
 }
 
+fn pack_rows() -> Vec<Row> {
+    let types = [
+        ("pack_vector", "strided vector"),
+        ("pack_indexed", "indexed blocks"),
+        ("pack_cube", "part of a cube"),
+    ];
+    let row = |(key, what): (&str, &str)| row(key, format!("pack {what}, ns"), Group::Pack, Better::Lower);
+    types.map(row).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_plan_holds_only_what_was_asked_for() {
-        assert_eq!(Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(), 6 + 3 + 6 + 2);
+        assert_eq!(
+            Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
+            6 + 3 + 6 + 2 + 3
+        );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(
             jobs.iter().map(Job::describe).collect::<Vec<_>>(),
