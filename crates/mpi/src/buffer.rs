@@ -724,9 +724,11 @@ mod kernel {
     mod tests {
         use super::*;
 
+        type Copying = unsafe fn((*const u8, *mut u8), usize);
+
         /// Every way to copy a block, whichever this processor would choose.
-        fn copies() -> Vec<unsafe fn((*const u8, *mut u8), usize)> {
-            let mut all: Vec<unsafe fn((*const u8, *mut u8), usize)> = vec![copy_some];
+        fn copies() -> Vec<Copying> {
+            let mut all: Vec<Copying> = vec![copy_some];
             if is_wide() {
                 all.push(copy_wide);
             }

@@ -237,7 +237,8 @@ impl Mpi {
             not_negative(&[repeat])?;
             Ok(Entry::block(product(*displ, unit)?, repeat, ty))
         });
-        self.add_type(entries.collect::<Result<Vec<_>>>()?, origin)
+        let made = Datatype::try_of(entries, origin)?;
+        Ok(self.new_type(Rc::new(made)))
     }
 
     /// Blocks of several datatypes at displacements in bytes.

@@ -111,9 +111,18 @@ impl Datatype {
 
     /// A datatype of entries, in order.
     pub(super) fn of<'a>(entries: impl IntoIterator<Item = Entry<'a>>, origin: Origin) -> Result<Self> {
+        Datatype::try_of(entries.into_iter().map(Ok), origin)
+    }
+
+    /// As [`Datatype::of`], of entries that may be in error.
+    pub(super) fn try_of<'a>(
+        entries: impl Iterator<Item = Result<Entry<'a>>>,
+        origin: Origin,
+    ) -> Result<Self> {
         let mut builder = Builder::default();
+        builder.pieces.reserve(entries.size_hint().0);
         for entry in entries {
-            builder.add(entry)?;
+            builder.add(entry?)?;
         }
         builder.finish(origin)
     }

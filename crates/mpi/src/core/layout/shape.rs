@@ -120,28 +120,32 @@ impl Placed {
     }
 
     /// One after the other, in this order.
-    pub(super) fn sequence(pieces: Vec<Placed>) -> Result<Placed> {
-        let mut merged = Vec::with_capacity(pieces.len());
-        for piece in &pieces {
-            append(&mut merged, piece)?;
+    pub(super) fn sequence(mut pieces: Vec<Placed>) -> Result<Placed> {
+        if pieces.iter().any(|piece| short_runs(piece).is_some()) {
+            pieces = spliced(&pieces)?;
         }
-        if merged.len() > 1 && merged.len() * JOINED_MIN > pieces.len() && are_small_equals(&pieces) {
+        let joined = pieces.windows(2).filter(|pair| touch(&pair[0], &pair[1]).is_some()).count();
+        let left = pieces.len() - joined;
+        if left > 1 && left * JOINED_MIN > pieces.len() && are_small_equals(&pieces) {
             return equals(&pieces);
         }
-        let Some(first) = merged.first() else { return Ok(Placed::EMPTY) };
-        if merged.len() == 1 {
+        if joined > 0 {
+            pieces.dedup_by(|next, piece| touch(piece, next).map(|form| piece.form = form).is_some());
+        }
+        let Some(first) = pieces.first() else { return Ok(Placed::EMPTY) };
+        if pieces.len() == 1 {
             return Ok(first.clone());
         }
-        if merged.iter().all(|piece| piece.form.same(&first.form)) {
-            return equals(&merged);
+        if pieces.iter().all(|piece| piece.form.same(&first.form)) {
+            return equals(&pieces);
         }
         let at = first.at;
         // The distances are inside the true extent, which has been checked.
-        if merged.iter().all(|piece| matches!(piece.form, Form::Bytes(_))) {
-            return Ok(Placed { at, form: runs(&merged, at) });
+        if pieces.iter().all(|piece| matches!(piece.form, Form::Bytes(_))) {
+            return Ok(Placed { at, form: runs(&pieces, at) });
         }
         let mut start = 0;
-        let parts = merged.into_iter().map(|piece| {
+        let parts = pieces.into_iter().map(|piece| {
             let part = Part { at: piece.at.wrapping_sub(at), start, form: piece.form };
             start += part.form.bytes();
             part
@@ -151,33 +155,41 @@ impl Placed {
     }
 }
 
-/// Adds a piece: joined to the last if both are bytes that touch, and as runs if it is a short list of them.
-fn append(list: &mut Vec<Placed>, piece: &Placed) -> Result<()> {
-    match &piece.form {
-        Form::Bytes(0) => Ok(()),
-        Form::Bytes(len) => {
-            if let Some(Placed { at, form: Form::Bytes(before) }) = list.last_mut()
-                && at.checked_add_unsigned(*before) == Some(piece.at)
-            {
-                *before += len;
-                return Ok(());
-            }
-            list.push(piece.clone());
-            Ok(())
+/// Both as one, if they are bytes and the second begins where the first ends.
+fn touch(piece: &Placed, next: &Placed) -> Option<Form> {
+    match (&piece.form, &next.form) {
+        (Form::Bytes(len), Form::Bytes(more)) if piece.at.checked_add_unsigned(*len) == Some(next.at) => {
+            Some(Form::Bytes(len + more))
         }
-        Form::Node(node) => {
-            match &node.shape {
-                Shape::Runs(runs) if runs.len() <= SPLICED_MAX => {
-                    for pair in runs.windows(2) {
-                        let form = Form::Bytes(pair[1].start - pair[0].start);
-                        append(list, &Placed { at: sum(piece.at, pair[0].at)?, form })?;
-                    }
-                }
-                _ => list.push(piece.clone()),
-            }
-            Ok(())
+        _ => None,
+    }
+}
+
+/// A list of runs that is better taken over than shared.
+fn short_runs(piece: &Placed) -> Option<&[Run]> {
+    match &piece.form {
+        Form::Node(node) => match &node.shape {
+            Shape::Runs(runs) if runs.len() <= SPLICED_MAX => Some(runs),
+            _ => None,
+        },
+        Form::Bytes(_) => None,
+    }
+}
+
+/// The pieces, with the runs of short lists in their places.
+fn spliced(pieces: &[Placed]) -> Result<Vec<Placed>> {
+    let mut list = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let Some(runs) = short_runs(piece) else {
+            list.push(piece.clone());
+            continue;
+        };
+        for pair in runs.windows(2) {
+            let form = Form::Bytes(pair[1].start - pair[0].start);
+            list.push(Placed { at: sum(piece.at, pair[0].at)?, form });
         }
     }
+    Ok(list)
 }
 
 fn are_small_equals(pieces: &[Placed]) -> bool {
