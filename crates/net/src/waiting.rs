@@ -23,6 +23,9 @@ const SPINS_SOCKETS: u32 = 50;
 const YIELDS_ALONE: u32 = 20_000;
 /// Idle rounds of yielding when cores are shared, from the start.
 const YIELDS_SHARED: u32 = 200;
+/// The same for who has just been woken and watches sockets: a handshake comes in parts, and being woken for each takes
+/// longer than all of them.
+const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
 
@@ -194,7 +197,12 @@ impl Endpoint {
         self.warn_if_long(backoff, now_ns);
         self.exit_if_abandoned();
         match self.prepare_sleep(now_ns) {
-            Some((sleep, most)) => Rest::Sleep(sleep, most),
+            Some((sleep, most)) => {
+                if self.context.has_sockets() {
+                    backoff.rounds = yields.saturating_sub(YIELDS_AWAKE);
+                }
+                Rest::Sleep(sleep, most)
+            }
             None => Rest::Again,
         }
     }
