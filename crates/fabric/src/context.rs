@@ -225,11 +225,6 @@ impl Context {
         }
     }
 
-    /// A new queue pair, in RESET. For an answer: see [`Context::create_qp_as`].
-    pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
-        self.create_qp_as(kind, Role::Answers)
-    }
-
     /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
     /// nodes, none of them be answered, and nobody have anything to give back.
     pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
