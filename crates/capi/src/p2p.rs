@@ -361,6 +361,7 @@ pub fn buffer_attach<A: Abi, C: Count>(buffer: BufMut, size: C) -> c_int {
 /// `MPI_Buffer_detach`
 pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_int {
     run::<A>("MPI_Buffer_detach", On::WORLD, |call| {
+        flush(call)?;
         let (address, bytes) = call.buffer_detach()?;
         buffer_addr.store(address)?;
         let bytes = if bytes == i64::MAX { 0 } else { bytes };
@@ -373,5 +374,10 @@ pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_i
 
 /// `MPI_Buffer_flush`
 pub fn buffer_flush<A: Abi>() -> c_int {
-    run::<A>("MPI_Buffer_flush", On::WORLD, |call| Ok(call.buffer_flush()?))
+    run::<A>("MPI_Buffer_flush", On::WORLD, flush)
+}
+
+/// Waits until buffered sends are gone.
+fn flush<A: Abi>(call: &mut Call<A>) -> Outcome<()> {
+    Ok(call.poll(|call| Ok(call.buffer_is_flushed().then_some(())))?)
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Config, Endpoint};
 use proto::coll::Cores;
+use proto::context::Numbers;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -62,7 +63,8 @@ impl Mpi {
             errhandlers: Slots::new(),
             user_errors: Vec::new(),
             win_attributes: BTreeMap::new(),
-            next_context: 2,
+            numbers: Numbers::new(2, u64::from(rank.0)),
+            threaded: false,
             running: Vec::new(),
             orphans: Vec::new(),
             jobs: Vec::new(),

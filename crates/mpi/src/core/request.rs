@@ -2,6 +2,7 @@
 use super::collective::Collective;
 use super::comm::Roster;
 use super::data::Checked;
+use super::making::Making;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
@@ -48,6 +49,7 @@ pub(super) enum State {
     },
     Recv(Receiving),
     Collective(Box<Collective>),
+    Making(Box<Making>),
     Generalized {
         callbacks: Grequest,
         complete: bool,
@@ -429,6 +431,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Inactive | State::Idle(_) => Ok(Some(Status::EMPTY)),
         State::Complete(status) => Ok(Some(*status)),
         State::Collective(collective) => collective.status(),
+        State::Making(making) => making.poll(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, status, .. } => match endpoint.take(*id) {
             None => Ok(None),

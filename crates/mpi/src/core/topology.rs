@@ -33,8 +33,8 @@ impl Cart {
 }
 
 impl Mpi {
-    /// Collective: a communicator with a grid; `None` for processes beyond it.
-    pub fn cart_create(&mut self, comm: CommId, dims: &[i32], periods: &[bool]) -> Result<Option<CommId>> {
+    /// Collective: a communicator with a grid; none for processes beyond it.
+    pub fn start_cart(&mut self, comm: CommId, dims: &[i32], periods: &[bool]) -> Result<Made> {
         let (rank, size) = (self.comm_rank(comm)?, self.comm_size(comm)?);
         if dims.len() != periods.len() {
             return fail(ErrorClass::Arg, format!("{} dimensions, {} periods", dims.len(), periods.len()));
@@ -46,9 +46,11 @@ impl Mpi {
             return fail(ErrorClass::Dims, format!("a grid of {cells} in a communicator of {size}"));
         }
         let inside = i64::from(rank) < cells;
-        let Some(new) = self.comm_split(comm, inside.then_some(0), rank as i32)? else { return Ok(None) };
-        self.comm_mut(new)?.cart = Some(Box::new(Cart::new(dims, periods, rank)));
-        Ok(Some(new))
+        let made = self.start_split(comm, inside.then_some(0), rank as i32)?;
+        if let Some(new) = made.comm {
+            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(dims, periods, rank)));
+        }
+        Ok(made)
     }
 
     /// The grid of a communicator; `None` if it has none.
@@ -103,7 +105,7 @@ impl Mpi {
     }
 
     /// Collective: the sub-grids that keep the given dimensions.
-    pub fn cart_sub(&mut self, comm: CommId, keep: &[bool]) -> Result<CommId> {
+    pub fn start_cart_sub(&mut self, comm: CommId, keep: &[bool]) -> Result<Made> {
         let cart = self.grid(comm)?.clone();
         if keep.len() < cart.dims.len() {
             return fail(ErrorClass::Arg, format!("{} flags for {} dimensions", keep.len(), cart.dims.len()));
@@ -119,12 +121,12 @@ impl Mpi {
             (rank, dims, periods)
         };
         let ((color, ..), (key, dims, periods)) = (pick(false), pick(true));
-        let Some(new) = self.comm_split(comm, Some(color), key)? else {
-            return fail(ErrorClass::Intern, "every process is in a sub-grid");
-        };
-        let rank = self.comm_rank(new)?;
-        self.comm_mut(new)?.cart = Some(Box::new(Cart::new(&dims, &periods, rank)));
-        Ok(new)
+        let made = self.start_split(comm, Some(color), key)?;
+        if let Some(new) = made.comm {
+            // Keys are ranks in the sub-grid, from 0 on without a gap.
+            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(&dims, &periods, key as u32)));
+        }
+        Ok(made)
     }
 
     /// Fills the zeros of `dims` with a balanced factorisation of `nodes`, largest first.
