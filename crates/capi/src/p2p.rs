@@ -44,6 +44,9 @@ impl<A: Abi> Call<A> {
 /// Stores the handle of a request.
 #[inline(always)]
 pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flavor) -> Outcome<()> {
+    if request.0 >= handles::REQUESTS_MAX {
+        return fail(ErrorClass::NoMem, format!("more than {} requests at a time", handles::REQUESTS_MAX));
+    }
     Ok(out.set(handles::of_request::<A>(request, flavor))?)
 }
 
@@ -263,6 +266,9 @@ pub fn iprobe<A: Abi>(
     run::<A>("MPI_Iprobe", On::Comm(comm), |call| {
         let seen = call.iprobe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(seen.is_some().into())?;
+        if seen.is_none() {
+            call.in_vain();
+        }
         seen.map_or(Ok(()), |seen| status::store::<A>(status, &seen))
     })
 }
@@ -296,6 +302,7 @@ pub fn improbe<A: Abi>(
         let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(found.is_some().into())?;
         let Some((taken, seen)) = found else {
+            call.in_vain();
             return Ok(message.set(A::handle(A::C.message_null))?);
         };
         message.set(handles::of_message::<A>(taken))?;

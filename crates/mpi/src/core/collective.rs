@@ -117,6 +117,10 @@ impl Collective {
         (self.error, self.truncated) = (None, false);
     }
 
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
     /// The status, once complete.
     pub(super) fn status(&mut self) -> Result<Option<Status>> {
         if !self.finished {

@@ -57,6 +57,10 @@ const WORD: usize = size_of::<u64>();
 const SPLIT_WORDS: usize = 3;
 
 impl Making {
+    pub(super) fn is_finished(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// How it ended, once it has. An error is told once.
     pub(super) fn poll(&mut self) -> Result<Option<Status>> {
         match self.end.take() {

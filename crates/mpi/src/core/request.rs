@@ -150,6 +150,18 @@ impl Mpi {
         self.endpoint.rest(backoff)
     }
 
+    /// How many messages have ended so far.
+    #[inline]
+    pub fn ended(&self) -> u64 {
+        self.endpoint.ended()
+    }
+
+    /// A program that does not wait has looked for something in vain: should it let others run?
+    #[inline]
+    pub fn looked_in_vain(&mut self) -> bool {
+        self.endpoint.looked_in_vain()
+    }
+
     /// Call behind a sleep that `rest` asked for.
     pub fn rested(&mut self) {
         self.endpoint.rested();
@@ -178,6 +190,22 @@ impl Mpi {
             self.release(request);
         }
         done
+    }
+
+    /// Would `test` say so? Makes no progress, and is cheap.
+    #[inline]
+    pub fn is_complete(&self, request: RequestId) -> Result<bool> {
+        Ok(match &self.entry(request)?.state {
+            State::Inactive | State::Idle(_) | State::Complete(_) => true,
+            State::Collective(collective) => collective.is_finished(),
+            State::Making(making) => making.is_finished(),
+            State::Generalized { complete, .. } => *complete,
+            State::Send { id, .. } => self.endpoint.is_done(*id),
+            State::Recv(Receiving { id, companion, .. }) => {
+                self.endpoint.is_done(*id)
+                    && companion.as_ref().is_none_or(|(send, _)| self.endpoint.is_done(*send))
+            }
+        })
     }
 
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
