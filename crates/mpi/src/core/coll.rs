@@ -1,4 +1,5 @@
 //! Collective operations: the call as data, and three ways to run it.
+use super::comm::SEQUENCE_MASK;
 use super::request::Request;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
@@ -87,8 +88,13 @@ impl Mpi {
 
     /// Prepares a persistent collective; [`Mpi::start_request`] runs it.
     pub fn collective_init(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
-        let operation = self.prepare(comm, call)?;
+        let mut operation = self.prepare(comm, call)?;
+        // Its runs meet by its creation, in whatever order persistent operations are started.
+        operation.tag = PERSISTENT | self.next_sequence(comm)?;
         let roster = operation.roster.clone();
         Ok(self.add_request(Request::persistent_collective(comm, operation, roster)))
     }
 }
+
+/// Tags of persistent operations are apart from those of all others, which may come round again.
+const PERSISTENT: i32 = SEQUENCE_MASK as i32 + 1;

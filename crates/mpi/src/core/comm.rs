@@ -99,7 +99,7 @@ impl Comm {
 }
 
 /// Sequence numbers wrap here; far more operations than can be under way.
-const SEQUENCE_MASK: u32 = 0x3fff_ffff;
+pub(super) const SEQUENCE_MASK: u32 = 0x3fff_ffff;
 
 impl Mpi {
     /// Number of processes.

@@ -267,9 +267,8 @@ impl Mpi {
             return fail(ErrorClass::Request, format!("persistent request {} is active", request.0));
         }
         let state = std::mem::replace(&mut entry.state, State::Inactive);
-        let comm = entry.comm;
         let started = match state {
-            State::Idle(collective) => self.restart(request, comm, collective),
+            State::Idle(collective) => Ok(self.restart(request, collective)),
             _ => self.start_recipe(&recipe.0, &recipe.1),
         };
         let entry = self.entry_mut(request)?;
@@ -301,14 +300,10 @@ impl Mpi {
         }
     }
 
-    fn restart(&mut self, request: RequestId, comm: Option<CommId>, mut c: Box<Collective>) -> Result<State> {
-        let tag = match comm {
-            Some(comm) => self.next_sequence(comm)?,
-            None => return fail(ErrorClass::Intern, "a collective without communicator"),
-        };
-        c.restart(tag);
+    fn restart(&mut self, request: RequestId, mut collective: Box<Collective>) -> State {
+        collective.restart(collective.tag);
         self.running.push(request);
-        Ok(State::Collective(c))
+        State::Collective(collective)
     }
 
     /// Is it persistent (it survives completion)?
