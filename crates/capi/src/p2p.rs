@@ -1,6 +1,6 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{self, Buf, BufMut, Ptr, Scratch, not_negative};
+use crate::args::{self, Buf, BufMut, Memory, Ptr, Scratch, not_negative};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
@@ -50,6 +50,22 @@ pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flav
     Ok(out.set(handles::of_request::<A>(request, flavor))?)
 }
 
+/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype.
+#[inline(always)]
+fn carried<A: Abi, M: Memory>(
+    buf: M,
+    count: impl Count,
+    datatype: A::Handle,
+    peer: c_int,
+) -> Outcome<Data<M::Engine>> {
+    match args::data::<A, M>(buf, count, datatype) {
+        Err(_) if i64::from(peer) == A::C.proc_null && A::bits(datatype) == A::C.datatype_null => {
+            Ok(Data::new(buf.engine(), 0, TypeId::BYTE))
+        }
+        data => data,
+    }
+}
+
 macro_rules! sends {
     ($($send:ident $isend:ident $init:ident $mode:ident $name:literal $iname:literal $pname:literal),* $(,)?) => {$(
         #[doc = concat!("`", $name, "`")]
@@ -58,7 +74,7 @@ macro_rules! sends {
             buf: Buf, count: C, datatype: A::Handle, dest: c_int, tag: c_int, comm: A::Handle,
         ) -> c_int {
             run::<A>($name, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
                     let request = call.isend_now(comm, data, to, Mode::$mode)?;
@@ -78,7 +94,7 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($iname, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 call.is_followed();
                 put_request::<A>(request, id, Flavor::Once)
@@ -91,7 +107,7 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($pname, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let id = call.send_init(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 put_request::<A>(request, id, Flavor::Persistent)
             })
@@ -118,7 +134,7 @@ pub fn recv<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Recv", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let from = self::source::<A>(source, tag);
         let result = if call.is_threaded() {
             let request = call.irecv(comm, data, from)?;
@@ -140,7 +156,7 @@ macro_rules! receives {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($name, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
                 let id = call.$receive(comm, data, self::source::<A>(source, tag))?;
                 put_request::<A>(request, id, Flavor::$flavor)
             })
@@ -171,9 +187,10 @@ pub fn sendrecv<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Sendrecv", On::Comm(comm), |call| {
         let comm = handles::comm::<A>(comm)?;
-        let (send, to) = (args::data::<A, _>(sendbuf, sendcount, sendtype)?, self::dest::<A>(dest, sendtag));
+        let (send, to) =
+            (carried::<A, _>(sendbuf, sendcount, sendtype, dest)?, self::dest::<A>(dest, sendtag));
         let (recv, from) =
-            (args::data::<A, _>(recvbuf, recvcount, recvtype)?, self::source::<A>(source, recvtag));
+            (carried::<A, _>(recvbuf, recvcount, recvtype, source)?, self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
             exchange_unlocked(call, comm, (send, to), (recv, from))?
         } else {
@@ -218,7 +235,7 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Sendrecv_replace", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
             replace_unlocked(call, comm, data, to, from)?

@@ -33,6 +33,7 @@ pub fn cart_create<A: Abi>(
     comm_cart: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Cart_create", On::Comm(comm_old), |call| {
+        comm_cart.set(A::handle(A::C.comm_null))?;
         let n = dimensions(ndims)?;
         let (dims, periods) = (dims.list(n)?, flags(periods, n)?);
         let made = call.start_cart(handles::comm::<A>(comm_old)?, &dims, &periods)?;

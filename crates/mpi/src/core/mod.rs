@@ -72,7 +72,7 @@ pub struct Mpi {
     infos: Slots<info::Pairs>,
     keyvals: Slots<attr::KeyvalEntry>,
     errhandlers: Slots<environment::ErrhandlerEntry>,
-    user_errors: Vec<environment::UserError>,
+    user_errors: Slots<environment::UserError>,
     win_attributes: BTreeMap<u32, attr::Attributes>,
     /// Numbers of communicators.
     numbers: proto::context::Numbers,
