@@ -385,6 +385,12 @@ impl Endpoint {
         }
     }
 
+    /// How many messages have ended so far.
+    #[inline]
+    pub fn ended(&self) -> u64 {
+        self.requests.ended()
+    }
+
     /// Has it ended? Makes no progress. An id that is not live has.
     #[inline]
     pub fn is_done(&self, id: ReqId) -> bool {

@@ -29,6 +29,10 @@ const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
 
+/// Who looks in vain this often, without doing anything else for so long in between, lets others run.
+const LOOKS_MAX: u32 = 8;
+const LOOKS_CLOSE_NS: u64 = 5_000;
+
 /// How long a caller has been waiting. One per wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
@@ -70,6 +74,9 @@ pub(crate) struct Waits {
     /// Calls of progress that moved nothing, and that moved something while there were timers.
     pub idle: u32,
     pub busy: u32,
+    /// Looks in vain, close behind each other, and when the last one was.
+    looks: u32,
+    looked_ns: u64,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -93,6 +100,8 @@ impl Waits {
             timers: false,
             idle: 0,
             busy: 0,
+            looks: 0,
+            looked_ns: 0,
             asleep: 0,
             news: 0,
             told: 0,
@@ -142,6 +151,21 @@ impl Endpoint {
         }
         self.set_timers();
         moved
+    }
+
+    /// A program that does not wait has looked for something in vain. Should it let others run? Where cores are shared,
+    /// who does nothing but look keeps those from running for whom it looks.
+    #[inline]
+    pub fn looked_in_vain(&mut self) -> bool {
+        self.waits.shared && self.looks_too_much()
+    }
+
+    fn looks_too_much(&mut self) -> bool {
+        let now_ns = self.now_ns();
+        let close = now_ns.saturating_sub(self.waits.looked_ns) < LOOKS_CLOSE_NS;
+        let looks = if close { self.waits.looks + 1 } else { 0 };
+        (self.waits.looks, self.waits.looked_ns) = (looks % LOOKS_MAX, now_ns);
+        looks == LOOKS_MAX
     }
 
     /// Waits a moment: call it when [`Endpoint::progress`] moved nothing and the caller still waits. Spins
