@@ -387,6 +387,12 @@ impl Context {
         self.sockets.is_some() || self.soft.has_others()
     }
 
+    /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
+    /// nothing left need not say so.
+    pub fn give_back(&mut self) {
+        self.soft.give_back();
+    }
+
     /// The commonest event, before all others are looked for by [`Context::poll`]: a message in a ring that is polled
     /// directly. It comes in registers, where an [`Event`] would go through memory.
     #[inline(always)]

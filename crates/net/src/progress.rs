@@ -122,6 +122,8 @@ impl Endpoint {
                 return true;
             }
         }
+        // The caller may not come back for long: nobody may wait for the room of the last message until then.
+        self.context.give_back();
         true
     }
 

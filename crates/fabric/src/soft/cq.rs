@@ -164,6 +164,13 @@ impl Soft {
         self.cq.events.is_multiple_of(TURN) || inbound.is_some_and(|inbound| inbound.ring.writer_waits())
     }
 
+    /// The message that was lent last is not needed any more. Whoever polls again need not say so.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(entry) = self.cq.lent.and_then(|index| self.qps[index as usize].entry.as_mut()) {
+            entry.wake_writer();
+        }
+    }
+
     /// Messages found so far.
     #[inline]
     pub(super) fn events(&self) -> u32 {
