@@ -100,7 +100,7 @@ impl<W: Clone + Debug> Wireup<W> {
             common: Common {
                 actions: VecDeque::new(),
                 next_epoch: Epoch::FIRST,
-                places: Places::new(room::checked(config.budget), pace.first_ns()),
+                places: Places::new(room::checked(config.budget), pace.unhurried_ns()),
                 pace,
                 stats: Stats::default(),
                 planted: Planted::default(),

@@ -112,7 +112,7 @@ pub(super) struct Places {
     /// Connections that are ready, and what they were worth at the last look.
     ready: BTreeMap<u32, Worth>,
     look: Look,
-    /// The first interval of a request, as the last look at the pace gave it.
+    /// What a connection has to be used and to be closed, as the last look at the pace gave it.
     pub round_ns: u64,
     pub planted: Planted,
 }

@@ -89,7 +89,7 @@ impl<W: Clone + Debug> Wireup<W> {
         if count == 0 {
             return 0;
         }
-        self.common.places.round_ns = self.common.pace.first_ns();
+        self.common.places.round_ns = self.common.pace.unhurried_ns();
         let peers = &self.peers;
         let victims = self.common.places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
         for &index in &victims {
@@ -110,7 +110,7 @@ impl<W: Clone + Debug> Wireup<W> {
             let ix = self.peers.ix_at(index);
             self.turn(ix, Input::Place, now_ns).expect("it waits for a place");
         }
-        self.common.places.round_ns = self.common.pace.first_ns();
+        self.common.places.round_ns = self.common.pace.unhurried_ns();
         if self.common.places.begins_look(now_ns) {
             self.common.actions.push_back(Action::MakeRoom);
         }

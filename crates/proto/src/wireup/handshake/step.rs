@@ -241,7 +241,7 @@ impl<W: Clone> Pair<'_, W> {
     fn starve(&mut self, target: Target, tries: Tries, why: W) -> State<W> {
         self.common.stats.starved += 1;
         self.common.places.give_back();
-        let due_ns = self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts));
+        let due_ns = self.now_ns.saturating_add(self.common.pace.refused_ns(tries.attempts));
         let tries = Tries { attempts: tries.attempts.saturating_add(1), ..tries };
         State::Starved { target, tries, due_ns, why }
     }

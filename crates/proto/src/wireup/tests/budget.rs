@@ -1,6 +1,6 @@
 //! A process with few places: who waits, who goes, and what is said about it.
 use super::super::budget::{BUSY_PATIENCE_NS, HALF_LIFE_NS};
-use super::super::pace::FIRST_MIN_NS;
+use super::super::pace::FIRST_UNKNOWN_NS;
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -211,8 +211,8 @@ fn a_connection_that_has_just_become_ready_is_spared() {
     let mut me = limited(2);
     connect(&mut me, 1, 5 * MS);
     connect(&mut me, 2, 5 * MS + 1);
-    need(&mut me, 3, 5 * MS + FIRST_MIN_NS / 2);
-    assert_eq!(look(&mut me, 5 * MS + FIRST_MIN_NS / 2, &[]), [drain(1)]);
+    need(&mut me, 3, 5 * MS + FIRST_UNKNOWN_NS / 2);
+    assert_eq!(look(&mut me, 5 * MS + FIRST_UNKNOWN_NS / 2, &[]), [drain(1)]);
 }
 
 #[test]

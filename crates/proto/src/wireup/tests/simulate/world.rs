@@ -5,6 +5,7 @@
 //! there is then. Messages on a connection take time and keep their order; what arrives at a queue pair that is
 //! no more is lost, and that is a violation. A process that is away answers nothing, but its queue pairs take in.
 use super::super::*;
+use crate::wireup::pace::FIRST_MIN_NS;
 use crate::wireup::plant::{Plant, Planted};
 use std::boxed::Box;
 use std::cmp::Reverse;
@@ -138,6 +139,8 @@ pub(super) struct Link {
     /// Requests or closes sent for the handshake under way, and since when.
     tries: u32,
     tries_since_ns: u64,
+    /// When the driver's work for the peer, as far as it has been asked for, is done.
+    works_until_ns: u64,
 }
 
 /// A queue pair of the device.
@@ -192,6 +195,8 @@ pub(super) struct World {
     free: Vec<u32>,
     pub events_made: u64,
     pub now_ns: u64,
+    /// When the last connection became ready at one of its ends.
+    pub ready_ns: u64,
     pub chance: Chance,
     pub scene: Scene,
     pub trace: bool,
@@ -231,6 +236,7 @@ impl World {
             free: Vec::new(),
             events_made: 0,
             now_ns: 0,
+            ready_ns: 0,
             chance,
             scene,
             trace: false,
@@ -608,16 +614,11 @@ impl World {
                 Action::Failed { .. } => {
                     let link = process.link(peer);
                     ensure!(!link.failed, "{at} is told twice that {peer} is lost");
-                    let qp = link.qp;
-                    *link = Link { failed: true, qp, ..Link::default() };
+                    let Link { qp, works_until_ns, .. } = *link;
+                    *link = Link { failed: true, qp, works_until_ns, ..Link::default() };
                 }
-                // In order, as a driver works: the same delay for all.
                 work @ (Action::CreateQp { .. } | Action::Connect { .. } | Action::Destroy { .. }) => {
-                    if let (Action::Destroy { .. }, Some(qp)) = (&work, process.link(peer).qp) {
-                        self.qps[qp as usize].doomed = true;
-                        self.processes[at as usize].link(peer).ready = false;
-                    }
-                    self.schedule(self.scene.work_ns, at, Event::Work(work));
+                    self.begin_work(at, peer, work);
                 }
                 later => self.schedule_within(2 * self.scene.work_ns, at, Event::Work(later)),
             }
@@ -630,7 +631,23 @@ impl World {
         Ok(())
     }
 
+    /// Work takes its time. What is for one peer keeps its order; to destroy may take longer than to create, since it
+    /// has no hurry.
+    fn begin_work(&mut self, at: u32, peer: u32, work: Action<&'static str>) {
+        let mut end_ns = self.now_ns + self.scene.work_ns;
+        let link = self.processes[at as usize].link(peer);
+        if let (Action::Destroy { .. }, Some(qp)) = (&work, link.qp) {
+            link.ready = false;
+            self.qps[qp as usize].doomed = true;
+            end_ns += self.chance.below(2 * self.scene.work_ns);
+        }
+        link.works_until_ns = end_ns.max(link.works_until_ns);
+        let delay_ns = link.works_until_ns - self.now_ns;
+        self.schedule(delay_ns, at, Event::Work(work));
+    }
+
     fn ready(&mut self, at: u32, peer: u32, name: u32) -> Step {
+        self.ready_ns = self.now_ns;
         let other = &self.processes[peer as usize];
         let here = other.wireup.who(PeerIx::from_wire(name));
         ensure!(here == Some(rank(at)), "{at} does not have the number that {peer} gave it");
@@ -722,11 +739,11 @@ impl World {
     }
 }
 
-/// How often a request or a close may have been sent in a time: the intervals double from half a millisecond to an
-/// eighth of a second.
+/// How often a request or a close may have been sent in a time: the intervals double from the shortest to a sixth of a
+/// second.
 fn tries_max(elapsed_ns: u64) -> u32 {
-    let doublings = (elapsed_ns * 2 / MS + 1).ilog2().min(8);
-    2 + doublings + (elapsed_ns / (125 * MS)) as u32
+    let doublings = (elapsed_ns / FIRST_MIN_NS + 1).ilog2().min(12);
+    2 + doublings + (elapsed_ns / (160 * MS)) as u32
 }
 
 fn usage(links: &[Option<Box<Link>>], ranks: &[u32], ix: PeerIx) -> Usage {
