@@ -73,7 +73,7 @@ impl Endpoint {
         if std::mem::replace(&mut self.waits.carrying, true) {
             return;
         }
-        while let Some(action) = self.next_action() {
+        while let Some(action) = self.wireup.poll_action() {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
                 Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
@@ -85,6 +85,7 @@ impl Endpoint {
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
                 Action::MakeRoom => self.make_room(),
+                Action::Tell { slot, word } => self.tell_slot(slot, word),
                 Action::Closed { ix } => self.note_closed(ix),
                 Action::Failed { ix, why } => {
                     self.note_failed(ix);
@@ -95,14 +96,8 @@ impl Endpoint {
             self.waits.news += 1;
         }
         self.waits.carrying = false;
+        self.say_if_lacking();
         self.set_timers();
-    }
-
-    fn next_action(&mut self) -> Option<Action<Arc<Cause>>> {
-        self.wireup.poll_action().or_else(|| {
-            self.look_for_room();
-            self.wireup.poll_action()
-        })
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -153,13 +148,11 @@ impl Endpoint {
                     self.wireup.destroyed(ix, now_ns);
                 }
             }
-            Err(Refused::ForNow(cause)) => {
-                let lacks = matches!(cause, Cause::Create(CreateError::Device(_)));
-                let _ = self.wireup.qp_refused(ix, Arc::new(cause), now_ns);
-                if lacks {
-                    self.lack();
-                }
+            Err(Refused::ForNow(cause @ Cause::Create(CreateError::Device(_)))) => {
+                let node = self.node_device();
+                let _ = self.wireup.qp_withheld(ix, Arc::new(cause), &node, now_ns);
             }
+            Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
             // The peer would wait for an answer for ever, and nobody here waits to be told.
             Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
                 let place = self.place_of(peer);

@@ -3,7 +3,6 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
-use crate::room::Room;
 use fabric::Sleep;
 use proto::ids::PeerIx;
 use proto::wireup::{StateName, Waiting};
@@ -58,8 +57,8 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
-    /// The lack of queue pairs.
-    pub room: Room,
+    /// Was it said to the node that a queue pair of its device is lacking?
+    pub lacks: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -85,7 +84,7 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            room: Room::default(),
+            lacks: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,

@@ -51,6 +51,7 @@
 mod api;
 mod budget;
 mod card;
+mod device;
 mod handshake;
 mod message;
 mod pace;
@@ -65,6 +66,7 @@ mod tests;
 pub use api::*;
 pub use budget::{Budget, Usage};
 pub use card::{Card, CardTooLong, Epoch, Params};
+pub use device::{DeviceWord, NodeDevice};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
@@ -75,7 +77,7 @@ use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
-use handshake::{Age, Common, Input, Pair, State, Target, edge};
+use handshake::{Age, Common, Input, Pair, Refusal, State, Target, edge};
 use pace::Pace;
 use peers::{Full, Peers};
 use plant::{Plant, Planted};
@@ -214,11 +216,9 @@ impl<W: Clone + Debug> Wireup<W> {
     /// The queue pair that an [`Action::CreateQp`] asked for is not to be had at the moment. It is asked for again,
     /// at growing intervals, for as long as it takes.
     pub fn qp_refused(&mut self, ix: PeerIx, why: W, now_ns: u64) -> Result<(), IllegalInput> {
-        if self.common.places.orphans.remove(&ix) {
-            self.common.places.left();
-            self.settle(now_ns);
-        }
-        self.input(ix, Input::QpRefused(why), now_ns)
+        self.orphan_refused(ix);
+        self.settle(now_ns);
+        self.input(ix, Input::QpRefused(why, Refusal::Passing), now_ns)
     }
 
     /// The queue pair was connected as an [`Action::Connect`] asked.
@@ -250,7 +250,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// call too early or too late does no harm.
     pub fn tick(&mut self, now_ns: u64) {
         if self.common.places.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
-            self.common.places.rang();
+            self.common.places.rang(now_ns);
             self.settle(now_ns);
         }
         while let Some((due_ns, ix)) = self.peers.first_due() {
@@ -330,6 +330,13 @@ impl<W: Clone + Debug> Wireup<W> {
 }
 
 impl<W: Clone + Debug> Wireup<W> {
+    /// What was being made for a retired peer is not to be had.
+    fn orphan_refused(&mut self, ix: PeerIx) {
+        if self.common.places.orphans.remove(&ix) {
+            self.common.places.left();
+        }
+    }
+
     fn take(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), DatagramError> {
         let message = Message::parse(bytes)?;
         let Some(ix) = self.sender(&message)? else {

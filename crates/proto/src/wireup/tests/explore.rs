@@ -49,6 +49,8 @@ enum Event {
     /// The driver of a side does its next work on queue pairs.
     Qp(usize),
     Refused(usize),
+    /// The same, since the device of the node has no more.
+    Withheld(usize),
     Lookup(usize),
     Deliver(usize),
     Lose(usize),
@@ -150,11 +152,12 @@ impl World {
             add(Event::Qp(at), front.is_some() && (!drains || side.flight.is_empty()));
             let creates = matches!(front, Some(Action::CreateQp { .. }));
             add(Event::Refused(at), creates && bounds.refusals > 0);
+            add(Event::Withheld(at), creates && bounds.refusals > 0);
             add(Event::Lookup(at), side.lookups > 0);
             add(Event::Arrive(at), !side.flight.is_empty());
             add(Event::Room(at), side.room);
             add(Event::Tick(at), side.wireup.poll_timeout().is_some() && bounds.ticks[at] > 0);
-            let squeezed = side.wireup.common.places.limit.is_some();
+            let squeezed = side.wireup.common.places.budget.is_some();
             add(Event::Squeeze(at), !squeezed && bounds.squeezes > 0);
             add(Event::Relax(at), squeezed);
             add(Event::Dies(at), bounds.deaths > 0);
@@ -188,6 +191,15 @@ impl World {
                 self.faults |= Fault::Refusal as u8;
                 self.sides[at].qp_work.pop_front();
                 self.input(at, InputName::QpRefused, taken, |w, now| w.qp_refused(OTHER, "none left", now));
+            }
+            Event::Withheld(at) => {
+                self.bounds.refusals -= 1;
+                self.faults |= Fault::Refusal as u8;
+                self.sides[at].qp_work.pop_front();
+                let node = NodeDevice::default();
+                let withheld =
+                    |w: &mut Machine, now| w.qp_withheld(OTHER, "none left on the node", &node, now);
+                self.input(at, InputName::QpRefused, taken, withheld);
             }
             Event::Lookup(at) => {
                 self.sides[at].lookups -= 1;
@@ -247,7 +259,8 @@ impl World {
     fn limit(&mut self, at: usize, limit: Option<u32>, taken: &mut Taken) {
         let from = self.name(at);
         let wireup = &mut self.sides[at].wireup;
-        wireup.common.places.limit = limit;
+        wireup.common.places.budget = limit;
+        wireup.common.places.set_limit();
         wireup.settle(self.now_ns);
         self.settled(at, from, InputName::Place, taken);
     }
@@ -297,7 +310,7 @@ impl World {
         let before = tries(self);
         self.sides[at].wireup.tick(self.now_ns);
         match before == tries(self) {
-            true => self.carry_out(at),
+            true => self.settled(at, from, InputName::Place, taken),
             false => self.after(at, from, InputName::Due, taken),
         }
     }
@@ -375,7 +388,13 @@ impl World {
 
     /// Notes the edge, and does what follows.
     fn after(&mut self, at: usize, from: StateName, name: InputName, taken: &mut Taken) {
-        taken.insert((from, name, self.name(at), self.faults));
+        let mut to = self.name(at);
+        // Who waits may have its place at once, now that the peer asks: these are two moves.
+        if (from, to) == (StateName::Crowded, StateName::Preparing) {
+            taken.insert((from, InputName::Place, to, self.faults));
+            to = from;
+        }
+        taken.insert((from, name, to, self.faults));
         self.carry_out(at);
     }
 

@@ -388,6 +388,7 @@ fn planted_bugs_are_found() {
         StaleEpochReopens,
         PlaceFreeTooEarly,
         NoReserve,
+        RefusalTriesTheNext,
         EvictionForgetsOffers,
         DrainDoesNotWait,
     ];
