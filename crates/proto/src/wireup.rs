@@ -178,7 +178,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// handshake.
     pub fn need(&mut self, ix: PeerIx, now_ns: u64) -> Result<Progress, NeedError<W>> {
         let (peer, row) = self.peers.row(ix).ok_or(NeedError::Stale(ix))?;
-        match &row.state {
+        match row.state() {
             _ if ix == PeerIx::ME => return Err(NeedError::Oneself(peer)),
             State::Ready { .. } => return Ok(Progress::Ready),
             State::Failed { why } => return Err(NeedError::Lost { peer, why: why.clone() }),
@@ -275,12 +275,12 @@ impl<W: Clone + Debug> Wireup<W> {
 
     /// How far the connection to a peer is; idle, if the number is stale.
     pub fn state(&self, ix: PeerIx) -> StateName {
-        self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state.name())
+        self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state().name())
     }
 
     /// Has the peer asked for the connection that is being made?
     pub fn is_asked(&self, ix: PeerIx) -> bool {
-        let target = match self.peers.row(ix).map(|(_, row)| &row.state) {
+        let target = match self.peers.row(ix).map(|(_, row)| row.state()) {
             Some(
                 State::Preparing { target, .. }
                 | State::Starved { target, .. }
@@ -312,7 +312,7 @@ impl<W: Clone + Debug> Wireup<W> {
 
     /// Why there is no queue pair for a peer that is [`Starved`](StateName::Starved), as the driver gave it last.
     pub fn refusal(&self, ix: PeerIx) -> Option<&W> {
-        match &self.peers.row(ix)?.1.state {
+        match self.peers.row(ix)?.1.state() {
             State::Starved { why, .. } => Some(why),
             _ => None,
         }
@@ -344,8 +344,8 @@ impl<W: Clone + Debug> Wireup<W> {
             return Ok(());
         };
         let row = self.peers.row_mut(ix);
-        let mut age = row.state.age(row.closed, &message);
-        let closes = message.kind == MessageKind::Close && matches!(row.state, State::Ready { .. });
+        let mut age = row.state().age(row.closed, &message);
+        let closes = message.kind == MessageKind::Close && matches!(row.state(), State::Ready { .. });
         if closes && self.common.planted.is(Plant::StaleCloseKills) {
             age = Age::Current;
         }
@@ -392,16 +392,16 @@ impl<W: Clone + Debug> Wireup<W> {
     fn turn(&mut self, ix: PeerIx, input: Input<W>, now_ns: u64) -> Result<(), IllegalInput> {
         let name = input.name();
         let (peer, row) = self.peers.row(ix).ok_or(IllegalInput::Stale { ix, input: name })?;
-        let from = row.state.name();
+        let from = row.state().name();
         let targets = edge(from, name).ok_or(IllegalInput::State { peer, state: from, input: name })?;
-        let state = row.state.clone();
+        let state = row.state().clone();
         let next = self.pair(ix, now_ns).step(state, input);
         let to = next.name();
         let listed = targets.contains(&to) || self.common.planted.any();
         assert!(listed, "{from} -{name}-> {to} is not in the table");
         let before = self.peers.set(ix, next);
         let (_, row) = self.peers.row(ix).expect("the row stays");
-        self.common.places.moved(ix.index() as u32, &before, &row.state, now_ns);
+        self.common.places.moved(ix.index() as u32, &before, row.state(), now_ns);
         Ok(())
     }
 

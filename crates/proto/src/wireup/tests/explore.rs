@@ -4,6 +4,7 @@
 //! further faults must bring both sides to the same end, with every send arrived, in order. The bounds are those of
 //! [`Bounds`]: how many sends, closes and faults of each kind there may be in one history; within them nothing is left
 //! out. `cargo test --release -p banyan-proto --lib explore::wide -- --ignored --nocapture` takes wider bounds.
+use super::super::budget::Claim;
 use super::super::handshake::{EDGES, Remote, Target};
 use super::super::plant::{Plant, Planted};
 use super::*;
@@ -320,7 +321,7 @@ impl World {
             return;
         }
         let row = self.sides[to].wireup.peers.row_mut(OTHER);
-        let current = row.state.age(row.closed, &message) == Age::Current;
+        let current = row.state().age(row.closed, &message) == Age::Current;
         let from = self.name(to);
         let taken_from = self.sides[to].wireup.datagram(message.emit().as_bytes(), self.now_ns);
         taken_from.expect("no peer lies here");
@@ -556,8 +557,10 @@ fn sum_into(wireup: &Machine, hash: &mut DefaultHasher) {
     let end = |remote: &Remote| (remote.epoch, remote.params.0[0]);
     let ends = |link: &super::super::handshake::Link| (link.local.epoch, end(&link.remote));
     let (_, row) = wireup.peers.row(OTHER).unwrap();
-    (row.state.name(), row.closed, wireup.common.next_epoch, wireup.common.places.limit).hash(hash);
-    match &row.state {
+    let places = &wireup.common.places;
+    (row.state().name(), row.closed, wireup.common.next_epoch, places.limit, places.budget).hash(hash);
+    [Claim::Ask, Claim::Answer].map(|claim| places.device.permits(claim)).hash(hash);
+    match row.state() {
         State::Idle | State::Addressing { .. } | State::Failed { .. } => {}
         State::Preparing { target, .. } | State::Starved { target, .. } | State::Crowded { target, .. } => {
             match target {
