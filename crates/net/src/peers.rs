@@ -140,7 +140,7 @@ impl Endpoint {
                 self.name_qp(qp, ix);
                 let link = self.link(ix);
                 link.qp = Some(qp);
-                link.eager_max = transfer::eager_max(means(&caps));
+                link.eager_max = u32::try_from(transfer::eager_max(means(&caps))).unwrap_or(u32::MAX);
                 let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
                     self.link(ix).qp = None;
@@ -246,20 +246,21 @@ impl Endpoint {
         link.ready = link.qp;
         link.name = name;
         link.owes = false;
-        link.kept_bytes = 0;
+        link.forget_kept();
         if let Some(qp) = link.ready {
             self.note_ready(ix, qp.provider());
         }
         self.read_waiting(ix);
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
+        self.link(ix).tidy();
     }
 
     /// To be closed: what waits at this moment goes, and nothing new.
     fn drain(&mut self, ix: PeerIx) {
         let link = self.link(ix);
         link.ready = None;
-        link.closing = Some(link.queue.len());
+        link.rare().closing = Some(link.queue.len());
         self.waits.draining.push(ix);
         self.finish_drains();
     }
@@ -268,7 +269,7 @@ impl Endpoint {
     pub(crate) fn finish_drains(&mut self) -> bool {
         let before = self.waits.draining.len();
         for ix in std::mem::take(&mut self.waits.draining) {
-            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing) else { continue };
+            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing()) else { continue };
             if left > 0 || !self.context.is_drained(qp) {
                 self.waits.draining.push(ix);
                 continue;
@@ -285,8 +286,9 @@ impl Endpoint {
     /// there, and what it sends on the next one comes behind.
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
-        (link.ready, link.closing) = (None, None);
-        link.queue.shrink_to_fit();
+        link.ready = None;
+        link.end_closing();
+        link.tidy();
         if let Some(qp) = link.qp.take() {
             // What is lost is not read to its end either: its buffers go back to the program.
             let lost = self.wireup.state(ix) == StateName::Failed;

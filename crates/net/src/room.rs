@@ -92,7 +92,7 @@ impl Endpoint {
 /// How a connection is used.
 fn usage(link: &Link, context: &Context) -> Usage {
     let Some(qp) = link.ready else { return Usage { busy: true, ..Usage::default() } };
-    let busy = !link.queue.is_empty() || !link.reads.is_empty() || context.is_busy(qp);
+    let busy = !link.queue.is_empty() || link.has_reads() || context.is_busy(qp);
     let reopen_cost = if qp.provider() == ProviderKind::Sockets { REOPEN_SOCKETS } else { 1 };
     Usage { traffic: context.traffic(qp), busy, reopen_cost }
 }

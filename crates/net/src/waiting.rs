@@ -317,7 +317,7 @@ impl Endpoint {
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
             text += &format!("; {crowd}");
         }
-        let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
+        let lost = self.links.iter().filter_map(|link| link.failed());
         lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
             text +=
