@@ -15,8 +15,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use sys::{UserBuf, UserBufMut};
 
-/// Bytes of unexpected messages past which peers are asked for rendezvous.
-const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
+/// Memory of unexpected messages past which peers are asked for rendezvous.
+const UNEXPECTED_BYTES_MAX: usize = 256 << 20;
+/// What one takes besides its bytes: its place among the others, in five lists, and the allocator's part.
+const UNEXPECTED_COST: usize = 256;
 
 /// A message that came before its receive.
 #[derive(Debug)]
@@ -349,7 +351,7 @@ impl Endpoint {
     ) {
         match message {
             Unexpected::Whole { bytes, answer } => {
-                self.unexpected_bytes -= bytes.len();
+                self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
                 self.relax_frugality();
                 let fits = bytes.len().min(buf.len());
                 buf.copy_from_slice(&bytes[..fits]);
@@ -369,7 +371,7 @@ impl Endpoint {
 
     pub(crate) fn keep_unexpected(&mut self, envelope: matching::Envelope, message: Unexpected) {
         if let Unexpected::Whole { bytes, .. } = &message {
-            self.unexpected_bytes += bytes.len();
+            self.unexpected_bytes += bytes.len() + UNEXPECTED_COST;
             if self.unexpected_bytes > UNEXPECTED_BYTES_MAX && !self.frugal {
                 self.frugal = true;
                 self.context.set_frugal(true);

@@ -83,6 +83,25 @@ fn a_large_ring_that_is_idle_becomes_small_again() {
     assert_eq!(b.message().2, message);
 }
 
+/// It may be another connection's by then.
+#[test]
+fn a_peers_memory_is_left_alone_after_the_last_word() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, qb) = connect(&mut a, &mut b);
+    post(&mut a, &mut b, qa, &pattern(200_000, 0)).unwrap();
+    b.message();
+    a.context.to_sqd(qa).unwrap();
+    b.context.to_sqd(qb).unwrap();
+    a.context.destroy_qp(qa);
+    let (_, next) = connect(&mut a, &mut b);
+    // The large ring, whose writer has left, is asked for to no purpose.
+    b.context.tick(LATER_NS);
+    b.context.tick(LATER_NS * 2);
+    assert!(a.is_quiet());
+    b.send(next, [9, 0], b"the first of the next connection");
+    assert_eq!(a.message().1, [9, 0]);
+}
+
 #[test]
 fn large_rings_stay_within_the_limit() {
     let host = Host::new(SOFT, 2, 100);
