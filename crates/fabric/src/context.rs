@@ -236,6 +236,11 @@ impl Context {
         self.soft.want_qp(wants);
     }
 
+    /// Queue pairs of the device that are kept for answers.
+    pub fn kept_qps(&self) -> u32 {
+        self.soft.kept_qps()
+    }
+
     /// The slots of other processes of the node that lack a queue pair.
     pub fn wanting(&self) -> Vec<u32> {
         self.soft.wanting()

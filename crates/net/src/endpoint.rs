@@ -180,7 +180,10 @@ impl Endpoint {
             return self.send_first(to.peer(self.job.id), envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
-        if buf.len() <= link.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
+        if buf.len() <= link.eager_max as usize
+            && mode == SendMode::Standard
+            && !self.context.is_peer_frugal(qp)
+        {
             let header = Header::Message { kind: Kind::Eager, envelope, request: 0 }.encode(link.name);
             if let Ok(posted) = self.context.post_send(qp, header, buf, push) {
                 self.counters.eager += 1;
@@ -232,10 +235,10 @@ impl Endpoint {
 
     /// Sees to it that there is, or will be, a connection to a peer.
     pub(crate) fn reach(&mut self, ix: PeerIx) -> Result<(), NetError> {
-        if self.link(ix).ready.is_none() && self.link(ix).failed.is_none() {
+        if self.link(ix).ready.is_none() && self.link(ix).failed().is_none() {
             self.need(ix); // which may fail at once
         }
-        self.links[ix.index()].failed.clone().map_or(Ok(()), Err)
+        self.links[ix.index()].failed().cloned().map_or(Ok(()), Err)
     }
 
     /// Sends through the link's queue: eagerly if it may, else as an offer.
@@ -250,7 +253,7 @@ impl Endpoint {
         self.counters.bytes += buf.len() as u64;
         let link = &self.links[ix.index()];
         let frugal = link.ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
-        if buf.len() > link.eager_max || (frugal && !buf.is_empty()) {
+        if buf.len() > link.eager_max as usize || (frugal && !buf.is_empty()) {
             return Some(self.offer(ix, envelope, Lent::User(buf)));
         }
         self.counters.eager += 1;
@@ -271,7 +274,7 @@ impl Endpoint {
             };
         }
         if self.links[ix.index()].may_keep(buf.len(), push) {
-            self.links[ix.index()].kept_bytes += buf.len();
+            self.links[ix.index()].rare().kept_bytes += buf.len();
             self.enqueue(ix, Pending::message(header, Data::copy(buf), None), push);
             return None;
         }
@@ -455,7 +458,7 @@ impl Endpoint {
 
     /// Why nothing more comes from a peer, if that is so.
     fn failure_of(&self, source: Option<PeerIx>) -> Option<NetError> {
-        source.and_then(|ix| self.links.get(ix.index())?.failed.clone())
+        source.and_then(|ix| self.links.get(ix.index())?.failed().cloned())
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.

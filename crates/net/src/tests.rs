@@ -133,7 +133,6 @@ fn endpoint(
         oversubscribed: false,
         warn_s: 0,
         ways,
-        qp_budget: budget,
         leaving: false,
         hosts: None,
         finished: true,

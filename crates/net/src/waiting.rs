@@ -3,7 +3,6 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
-use crate::room::Room;
 use fabric::Sleep;
 use proto::ids::PeerIx;
 use proto::wireup::{StateName, Waiting};
@@ -65,8 +64,8 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
-    /// The lack of queue pairs.
-    pub room: Room,
+    /// Was it said to the node that a queue pair of its device is lacking?
+    pub lacks: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -95,7 +94,7 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            room: Room::default(),
+            lacks: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
@@ -350,7 +349,7 @@ impl Endpoint {
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
             text += &format!("; {crowd}");
         }
-        let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
+        let lost = self.links.iter().filter_map(|link| link.failed());
         lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
             text +=

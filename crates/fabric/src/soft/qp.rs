@@ -15,7 +15,7 @@ use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{SharedMap, UserBuf, UserBufMut};
 
 /// This part of a device's queue pairs is kept for answers.
-const ANSWERS_PART: u32 = 8;
+pub(super) const ANSWERS_PART: u32 = 8;
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Soft {
         // If asks could take every place of two nodes, none of them could be answered, and nobody would have anything to
         // give back.
         let kept = match role {
-            Role::Asks => (self.node.facts().qp_max / ANSWERS_PART).max(1),
+            Role::Asks => self.kept_qps(),
             Role::Answers => 0,
         };
         let num = QpNum(self.node.take_qp(self.slot, kept).map_err(CreateError::Device)?);
