@@ -2,8 +2,8 @@
  *
  *   budget alltoall       everybody with everybody, 4 KiB each: ms for one exchange
  *   budget halo           4 KiB with each of four neighbours, always the same ones: us for one exchange
- *   budget connect        every pair of ranks meets for the first time, one pair after the other
- *   budget connect-all    every pair meets for the first time, as many pairs at once as there can be
+ *   budget connect        every pair of ranks but neighbours meets for the first time, one pair after the other
+ *   budget connect-all    the same, as many pairs at once as there can be
  *
  * A result is one line "key value" on standard output. What arrives is checked.
  */
@@ -109,6 +109,26 @@ static unsigned long long stat_of(const char *name)
     return value;
 }
 
+/* A rank that is still starting does not answer. So a word goes round, which everybody passes on, and neighbours have met
+ * after that; a second round tells that the first has ended. */
+static void await_everybody(void)
+{
+    int word = 0, next = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int round = 0; round < 2; round++) {
+        if (rank > 0)
+            MPI_Recv(&word, 1, MPI_INT, before, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&word, 1, MPI_INT, next, 3, MPI_COMM_WORLD);
+        if (rank == 0)
+            MPI_Recv(&word, 1, MPI_INT, before, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static int has_met(int peer)
+{
+    int distance = (peer + size - rank) % size;
+    return distance <= 1 || distance == size - 1;
+}
+
 /* A message each way with a rank that this one has not met. The connection may be ready before it is needed, because the
  * peer was first, and then there is no time to it; or after the messages have arrived, because an answer was lost. */
 static void meet_first(int peer)
@@ -133,13 +153,16 @@ static void meet_one_by_one(void)
 {
     int word = 0;
     for (int before = 0; before < rank; before++) {
+        if (has_met(before))
+            continue;
         MPI_Recv(&word, 1, MPI_INT, before, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Send(&rank, 1, MPI_INT, before, 1, MPI_COMM_WORLD);
     }
     if (rank > 0)
         MPI_Recv(&word, 1, MPI_INT, rank - 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int peer = rank + 1; peer < size; peer++)
-        meet_first(peer);
+        if (!has_met(peer))
+            meet_first(peer);
     if (rank + 1 < size)
         MPI_Send(&word, 1, MPI_INT, rank + 1, 2, MPI_COMM_WORLD);
 }
@@ -149,7 +172,7 @@ static void meet_at_once(void)
 {
     for (int step = 0; step < size; step++) {
         int peer = (step + size - rank) % size;
-        if (peer != rank)
+        if (!has_met(peer))
             meet_first(peer);
     }
 }
@@ -184,6 +207,7 @@ static void run_connect(void (*meet_all_others)(void))
 {
     first_us = room((size_t)size * sizeof *first_us);
     ready_us = room((size_t)size * sizeof *ready_us);
+    await_everybody();
     meet_all_others();
     report_percentiles("first", first_us, first_count);
     report_percentiles("ready", ready_us, ready_count);

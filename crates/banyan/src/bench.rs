@@ -49,7 +49,7 @@ fn run<T>(
     bench: impl FnOnce(&T) -> Result<(), String>,
 ) -> i32 {
     if args.iter().any(|arg| arg == "--help") {
-        print!("{help}");
+        sys::out::print(help);
         return 0;
     }
     let options = match parse(args) {
@@ -65,7 +65,10 @@ fn run<T>(
 
 /// Prints the table and writes the figures where they are wanted.
 fn publish(text: &str, json: &serde_json::Value, options: &Common) -> Result<(), String> {
-    print!("{text}");
-    let Some(path) = &options.json else { return Ok(()) };
-    std::fs::write(path, format!("{json:#}\n")).map_err(|e| format!("{}: {e}", path.display()))
+    // First what stays: the reader of the table may have gone.
+    let written = options.json.as_ref().map_or(Ok(()), |path| {
+        std::fs::write(path, format!("{json:#}\n")).map_err(|e| format!("{}: {e}", path.display()))
+    });
+    sys::out::print(text);
+    written
 }

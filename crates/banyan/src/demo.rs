@@ -11,6 +11,7 @@ mod tour;
 use facts::{JobFacts, RankFacts};
 use launch::{JobSpec, Matrix, Output};
 use proto::stats::Means;
+use sys::say;
 
 /// Ranks of the demo.
 const RANKS: u32 = 8;
@@ -35,20 +36,20 @@ fn report(result: Result<(), String>) -> i32 {
 }
 
 fn show() -> Result<(), String> {
-    println!("Banyan demo: {RANKS} ranks on {NODES} emulated nodes of this machine\n");
+    say!("Banyan demo: {RANKS} ranks on {NODES} emulated nodes of this machine\n");
     let tour = run(tour::TOUR)?;
     for line in picture::steps(&tour.ranks) {
-        println!("{line}");
+        say!("{line}");
     }
-    println!("\nWho connected to whom, and in which step first (. never):\n");
-    print!("{}", picture::matrix(&tour.ranks));
+    say!("\nWho connected to whom, and in which step first (. never):\n");
+    sys::out::print(&picture::matrix(&tour.ranks));
     let crowd = run(tour::CROWD)?;
-    println!("\nWhat it cost per process (average), beside the same with everyone connected to everyone:\n");
-    print!("{}", picture::cost(&tour.job, &crowd.job));
-    println!("\nHow long it took (of the ranks, the slowest):\n");
-    print!("{}", picture::phases(&tour.job));
+    say!("\nWhat it cost per process (average), beside the same with everyone connected to everyone:\n");
+    sys::out::print(&picture::cost(&tour.job, &crowd.job));
+    say!("\nHow long it took (of the ranks, the slowest):\n");
+    sys::out::print(&picture::phases(&tour.job));
     tour.check_against(&crowd)?;
-    println!("\nAll results are right.");
+    say!("\nAll results are right.");
     Ok(())
 }
 

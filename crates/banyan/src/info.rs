@@ -1,15 +1,16 @@
 //! `banyan info`: the version, the machine, and what its kernel allows.
 use std::io;
+use sys::say;
 
 /// Prints one fact per line.
 pub fn main() -> i32 {
-    println!("banyan     {}", env!("CARGO_PKG_VERSION"));
-    println!("processor  {}", processor());
+    say!("banyan     {}", env!("CARGO_PKG_VERSION"));
+    say!("processor  {}", processor());
     match sys::limit::allowed_cores() {
-        Ok(cores) => println!("cores      {} ({})", cores.len(), ranges(&cores)),
-        Err(e) => println!("cores      unknown: {e}"),
+        Ok(cores) => say!("cores      {} ({})", cores.len(), ranges(&cores)),
+        Err(e) => say!("cores      unknown: {e}"),
     }
-    println!("kernel     {}", read("/proc/sys/kernel/osrelease"));
+    say!("kernel     {}", read("/proc/sys/kernel/osrelease"));
     fact(
         "memfd",
         sys::SharedMemory::create("banyan-info", 4096).map(|_| "shared segments without files".into()),
@@ -32,8 +33,8 @@ pub fn processor() -> String {
 
 fn fact(what: &str, answer: io::Result<String>) {
     match answer {
-        Ok(text) => println!("{what:<18} yes: {text}"),
-        Err(e) => println!("{what:<18} no: {e}"),
+        Ok(text) => say!("{what:<18} yes: {text}"),
+        Err(e) => say!("{what:<18} no: {e}"),
     }
 }
 

@@ -11,6 +11,7 @@ mod info;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use sys::say;
 
 const HELP: &str = "\
 Banyan starts parallel programs and connects their processes where a message needs it.
@@ -57,7 +58,7 @@ fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
 
 fn own_command(args: &[String]) -> i32 {
     let Some((command, rest)) = args.split_first() else {
-        eprint!("{HELP}");
+        sys::socket::write_stderr(HELP.as_bytes());
         return USAGE;
     };
     match command.as_str() {
@@ -65,11 +66,11 @@ fn own_command(args: &[String]) -> i32 {
         "bench" => bench::main(rest),
         "info" => info::main(),
         "help" | "--help" | "-h" => {
-            print!("{HELP}");
+            sys::out::print(HELP);
             0
         }
         "version" | "--version" | "-V" => {
-            println!("banyan {}", env!("CARGO_PKG_VERSION"));
+            say!("banyan {}", env!("CARGO_PKG_VERSION"));
             0
         }
         unknown => usage_error(&format!("'{unknown}' is not a command")),
@@ -78,6 +79,7 @@ fn own_command(args: &[String]) -> i32 {
 
 /// Says what is wrong with the command line and where help is.
 fn usage_error(what: &str) -> i32 {
-    eprintln!("banyan: {what}; `banyan help` lists what there is");
+    let text = format!("banyan: {what}; `banyan help` lists what there is\n");
+    sys::socket::write_stderr(text.as_bytes());
     USAGE
 }

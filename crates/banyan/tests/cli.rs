@@ -1,6 +1,6 @@
 //! The binary's command line: what it answers, and with which exit code.
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn banyan(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_banyan")).args(args).output().expect("the binary starts")
@@ -52,6 +52,43 @@ fn info_answers_every_question() {
     assert_eq!(output.status.code(), Some(0));
     for word in ["cores", "kernel", "memfd", "process_vm_readv", "membarrier"] {
         assert!(stdout(&output).contains(word), "no {word} in\n{}", stdout(&output));
+    }
+}
+
+/// Runs with a stream that nobody reads any more.
+fn banyan_unread(args: &[&str], unread: fn(&mut Command, Stdio)) -> Output {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_banyan"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    unread(&mut command, writer.into());
+    command.spawn().expect("the binary starts").wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
+    for args in [
+        &["info"][..],
+        &["help"],
+        &["version"],
+        &["demo"],
+        &["bench", "limit"],
+        &["bench", "net", "--help"],
+        &["run", "--help"],
+        &["run", "--version"],
+        &["run", "--help-stats"],
+        &["run", "--dry-run", "-n", "2", "true"],
+    ] {
+        let output = banyan_unread(args, |command, pipe| _ = command.stdout(pipe));
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(141), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn an_unread_complaint_does_not_change_the_exit_code() {
+    for (args, code) in [(&[][..], 2), (&["plant"], 2), (&["run", "--stats", "-n", "1", "true"], 0)] {
+        let output = banyan_unread(args, |command, pipe| _ = command.stderr(pipe));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), ""), "{args:?}");
     }
 }
 

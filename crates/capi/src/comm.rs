@@ -4,9 +4,9 @@ use crate::args::{Ptr, Text, TextOut};
 use crate::attr;
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
-use crate::handles;
+use crate::handles::{self, Flavor};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Comparison, InfoId, Object};
+use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object};
 use std::ffi::c_int;
 
 /// `MPI_IDENT` and its family.
@@ -50,10 +50,19 @@ pub fn comm_compare<A: Abi>(comm1: A::Handle, comm2: A::Handle, result: Ptr<c_in
     })
 }
 
+/// Waits for a communicator that is being made.
+pub fn make<A: Abi>(call: &mut Call<A>, made: Made) -> Outcome<Option<CommId>> {
+    if let Some(request) = made.request {
+        call.complete(request)?;
+    }
+    Ok(made.comm)
+}
+
 /// Duplicates with attributes.
 fn duplicate<A: Abi>(call: &mut Call<A>, comm: A::Handle) -> Outcome<CommId> {
     let old = handles::comm::<A>(comm)?;
-    let new = call.comm_dup(old)?;
+    let made = call.start_dup(old, Meanwhile::Waits)?;
+    let new = make(call, made)?.expect("every member is in the copy");
     match attr::copy_all(call, Object::Comm(old), Object::Comm(new)) {
         Ok(()) => Ok(new),
         Err(failure) => {
@@ -83,6 +92,50 @@ pub fn comm_dup_with_info<A: Abi>(comm: A::Handle, info: A::Handle, newcomm: Ptr
     })
 }
 
+/// Begins to duplicate, with attributes.
+fn begin_copy<A: Abi>(
+    call: &mut Call<A>,
+    comm: A::Handle,
+    info: Option<Option<InfoId>>,
+    newcomm: Ptr<A::Handle>,
+    request: Ptr<A::Handle>,
+) -> Outcome<()> {
+    newcomm.set(A::handle(A::C.comm_null))?;
+    let old = handles::comm::<A>(comm)?;
+    let made = call.start_dup(old, Meanwhile::GoesOn)?;
+    let (Some(new), Some(id)) = (made.comm, made.request) else {
+        unreachable!("every member is in the copy")
+    };
+    let copied = attr::copy_all(call, Object::Comm(old), Object::Comm(new));
+    if let Err(failure) = copied.and_then(|()| Ok(info.map_or(Ok(()), |info| call.comm_set_info(new, info))?))
+    {
+        // The others make it all the same.
+        make(call, made)?;
+        call.comm_free(new)?;
+        return Err(failure);
+    }
+    newcomm.set(handles::of_comm::<A>(new))?;
+    crate::p2p::put_request::<A>(request, id, Flavor::Once)
+}
+
+/// `MPI_Comm_idup`
+pub fn comm_idup<A: Abi>(comm: A::Handle, newcomm: Ptr<A::Handle>, request: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_idup", On::Comm(comm), |call| begin_copy(call, comm, None, newcomm, request))
+}
+
+/// `MPI_Comm_idup_with_info`
+pub fn comm_idup_with_info<A: Abi>(
+    comm: A::Handle,
+    info: A::Handle,
+    newcomm: Ptr<A::Handle>,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Comm_idup_with_info", On::Comm(comm), |call| {
+        let info = handles::info_or_null::<A>(info)?;
+        begin_copy(call, comm, Some(info), newcomm, request)
+    })
+}
+
 /// `MPI_Comm_split`
 pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_split", On::Comm(comm), |call| {
@@ -91,7 +144,8 @@ pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Pt
             negative @ ..0 => return fail(ErrorClass::Arg, format!("color {negative} is negative")),
             color => Some(color),
         };
-        let new = call.comm_split(handles::comm::<A>(comm)?, color, key)?;
+        let made = call.start_split(handles::comm::<A>(comm)?, color, key)?;
+        let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
@@ -116,7 +170,8 @@ pub fn comm_split_type<A: Abi>(
             t if t == A::C.undefined || t == A::C.comm_type_hw_unguided => false,
             other => return fail(ErrorClass::Arg, format!("{other} is not a split type")),
         };
-        let new = call.comm_split_shared(id, member, key)?;
+        let made = call.start_split_shared(id, member, key)?;
+        let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
@@ -130,7 +185,8 @@ fn wants_shared_memory<A: Abi>(call: &Call<A>, info: Option<InfoId>) -> Outcome<
 /// `MPI_Comm_create`
 pub fn comm_create<A: Abi>(comm: A::Handle, group: A::Handle, newcomm: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_create", On::Comm(comm), |call| {
-        let new = call.comm_create(handles::comm::<A>(comm)?, handles::group::<A>(group)?)?;
+        let made = call.start_create(handles::comm::<A>(comm)?, handles::group::<A>(group)?)?;
+        let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
@@ -143,7 +199,8 @@ pub fn comm_create_group<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_create_group", On::Comm(comm), |call| {
-        let new = call.comm_create_group(handles::comm::<A>(comm)?, handles::group::<A>(group)?, tag)?;
+        let made = call.start_create_group(handles::comm::<A>(comm)?, handles::group::<A>(group)?, tag)?;
+        let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }

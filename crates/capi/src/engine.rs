@@ -177,6 +177,14 @@ impl<A: Abi> Call<A> {
         result
     }
 
+    /// The call has looked for something and not found it. A program that does only that lets others run now and then.
+    #[inline]
+    pub fn in_vain(&mut self) {
+        if self.looked_in_vain() {
+            self.outside(std::thread::yield_now);
+        }
+    }
+
     /// Waits for a request, running reduction functions of the program when they are due.
     #[inline(always)]
     pub fn complete(&mut self, request: RequestId) -> Result<Status> {
@@ -191,14 +199,20 @@ impl<A: Abi> Call<A> {
         }
     }
 
-    /// Makes progress until `ready` gives something.
+    /// Makes progress until `ready` gives something. It may have much to look at, so that it is asked again only if
+    /// something has moved or ended, or somebody else may have been let in.
     pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
         let mut backoff = Backoff::default();
+        let (mut moved, mut ended) = (true, 0);
         loop {
-            if let Some(value) = ready(self)? {
+            let before = std::mem::replace(&mut ended, self.ended());
+            if (moved || ended != before || self.is_threaded())
+                && let Some(value) = ready(self)?
+            {
                 return Ok(value);
             }
-            if self.advance() {
+            moved = self.advance();
+            if moved {
                 backoff = Backoff::default();
                 if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
                     self.outside(std::thread::yield_now); // a flood for this thread is no reason to keep others out

@@ -51,9 +51,16 @@ fn start(name: &'static str, level: Level) -> c_int {
         std::process::exit(1);
     }
     match Mpi::start() {
-        Ok(mpi) => {
+        Ok(mut mpi) => {
             let _ = MAIN.set((std::thread::current().id(), level));
-            engine::open(mpi, if level == Level::Multiple { Phase::Threaded } else { Phase::Single });
+            let phase = match level {
+                Level::Multiple => {
+                    mpi.allow_threads();
+                    Phase::Threaded
+                }
+                _ => Phase::Single,
+            };
+            engine::open(mpi, phase);
             0
         }
         Err(error) => {

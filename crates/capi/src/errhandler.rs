@@ -137,15 +137,16 @@ pub fn error_string<A: Abi>(errorcode: c_int, string: TextOut, resultlen: Ptr<c_
     })
 }
 
-fn announce(code: c_int) {
-    LASTUSEDCODE.fetch_max(code, Relaxed);
+/// Tells the program the largest code there is (`MPI_LASTUSEDCODE`).
+fn announce<A: Abi>(call: &Call<A>) {
+    LASTUSEDCODE.store((A::C.err_lastcode + i64::from(call.user_errors_end())) as c_int, Relaxed);
 }
 
 /// `MPI_Add_error_class`
 pub fn add_error_class<A: Abi>(errorclass: Ptr<c_int>) -> c_int {
     run::<A>("MPI_Add_error_class", On::WORLD, |call| {
         let new = code::<A>(call.add_error_class());
-        announce(new);
+        announce(call);
         Ok(errorclass.set(new)?)
     })
 }
@@ -157,7 +158,7 @@ pub fn add_error_code<A: Abi>(errorclass: c_int, errorcode: Ptr<c_int>) -> c_int
             return fail(ErrorClass::Arg, format!("{errorclass} is not an error class"));
         };
         let new = code::<A>(ErrorClass::User(call.add_error_code(class)?));
-        announce(new);
+        announce(call);
         Ok(errorcode.set(new)?)
     })
 }
@@ -183,7 +184,9 @@ fn remove<A: Abi>(call: &mut Call<A>, errorcode: c_int) -> Outcome<()> {
     if call.user_error(number).is_some_and(|(_, text)| !text.is_empty()) {
         return fail(ErrorClass::Other, format!("error code {errorcode} still has a text"));
     }
-    Ok(call.remove_user_error(number)?)
+    call.remove_user_error(number)?;
+    announce(call);
+    Ok(())
 }
 
 macro_rules! removals {

@@ -150,6 +150,15 @@ pub fn unsupported<A: Abi>(name: &'static str, comm: Option<A::Handle>) -> c_int
     })
 }
 
+/// The same for files, whose errors go to the caller unless the program wants it otherwise.
+#[cold]
+#[inline(never)]
+pub fn unsupported_file<A: Abi>(name: &'static str) -> c_int {
+    let code = code::<A>(ErrorClass::UnsupportedOperation);
+    remember(code, format!("{name} is not implemented in this version of Banyan"));
+    code
+}
+
 /// A call before `MPI_Init` or after `MPI_Finalize`.
 #[cold]
 #[inline(never)]

@@ -188,6 +188,8 @@ pub enum Flavor {
 const PERSISTENT: u32 = 1 << 25;
 const GENERALIZED: u32 = 1 << 24;
 const REQUEST_MASK: u32 = GENERALIZED - 1;
+/// Requests that a handle can tell apart.
+pub const REQUESTS_MAX: u32 = REQUEST_MASK + 1;
 
 /// A request; `None` is `MPI_REQUEST_NULL`.
 #[inline(always)]
@@ -209,7 +211,7 @@ pub fn request<A: Abi>(handle: A::Handle) -> Result<Option<(RequestId, Flavor)>>
 /// The handle of a request.
 #[inline(always)]
 pub fn of_request<A: Abi>(request: RequestId, flavor: Flavor) -> A::Handle {
-    debug_assert!(request.0 <= REQUEST_MASK);
+    debug_assert!(request.0 < REQUESTS_MAX);
     let bits = match flavor {
         Flavor::Once => 0,
         Flavor::Persistent => PERSISTENT,

@@ -1,6 +1,6 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{self, Buf, BufMut, Ptr, Scratch, not_negative};
+use crate::args::{self, Buf, BufMut, Memory, Ptr, Scratch, not_negative};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
@@ -44,7 +44,26 @@ impl<A: Abi> Call<A> {
 /// Stores the handle of a request.
 #[inline(always)]
 pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flavor) -> Outcome<()> {
+    if request.0 >= handles::REQUESTS_MAX {
+        return fail(ErrorClass::NoMem, format!("more than {} requests at a time", handles::REQUESTS_MAX));
+    }
     Ok(out.set(handles::of_request::<A>(request, flavor))?)
+}
+
+/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype.
+#[inline(always)]
+fn carried<A: Abi, M: Memory>(
+    buf: M,
+    count: impl Count,
+    datatype: A::Handle,
+    peer: c_int,
+) -> Outcome<Data<M::Engine>> {
+    match args::data::<A, M>(buf, count, datatype) {
+        Err(_) if i64::from(peer) == A::C.proc_null && A::bits(datatype) == A::C.datatype_null => {
+            Ok(Data::new(buf.engine(), 0, TypeId::BYTE))
+        }
+        data => data,
+    }
 }
 
 macro_rules! sends {
@@ -55,7 +74,7 @@ macro_rules! sends {
             buf: Buf, count: C, datatype: A::Handle, dest: c_int, tag: c_int, comm: A::Handle,
         ) -> c_int {
             run::<A>($name, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
                     let request = call.isend_now(comm, data, to, Mode::$mode)?;
@@ -75,7 +94,7 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($iname, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 call.is_followed();
                 put_request::<A>(request, id, Flavor::Once)
@@ -88,7 +107,7 @@ macro_rules! sends {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($pname, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let id = call.send_init(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 put_request::<A>(request, id, Flavor::Persistent)
             })
@@ -115,7 +134,7 @@ pub fn recv<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Recv", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let from = self::source::<A>(source, tag);
         let result = if call.is_threaded() {
             let request = call.irecv(comm, data, from)?;
@@ -137,7 +156,7 @@ macro_rules! receives {
             request: Ptr<A::Handle>,
         ) -> c_int {
             run::<A>($name, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
                 let id = call.$receive(comm, data, self::source::<A>(source, tag))?;
                 put_request::<A>(request, id, Flavor::$flavor)
             })
@@ -168,9 +187,10 @@ pub fn sendrecv<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Sendrecv", On::Comm(comm), |call| {
         let comm = handles::comm::<A>(comm)?;
-        let (send, to) = (args::data::<A, _>(sendbuf, sendcount, sendtype)?, self::dest::<A>(dest, sendtag));
+        let (send, to) =
+            (carried::<A, _>(sendbuf, sendcount, sendtype, dest)?, self::dest::<A>(dest, sendtag));
         let (recv, from) =
-            (args::data::<A, _>(recvbuf, recvcount, recvtype)?, self::source::<A>(source, recvtag));
+            (carried::<A, _>(recvbuf, recvcount, recvtype, source)?, self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
             exchange_unlocked(call, comm, (send, to), (recv, from))?
         } else {
@@ -215,7 +235,7 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Sendrecv_replace", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, args::data::<A, _>(buf, count, datatype)?);
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
             replace_unlocked(call, comm, data, to, from)?
@@ -263,6 +283,9 @@ pub fn iprobe<A: Abi>(
     run::<A>("MPI_Iprobe", On::Comm(comm), |call| {
         let seen = call.iprobe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(seen.is_some().into())?;
+        if seen.is_none() {
+            call.in_vain();
+        }
         seen.map_or(Ok(()), |seen| status::store::<A>(status, &seen))
     })
 }
@@ -296,6 +319,7 @@ pub fn improbe<A: Abi>(
         let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(found.is_some().into())?;
         let Some((taken, seen)) = found else {
+            call.in_vain();
             return Ok(message.set(A::handle(A::C.message_null))?);
         };
         message.set(handles::of_message::<A>(taken))?;
@@ -361,6 +385,7 @@ pub fn buffer_attach<A: Abi, C: Count>(buffer: BufMut, size: C) -> c_int {
 /// `MPI_Buffer_detach`
 pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_int {
     run::<A>("MPI_Buffer_detach", On::WORLD, |call| {
+        flush(call)?;
         let (address, bytes) = call.buffer_detach()?;
         buffer_addr.store(address)?;
         let bytes = if bytes == i64::MAX { 0 } else { bytes };
@@ -373,5 +398,10 @@ pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_i
 
 /// `MPI_Buffer_flush`
 pub fn buffer_flush<A: Abi>() -> c_int {
-    run::<A>("MPI_Buffer_flush", On::WORLD, |call| Ok(call.buffer_flush()?))
+    run::<A>("MPI_Buffer_flush", On::WORLD, flush)
+}
+
+/// Waits until buffered sends are gone.
+fn flush<A: Abi>(call: &mut Call<A>) -> Outcome<()> {
+    Ok(call.poll(|call| Ok(call.buffer_is_flushed().then_some(())))?)
 }

@@ -33,9 +33,11 @@ pub fn cart_create<A: Abi>(
     comm_cart: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Cart_create", On::Comm(comm_old), |call| {
+        comm_cart.set(A::handle(A::C.comm_null))?;
         let n = dimensions(ndims)?;
         let (dims, periods) = (dims.list(n)?, flags(periods, n)?);
-        let new = call.cart_create(handles::comm::<A>(comm_old)?, &dims, &periods)?;
+        let made = call.start_cart(handles::comm::<A>(comm_old)?, &dims, &periods)?;
+        let new = crate::comm::make(call, made)?;
         Ok(comm_cart.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
@@ -134,8 +136,9 @@ pub fn cart_sub<A: Abi>(comm: A::Handle, remain_dims: In<c_int>, newcomm: Ptr<A:
     run::<A>("MPI_Cart_sub", On::Comm(comm), |call| {
         let id = handles::comm::<A>(comm)?;
         let keep = flags(remain_dims, grid(call, id)?.dims.len())?;
-        let new = call.cart_sub(id, &keep)?;
-        Ok(newcomm.set(handles::of_comm::<A>(new))?)
+        let made = call.start_cart_sub(id, &keep)?;
+        let new = crate::comm::make(call, made)?;
+        Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
 

@@ -192,6 +192,9 @@ fn stub(f: &Function, names: &[String], abi: &str) -> String {
     let comm = f.params.iter().position(|p| p.starts_with("MPI_Comm ") && !p.contains('*'));
     let comm = comm.map_or("None".into(), |i| format!("Some({})", names[i]));
     let unused: String = names.iter().map(|n| format!("let _ = {n}; ")).collect();
+    if f.name.starts_with("MPI_File_") {
+        return format!("{unused}capi::errors::unsupported_file::<{abi}>({:?})", f.name);
+    }
     format!("{unused}capi::errors::unsupported::<{abi}>({:?}, {comm})", f.name)
 }
 

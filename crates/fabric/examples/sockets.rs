@@ -131,7 +131,7 @@ fn echo(card: &str, bare: &str) {
 
 fn answer(context: &mut Context, peer: &Card) -> Qp {
     let request = control(context);
-    let qp = context.create_qp(KIND).expect("a queue pair");
+    let qp = context.create_qp_as(KIND, Role::Answers).expect("a queue pair");
     let own = context.to_init(qp, peer, Role::Answers).expect("INIT");
     context.to_rtr(qp, peer, &params(&request)).expect("RTR");
     context.to_rts(qp).expect("RTS");
@@ -140,7 +140,7 @@ fn answer(context: &mut Context, peer: &Card) -> Qp {
 }
 
 fn ask(context: &mut Context, peer: &Card) -> Qp {
-    let qp = context.create_qp(KIND).expect("a queue pair");
+    let qp = context.create_qp_as(KIND, Role::Asks).expect("a queue pair");
     let own = context.to_init(qp, peer, Role::Asks).expect("INIT");
     context.send_control(Some(qp), peer, &own.0).expect("a request");
     let reply = control(context);

@@ -225,11 +225,6 @@ impl Context {
         }
     }
 
-    /// A new queue pair, in RESET. For an answer: see [`Context::create_qp_as`].
-    pub fn create_qp(&mut self, kind: ProviderKind) -> Result<Qp, CreateError> {
-        self.create_qp_as(kind, Role::Answers)
-    }
-
     /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
     /// nodes, none of them be answered, and nobody have anything to give back.
     pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
@@ -239,6 +234,11 @@ impl Context {
     /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.
     pub fn want_qp(&self, wants: bool) {
         self.soft.want_qp(wants);
+    }
+
+    /// Queue pairs of the device that are kept for answers.
+    pub fn kept_qps(&self) -> u32 {
+        self.soft.kept_qps()
     }
 
     /// The slots of other processes of the node that lack a queue pair.
@@ -390,6 +390,12 @@ impl Context {
     #[inline]
     pub fn has_others(&self) -> bool {
         self.sockets.is_some() || self.soft.has_others()
+    }
+
+    /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
+    /// nothing left need not say so.
+    pub fn give_back(&mut self) {
+        self.soft.give_back();
     }
 
     /// The commonest event, before all others are looked for by [`Context::poll`]: a message in a ring that is polled

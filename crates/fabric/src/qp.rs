@@ -1,5 +1,6 @@
 //! Names of things: a queue pair, a piece of work, registered memory. Small values that are copied.
 use std::fmt;
+use std::num::NonZeroU64;
 
 /// Who carries a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,31 +27,34 @@ const PROVIDER_SHIFT: u32 = 62;
 /// A queue pair of this process: provider, index and generation. Indices are used again, so a stale value is found
 /// out by its generation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Qp(u64);
+pub struct Qp(NonZeroU64);
 
 impl Qp {
     /// Index must be below 2^30, which every provider's limit is.
     pub(crate) fn new(provider: ProviderKind, index: usize, generation: u32) -> Self {
         debug_assert!(index < 1 << INDEX_BITS);
-        Qp((provider as u64) << PROVIDER_SHIFT | u64::from(generation) << INDEX_BITS | index as u64)
+        // Providers count from 1 here, so that an `Option<Qp>` is one word.
+        let provider = provider as u64 + 1;
+        let word = provider << PROVIDER_SHIFT | u64::from(generation) << INDEX_BITS | index as u64;
+        Qp(NonZeroU64::new(word).expect("the provider is not 0"))
     }
 
     /// Who carries it.
     #[inline]
     pub const fn provider(self) -> ProviderKind {
-        if self.0 >> PROVIDER_SHIFT == 0 { ProviderKind::Soft } else { ProviderKind::Sockets }
+        if self.0.get() >> PROVIDER_SHIFT == 1 { ProviderKind::Soft } else { ProviderKind::Sockets }
     }
 
     /// A small number, dense among the live queue pairs of its provider.
     #[inline]
     pub const fn index(self) -> usize {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+        (self.0.get() & ((1 << INDEX_BITS) - 1)) as usize
     }
 
     /// Tells apart those that had the same index one after the other.
     #[inline]
     pub const fn generation(self) -> u32 {
-        (self.0 >> INDEX_BITS) as u32
+        (self.0.get() >> INDEX_BITS) as u32
     }
 }
 

@@ -456,19 +456,18 @@ impl Provider for Sockets {
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
         let section = section_of(peer)?;
         let to = self.at(section, section.tcp);
-        let number = sys::random::bytes().map_err(ConnectError::Memory)?;
+        // 0 stands for a side that answers.
+        let dial = match role {
+            Role::Answers => None,
+            Role::Asks => {
+                Some(u64::from_le_bytes(sys::random::bytes().map_err(ConnectError::Memory)?).max(1))
+            }
+        };
         self.step(qp, QpState::Init)?;
         let link = self.link(qp)?;
         (link.to, link.nonce) = (to, section.nonce);
-        // 0 stands for a side that answers.
-        let dial = u64::from_le_bytes(number).max(1);
-        Ok(match role {
-            Role::Answers => dial::params_of(0),
-            Role::Asks => {
-                link.dial = Some(Box::new(Dial::new(dial)));
-                dial::params_of(dial)
-            }
-        })
+        link.dial = dial.map(|dial| Box::new(Dial::new(dial)));
+        Ok(dial::params_of(dial.unwrap_or(0)))
     }
 
     fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {

@@ -157,6 +157,11 @@ impl Soft {
         self.segment.give_back(region.offset, bytes);
     }
 
+    /// Queue pairs of the device that are kept for answers.
+    pub(crate) fn kept_qps(&self) -> u32 {
+        (self.node.facts().qp_max / qp::ANSWERS_PART).max(1)
+    }
+
     pub(crate) fn want_qp(&self, wants: bool) {
         self.node.want_qp(self.slot, wants);
     }

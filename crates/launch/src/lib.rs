@@ -15,6 +15,7 @@
 //! `proto::placement`, `proto::pmi` and the pure modules here (outcome, heartbeat, options).
 #![forbid(unsafe_code)]
 
+use sys::say;
 mod agent;
 mod bootstrap;
 mod call;
@@ -56,7 +57,7 @@ use matrix::Listed;
 use options::{Command, StatsForm, StatsWish};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 
 /// The exit code for a command line that makes no sense.
 pub const EXIT_USAGE: i32 = 2;
@@ -111,15 +112,15 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
     }
     match options::parse(args) {
         Ok(Command::Help) => {
-            print!("{}", options::help());
+            sys::out::print(&options::help());
             0
         }
         Ok(Command::HelpStats) => {
-            print!("{}", stats::names());
+            sys::out::print(&stats::names());
             0
         }
         Ok(Command::Version) => {
-            println!("banyan {}", env!("CARGO_PKG_VERSION"));
+            say!("banyan {}", env!("CARGO_PKG_VERSION"));
             0
         }
         Ok(Command::Run(spec, wish)) => with_environment(&spec, || run_and_print(&spec, wish.as_ref())),
@@ -178,8 +179,7 @@ fn dry_run(spec: &JobSpec) -> i32 {
     });
     match drawn {
         Ok(text) => {
-            // A reader that stops early (`| head`) has seen enough.
-            let _ = io::stdout().write_all(text.as_bytes());
+            sys::out::print(&text);
             0
         }
         Err(error) => {
@@ -215,7 +215,7 @@ fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
     let Some(wish) = wish else { return report.exit_code };
     let text = stats_text(&report, wish);
     let Some(file) = &wish.file else {
-        eprint!("{text}");
+        sys::socket::write_stderr(text.as_bytes());
         return report.exit_code;
     };
     if let Err(error) = fs::write(file, text) {

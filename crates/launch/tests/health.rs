@@ -34,6 +34,35 @@ fn a_rank_that_says_nothing_is_not_quoted() {
     assert!(errors.ends_with("was killed by signal 9 (Killed); ending the job\n"), "{errors}");
 }
 
+/// Rank 0 strikes while its agent is starting the others, or the agents below it: some have not executed anything yet, and of
+/// most nobody but that agent knows. (Inside the agent there is no such moment: it reaps between two starts, not during one.)
+#[test]
+fn whoever_dies_while_ranks_are_being_started_is_named() {
+    let children = "kill -9 $(cat /proc/$PPID/task/$PPID/children)";
+    for strike in ["kill -9 $PPID", children, &format!("{children} $PPID")] {
+        for nodes in ["1", "4"] {
+            let script = format!("test $PMI_RANK = 0 && {strike}; exec sleep 60");
+            let (mut command, mark) = launcher(&["-n", "128", "--nodes", nodes, "sh", "-c", &script]);
+            let (code, _, errors) = texts(&command.output().unwrap());
+            assert_nothing_left(&mark);
+            assert!(code.is_some_and(|code| code != 0), "{strike}: {code:?}: {errors}");
+            let named = errors.contains("(pid ") && errors.contains("killed by signal 9 (Killed)");
+            assert!(named, "{strike} on {nodes} nodes: {errors}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_dies_while_it_registers_is_named() {
+    for word in ["cmd=ini", "cmd=init pmi_version=1 pmi_subversion=1\\ncmd=barr"] {
+        let script = format!("test $PMI_RANK = 1 || exec sleep 60; printf '{word}' >&3; kill -9 $$");
+        let (code, _, errors) = texts(&run(&["-n", "4", "--nodes", "2", "sh", "-c", &script]));
+        assert_eq!(code, Some(137), "{errors}");
+        assert!(errors.starts_with("banyan: rank 1 (pid "), "{errors}");
+        assert!(errors.ends_with("was killed by signal 9 (Killed); ending the job\n"), "{errors}");
+    }
+}
+
 #[test]
 fn who_leaves_without_finalize_is_named_even_if_it_was_the_only_rank() {
     let (code, _, errors) = texts(&run(&["-n", "1", "sh", "-c", &pmi_rank("exit 0")]));

@@ -71,7 +71,7 @@ impl Endpoint {
         }
         self.reach(ix)?;
         let header = Header::Active { handler, argument };
-        let small = buf.len() <= self.links[ix.index()].eager_max;
+        let small = buf.len() <= self.links[ix.index()].eager_max as usize;
         let id = (!small).then(|| self.requests.insert(State::SendQueued));
         let data = if small { Data::copy(buf) } else { Data::User(buf) };
         self.enqueue(ix, Pending::message(header, data, id), Push::Soon);
@@ -80,7 +80,7 @@ impl Endpoint {
 
     /// The end of a message has come, perhaps behind other parts of it.
     pub(crate) fn deliver_whole(&mut self, from: PeerIx, mut active: Active) {
-        let mut whole = std::mem::take(&mut self.link(from).parts);
+        let mut whole = self.link(from).take_parts();
         if !whole.is_empty() {
             whole.extend_from_slice(&active.bytes);
             active.bytes = whole.into_boxed_slice();

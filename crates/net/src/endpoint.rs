@@ -15,8 +15,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use sys::{UserBuf, UserBufMut};
 
-/// Bytes of unexpected messages past which peers are asked for rendezvous.
-const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
+/// Memory of unexpected messages past which peers are asked for rendezvous.
+const UNEXPECTED_BYTES_MAX: usize = 256 << 20;
+/// What one takes besides its bytes: its place among the others, in five lists, and the allocator's part.
+const UNEXPECTED_COST: usize = 256;
 
 /// A message that came before its receive.
 #[derive(Debug)]
@@ -178,7 +180,10 @@ impl Endpoint {
             return self.send_first(to.peer(self.job.id), envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
-        if buf.len() <= link.eager_max && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
+        if buf.len() <= link.eager_max as usize
+            && mode == SendMode::Standard
+            && !self.context.is_peer_frugal(qp)
+        {
             let header = Header::Message { kind: Kind::Eager, envelope, request: 0 }.encode(link.name);
             if let Ok(posted) = self.context.post_send(qp, header, buf, push) {
                 self.counters.eager += 1;
@@ -230,10 +235,10 @@ impl Endpoint {
 
     /// Sees to it that there is, or will be, a connection to a peer.
     pub(crate) fn reach(&mut self, ix: PeerIx) -> Result<(), NetError> {
-        if self.link(ix).ready.is_none() && self.link(ix).failed.is_none() {
+        if self.link(ix).ready.is_none() && self.link(ix).failed().is_none() {
             self.need(ix); // which may fail at once
         }
-        self.links[ix.index()].failed.clone().map_or(Ok(()), Err)
+        self.links[ix.index()].failed().cloned().map_or(Ok(()), Err)
     }
 
     /// Sends through the link's queue: eagerly if it may, else as an offer.
@@ -248,7 +253,7 @@ impl Endpoint {
         self.counters.bytes += buf.len() as u64;
         let link = &self.links[ix.index()];
         let frugal = link.ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
-        if buf.len() > link.eager_max || (frugal && !buf.is_empty()) {
+        if buf.len() > link.eager_max as usize || (frugal && !buf.is_empty()) {
             return Some(self.offer(ix, envelope, Lent::User(buf)));
         }
         self.counters.eager += 1;
@@ -269,7 +274,7 @@ impl Endpoint {
             };
         }
         if self.links[ix.index()].may_keep(buf.len(), push) {
-            self.links[ix.index()].kept_bytes += buf.len();
+            self.links[ix.index()].rare().kept_bytes += buf.len();
             self.enqueue(ix, Pending::message(header, Data::copy(buf), None), push);
             return None;
         }
@@ -346,7 +351,7 @@ impl Endpoint {
     ) {
         match message {
             Unexpected::Whole { bytes, answer } => {
-                self.unexpected_bytes -= bytes.len();
+                self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
                 self.relax_frugality();
                 let fits = bytes.len().min(buf.len());
                 buf.copy_from_slice(&bytes[..fits]);
@@ -366,7 +371,7 @@ impl Endpoint {
 
     pub(crate) fn keep_unexpected(&mut self, envelope: matching::Envelope, message: Unexpected) {
         if let Unexpected::Whole { bytes, .. } = &message {
-            self.unexpected_bytes += bytes.len();
+            self.unexpected_bytes += bytes.len() + UNEXPECTED_COST;
             if self.unexpected_bytes > UNEXPECTED_BYTES_MAX && !self.frugal {
                 self.frugal = true;
                 self.context.set_frugal(true);
@@ -381,6 +386,12 @@ impl Endpoint {
             self.frugal = false;
             self.context.set_frugal(false);
         }
+    }
+
+    /// How many messages have ended so far.
+    #[inline]
+    pub fn ended(&self) -> u64 {
+        self.requests.ended()
     }
 
     /// Has it ended? Makes no progress. An id that is not live has.
@@ -447,7 +458,7 @@ impl Endpoint {
 
     /// Why nothing more comes from a peer, if that is so.
     fn failure_of(&self, source: Option<PeerIx>) -> Option<NetError> {
-        source.and_then(|ix| self.links.get(ix.index())?.failed.clone())
+        source.and_then(|ix| self.links.get(ix.index())?.failed().cloned())
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.

@@ -2,7 +2,7 @@
 use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::request::{Lent, State};
-use crate::stats::Tally;
+use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, Push, Qp};
 use proto::ids::PeerIx;
@@ -23,24 +23,83 @@ pub(crate) struct Link {
     /// The number that the peer gave this process.
     pub name: u32,
     /// Longest message that is sent without asking.
-    pub eager_max: usize,
+    pub eager_max: u32,
     /// What waits, in order.
-    pub queue: VecDeque<Pending>,
-    /// Bytes of messages that were kept for it before it was connected.
-    pub kept_bytes: usize,
-    pub failed: Option<NetError>,
+    pub queue: Queue,
+    /// What most peers have nothing of most of the time.
+    rare: Option<Box<Rare>>,
     /// Messages that count as sent have not reached the peer yet: it has never answered.
     pub owes: bool,
-    /// The beginning of an active message that comes in parts.
-    pub parts: Vec<u8>,
-    /// What of it is counted.
-    pub tally: Tally,
-    /// To be closed: so many of the queue still go before that, and what comes behind them waits for the next connection.
-    pub closing: Option<usize>,
-    /// Receives that wait for a connection to read what was offered to them.
-    pub reads: Vec<ReqId>,
+    /// The connection that is counted.
+    pub counted: Option<Counted>,
     /// Is it in the list of links with something in their queue?
     listed: bool,
+}
+
+/// What a link has while it opens or closes, and after an accident.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// Since when a connection is needed that is not ready yet.
+    pub needed_ns: Option<u64>,
+    /// Bytes of messages that were kept for it before it was connected.
+    pub kept_bytes: usize,
+    /// To be closed: so many of the queue still go before that, and what comes behind them waits for the next connection.
+    pub closing: Option<usize>,
+    /// The beginning of an active message that comes in parts.
+    pub parts: Vec<u8>,
+    /// Receives that wait for a connection to read what was offered to them.
+    pub reads: Vec<ReqId>,
+    pub failed: Option<NetError>,
+}
+
+impl Rare {
+    fn is_needed(&self) -> bool {
+        let Rare { needed_ns, kept_bytes: _, closing, parts, reads, failed } = self;
+        needed_ns.is_some() || closing.is_some() || failed.is_some() || !parts.is_empty() || !reads.is_empty()
+    }
+}
+
+/// What waits to be sent to a peer, in order. Takes no memory while there is nothing.
+#[derive(Debug, Default)]
+#[expect(clippy::box_collection, reason = "most are empty, and there is one for each peer ever talked to")]
+pub(crate) struct Queue(Option<Box<VecDeque<Pending>>>);
+
+impl Queue {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|queue| queue.is_empty())
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |queue| queue.len())
+    }
+
+    fn pop_front(&mut self) -> Option<Pending> {
+        self.0.as_mut()?.pop_front()
+    }
+
+    fn front_mut(&mut self) -> Option<&mut Pending> {
+        self.0.as_mut()?.front_mut()
+    }
+
+    fn push_front(&mut self, pending: Pending) {
+        self.0.get_or_insert_default().push_front(pending);
+    }
+
+    fn push_back(&mut self, pending: Pending) {
+        self.0.get_or_insert_default().push_back(pending);
+    }
+
+    /// Gives memory back that is not used.
+    pub fn tidy(&mut self) {
+        if self.is_empty() {
+            self.0 = None;
+        }
+    }
+
+    fn take(&mut self) -> VecDeque<Pending> {
+        self.0.take().map_or_else(VecDeque::new, |queue| *queue)
+    }
 }
 
 impl Default for Link {
@@ -49,15 +108,11 @@ impl Default for Link {
             qp: None,
             ready: None,
             name: UNNAMED,
-            eager_max: EAGER_UNKNOWN,
-            queue: VecDeque::new(),
-            kept_bytes: 0,
-            failed: None,
+            eager_max: EAGER_UNKNOWN as u32,
+            queue: Queue::default(),
+            rare: None,
             owes: false,
-            parts: Vec::new(),
-            tally: Tally::default(),
-            closing: None,
-            reads: Vec::new(),
+            counted: None,
             listed: false,
         }
     }
@@ -66,18 +121,76 @@ impl Default for Link {
 impl Link {
     /// Where the first in the queue goes. Before the peer has answered, the device may still take messages for it.
     pub fn way(&self) -> Option<Qp> {
-        self.ready.or(self.qp.filter(|_| self.closing != Some(0)))
+        self.ready.or(self.qp.filter(|_| self.closing() != Some(0)))
+    }
+
+    /// What it has rarely, to be changed.
+    pub fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Gives memory back that is not used.
+    pub fn tidy(&mut self) {
+        self.queue.tidy();
+        self.rare = self.rare.take().filter(|rare| rare.is_needed());
+    }
+
+    /// See [`Rare::closing`].
+    pub fn closing(&self) -> Option<usize> {
+        self.rare.as_ref()?.closing
+    }
+
+    /// Why there will never be a connection again, if that is so.
+    pub fn failed(&self) -> Option<&NetError> {
+        self.rare.as_ref()?.failed.as_ref()
+    }
+
+    /// Do receives wait to read?
+    pub fn has_reads(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.reads.is_empty())
+    }
+
+    /// See [`Rare::parts`].
+    pub fn take_parts(&mut self) -> Vec<u8> {
+        self.rare.as_mut().map_or_else(Vec::new, |rare| std::mem::take(&mut rare.parts))
+    }
+
+    /// See [`Rare::needed_ns`].
+    pub fn take_needed_ns(&mut self) -> Option<u64> {
+        self.rare.as_mut()?.needed_ns.take()
+    }
+
+    /// The connection is closed.
+    pub fn end_closing(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.closing = None;
+        }
+    }
+
+    /// What was kept until there is a connection is sent now.
+    pub fn forget_kept(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.kept_bytes = 0;
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.kept_bytes)
+    }
+
+    fn closing_mut(&mut self) -> Option<&mut usize> {
+        self.rare.as_mut()?.closing.as_mut()
     }
 
     /// Where a message goes that comes behind the queue.
     fn way_behind(&self) -> Option<Qp> {
-        self.ready.or(self.qp.filter(|_| self.closing.is_none()))
+        self.ready.or(self.qp.filter(|_| self.closing().is_none()))
     }
 
     /// Takes the first out of the queue.
     fn pop(&mut self) -> Option<Pending> {
         let first = self.queue.pop_front();
-        if let (Some(left), true) = (&mut self.closing, first.is_some()) {
+        if let (Some(left), true) = (self.closing_mut(), first.is_some()) {
             *left = left.saturating_sub(1);
         }
         first
@@ -86,7 +199,7 @@ impl Link {
     /// Puts something before the rest of the queue.
     fn put_first(&mut self, pending: Pending) {
         self.queue.push_front(pending);
-        if let Some(left) = &mut self.closing {
+        if let Some(left) = self.closing_mut() {
             *left += 1;
         }
     }
@@ -94,7 +207,7 @@ impl Link {
     /// May a message be copied and kept until there is a connection? A sender must not wait for a peer that is not in
     /// the library yet. But who blocks has a promise that the message is on its way.
     pub fn may_keep(&self, bytes: usize, push: Push) -> bool {
-        self.ready.is_none() && push == Push::Soon && self.kept_bytes + bytes <= KEPT_BYTES_MAX
+        self.ready.is_none() && push == Push::Soon && self.kept_bytes() + bytes <= KEPT_BYTES_MAX
     }
 }
 
@@ -170,10 +283,10 @@ impl Endpoint {
     /// Puts something at the end of a link's queue and sends what can be sent.
     pub(crate) fn enqueue(&mut self, ix: PeerIx, pending: Pending, push: Push) {
         let link = self.link(ix);
-        if link.failed.is_some() {
+        if link.failed().is_some() {
             return; // whoever waits for it has been told
         }
-        let open = link.way_behind().is_some() || !link.queue.is_empty() && link.closing.is_none();
+        let open = link.way_behind().is_some() || !link.queue.is_empty() && link.closing().is_none();
         link.queue.push_back(pending);
         if !open {
             self.need(ix); // an answer for a peer whose connection was closed meanwhile, or is being closed
@@ -204,6 +317,7 @@ impl Endpoint {
             let link = &mut self.links[ix.index()];
             if link.queue.is_empty() {
                 link.listed = false;
+                link.queue.tidy();
                 self.waiting.swap_remove(place);
             } else {
                 place += 1;
@@ -231,10 +345,10 @@ impl Endpoint {
         loop {
             let link = &self.links[ix.index()];
             let Some(qp) = link.way() else { break };
-            let front = match link.queue.front() {
-                None => break,
-                Some(_) => self.post_front(ix, qp, push),
-            };
+            if link.queue.is_empty() {
+                break;
+            }
+            let front = self.post_front(ix, qp, push);
             match front {
                 Ok(Front::Sent) => self.sent_front(ix),
                 Ok(Front::Working(work)) => self.work_front(ix, work),
@@ -253,24 +367,25 @@ impl Endpoint {
     fn post_front(&mut self, ix: PeerIx, qp: Qp, push: Push) -> Result<Front, PostError> {
         let Endpoint { links, context, requests, .. } = self;
         let link = &mut links[ix.index()];
+        let (waits, name) = (link.ready.is_none() && link.closing().is_none(), link.name);
         let posted = match link.queue.front_mut() {
             None => return Ok(Front::Stays),
             Some(Pending::Message { header, data: Data::User(buf), .. }) => {
-                context.post_send(qp, header.encode(link.name), *buf, push)
+                context.post_send(qp, header.encode(name), *buf, push)
             }
             Some(Pending::Message { header, data: Data::Own(bytes), .. }) => {
-                context.post_send_bytes(qp, header.encode(link.name), bytes, push)
+                context.post_send_bytes(qp, header.encode(name), bytes, push)
             }
             Some(Pending::Stream { request, into, offset, len }) => {
                 // Not before the peer has answered: fragments are an answer themselves.
-                if link.ready.is_none() && link.closing.is_none() {
+                if waits {
                     return Ok(Front::Stays);
                 }
                 let Some(State::SendOffered { data, .. }) = requests.get(*request) else {
                     return Ok(Front::Sent); // it has ended otherwise
                 };
                 let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
-                let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(link.name);
+                let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(name);
                 let posted = match data {
                     Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes), push),
                     Lent::Own(own) => {
@@ -356,13 +471,12 @@ impl Endpoint {
     /// The connection will never work (again): whoever waits for it is told.
     pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
         self.waits.news += 1;
-        self.counters.failed += u64::from(self.link(ix).failed.is_none());
+        self.counters.failed += u64::from(self.link(ix).failed().is_none());
         let link = self.link(ix);
         let mut untold = link.owes;
-        (link.parts, link.reads, link.closing) = (Vec::new(), Vec::new(), None);
-        link.failed = Some(error.clone());
+        *link.rare() = Rare { failed: Some(error.clone()), ..Rare::default() };
         link.ready = None;
-        let queue = std::mem::take(&mut link.queue);
+        let queue = link.queue.take();
         if let Some(qp) = link.qp.take() {
             self.context.destroy_qp(qp);
         }
@@ -401,7 +515,7 @@ impl Endpoint {
 
     /// A receive that was posted for a peer which has failed.
     pub(crate) fn fail_if_hopeless(&mut self, id: ReqId, pattern: proto::matching::Pattern) {
-        let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed.clone());
+        let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed().cloned());
         if let Some(error) = failed {
             self.fail_receive(id, &error);
         }
@@ -413,5 +527,25 @@ impl Endpoint {
         {
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_peer_costs_six_words() {
+        assert!(size_of::<Link>() <= 48, "{}", size_of::<Link>());
+        let mut link = Link::default();
+        link.queue.push_back(Pending::owned(Header::Part, &[]));
+        link.rare().closing = Some(1);
+        assert!(link.pop().is_some() && link.closing() == Some(0));
+        link.rare().closing = None;
+        link.tidy();
+        assert!(link.rare.is_none() && link.queue.0.is_none());
+        link.rare().parts.push(7);
+        link.tidy();
+        assert_eq!(link.rare().parts, [7], "the rest of it comes over the next connection");
     }
 }

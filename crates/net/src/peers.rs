@@ -73,7 +73,7 @@ impl Endpoint {
         if std::mem::replace(&mut self.waits.carrying, true) {
             return;
         }
-        while let Some(action) = self.next_action() {
+        while let Some(action) = self.wireup.poll_action() {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
                 Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
@@ -85,6 +85,7 @@ impl Endpoint {
                 Action::Drain { ix } => self.drain(ix),
                 Action::Destroy { ix } => self.destroy(ix),
                 Action::MakeRoom => self.make_room(),
+                Action::Tell { slot, word } => self.tell_slot(slot, word),
                 Action::Closed { ix } => self.note_closed(ix),
                 Action::Failed { ix, why } => {
                     self.note_failed(ix);
@@ -95,14 +96,8 @@ impl Endpoint {
             self.waits.news += 1;
         }
         self.waits.carrying = false;
+        self.say_if_lacking();
         self.set_timers();
-    }
-
-    fn next_action(&mut self) -> Option<Action<Arc<Cause>>> {
-        self.wireup.poll_action().or_else(|| {
-            self.look_for_room();
-            self.wireup.poll_action()
-        })
     }
 
     /// The card of a peer, at once or when the board has it.
@@ -145,7 +140,7 @@ impl Endpoint {
                 self.name_qp(qp, ix);
                 let link = self.link(ix);
                 link.qp = Some(qp);
-                link.eager_max = transfer::eager_max(means(&caps));
+                link.eager_max = u32::try_from(transfer::eager_max(means(&caps))).unwrap_or(u32::MAX);
                 let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
                     self.link(ix).qp = None;
@@ -153,13 +148,11 @@ impl Endpoint {
                     self.wireup.destroyed(ix, now_ns);
                 }
             }
-            Err(Refused::ForNow(cause)) => {
-                let lacks = matches!(cause, Cause::Create(CreateError::Device(_)));
-                let _ = self.wireup.qp_refused(ix, Arc::new(cause), now_ns);
-                if lacks {
-                    self.lack();
-                }
+            Err(Refused::ForNow(cause @ Cause::Create(CreateError::Device(_)))) => {
+                let node = self.node_device();
+                let _ = self.wireup.qp_withheld(ix, Arc::new(cause), &node, now_ns);
             }
+            Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
             // The peer would wait for an answer for ever, and nobody here waits to be told.
             Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
                 let place = self.place_of(peer);
@@ -253,20 +246,21 @@ impl Endpoint {
         link.ready = link.qp;
         link.name = name;
         link.owes = false;
-        link.kept_bytes = 0;
+        link.forget_kept();
         if let Some(qp) = link.ready {
             self.note_ready(ix, qp.provider());
         }
         self.read_waiting(ix);
         self.list(ix);
         self.pump(ix, fabric::Push::Now);
+        self.link(ix).tidy();
     }
 
     /// To be closed: what waits at this moment goes, and nothing new.
     fn drain(&mut self, ix: PeerIx) {
         let link = self.link(ix);
         link.ready = None;
-        link.closing = Some(link.queue.len());
+        link.rare().closing = Some(link.queue.len());
         self.waits.draining.push(ix);
         self.finish_drains();
     }
@@ -275,7 +269,7 @@ impl Endpoint {
     pub(crate) fn finish_drains(&mut self) -> bool {
         let before = self.waits.draining.len();
         for ix in std::mem::take(&mut self.waits.draining) {
-            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing) else { continue };
+            let (Some(qp), Some(left)) = (self.link(ix).qp, self.link(ix).closing()) else { continue };
             if left > 0 || !self.context.is_drained(qp) {
                 self.waits.draining.push(ix);
                 continue;
@@ -292,8 +286,9 @@ impl Endpoint {
     /// there, and what it sends on the next one comes behind.
     fn destroy(&mut self, ix: PeerIx) {
         let link = self.link(ix);
-        (link.ready, link.closing) = (None, None);
-        link.queue.shrink_to_fit();
+        link.ready = None;
+        link.end_closing();
+        link.tidy();
         if let Some(qp) = link.qp.take() {
             // What is lost is not read to its end either: its buffers go back to the program.
             let lost = self.wireup.state(ix) == StateName::Failed;

@@ -122,6 +122,8 @@ impl Endpoint {
                 return true;
             }
         }
+        // The caller may not come back for long: nobody may wait for the room of the last message until then.
+        self.context.give_back();
         true
     }
 
@@ -143,7 +145,7 @@ impl Endpoint {
             After::Streamed(id) => self.streamed(id),
             After::Control(source, header) => self.handle_control(source, header),
             After::Active(ix, active) => self.deliver_whole(ix, active),
-            After::Part(ix, bytes) => self.link(ix).parts.extend_from_slice(&bytes),
+            After::Part(ix, bytes) => self.link(ix).rare().parts.extend_from_slice(&bytes),
             After::Handshake(bytes) => self.handshake(&bytes),
             After::Broken(qp, why) => self.broken(qp, Cause::Break(why)),
             After::Nonsense(qp, what) => self.broken(qp, Cause::Nonsense(what)),
@@ -223,7 +225,7 @@ impl Endpoint {
 
     /// Work that ended because its connection broke is told why when that is known: the reason comes behind it.
     fn fail_work(&mut self, id: ReqId, peer: PeerIx, error: WorkError) {
-        if error == WorkError::Broken && self.link(peer).failed.is_none() {
+        if error == WorkError::Broken && self.link(peer).failed().is_none() {
             return;
         }
         let error = self.unreachable(peer, std::sync::Arc::new(Cause::Work(error)));

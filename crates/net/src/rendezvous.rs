@@ -65,7 +65,7 @@ impl Endpoint {
         let len = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
         let bytes = buf.len().min(len);
         let end = end_of(from, len, bytes);
-        if let Some(error) = self.link(from.source).failed.clone() {
+        if let Some(error) = self.link(from.source).failed().cloned() {
             self.requests.replace(id, State::Done(Err(Box::new(error))));
             return;
         }
@@ -85,7 +85,7 @@ impl Endpoint {
             }
             (Some(_), None) => {
                 self.requests.replace(id, State::ReceiveReading(Box::new(reading)));
-                self.link(ix).reads.push(id);
+                self.link(ix).rare().reads.push(id);
                 return self.need(ix);
             }
             (None, _) => Err(RdmaError::Forbidden),
@@ -109,7 +109,10 @@ impl Endpoint {
 
     /// There is a connection: what was offered on an earlier one is read.
     pub(crate) fn read_waiting(&mut self, ix: PeerIx) {
-        for id in std::mem::take(&mut self.link(ix).reads) {
+        if !self.link(ix).has_reads() {
+            return;
+        }
+        for id in std::mem::take(&mut self.link(ix).rare().reads) {
             if matches!(self.requests.get(id), Some(State::ReceiveReading(_)))
                 && let Some(State::ReceiveReading(reading)) = self.requests.replace(id, State::SendQueued)
             {

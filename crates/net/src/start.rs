@@ -125,8 +125,6 @@ pub(crate) struct Membership {
     pub oversubscribed: bool,
     pub warn_s: u64,
     pub ways: Ways,
-    /// Most queue pairs of this process, if the user says so.
-    pub qp_budget: Option<u32>,
     /// Does it only wait for the others to leave as well? Who closes its connections then has left before.
     pub leaving: bool,
     /// The names of hosts, once they were asked for.
@@ -189,7 +187,6 @@ impl Endpoint {
             oversubscribed,
             warn_s,
             ways,
-            qp_budget: config.qp_budget,
             leaving: false,
             hosts: None,
             finished: false,

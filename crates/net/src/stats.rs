@@ -69,17 +69,9 @@ pub(crate) struct Counters {
     pub complete: u64,
 }
 
-/// What a link remembers to be counted right.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    /// Since when a connection is needed that is not ready yet.
-    needed_ns: Option<u64>,
-    /// The connection that is counted.
-    open: Option<Counted>,
-}
-
+/// A connection that is counted, to be counted out again.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+pub(crate) struct Counted {
     kind: ProviderKind,
     remote: bool,
 }
@@ -161,15 +153,15 @@ impl Endpoint {
 
     /// A connection is needed that is not ready.
     pub(crate) fn note_need(&mut self, ix: PeerIx, now_ns: u64) {
-        self.link(ix).tally.needed_ns.get_or_insert(now_ns);
+        self.link(ix).rare().needed_ns.get_or_insert(now_ns);
     }
 
     /// A connection is ready.
     pub(crate) fn note_ready(&mut self, ix: PeerIx, kind: ProviderKind) {
         let (now_ns, remote) = (self.now_ns(), self.is_remote(ix));
-        let tally = &mut self.link(ix).tally;
-        let needed_ns = tally.needed_ns.take();
-        tally.open = Some(Counted { kind, remote });
+        let link = self.link(ix);
+        let needed_ns = link.take_needed_ns();
+        link.counted = Some(Counted { kind, remote });
         let counters = &mut self.counters;
         counters.open[kind as usize].add(1);
         counters.remote.add(remote.into());
@@ -186,7 +178,7 @@ impl Endpoint {
 
     /// A connection was closed.
     pub(crate) fn note_closed(&mut self, ix: PeerIx) {
-        if let Some(Counted { kind, remote }) = self.link(ix).tally.open.take() {
+        if let Some(Counted { kind, remote }) = self.link(ix).counted.take() {
             let counters = &mut self.counters;
             counters.open[kind as usize].sub(1);
             counters.remote.sub(remote.into());
@@ -196,7 +188,7 @@ impl Endpoint {
 
     /// A peer is lost.
     pub(crate) fn note_failed(&mut self, ix: PeerIx) {
-        self.link(ix).tally.needed_ns = None;
+        self.link(ix).take_needed_ns();
         self.note_closed(ix);
     }
 

@@ -133,7 +133,6 @@ fn endpoint(
         oversubscribed: false,
         warn_s: 0,
         ways,
-        qp_budget: budget,
         leaving: false,
         hosts: None,
         finished: true,
@@ -647,4 +646,14 @@ fn a_first_contact_that_fails_at_once_is_an_error_at_once() {
     assert!(matches!(probed, Err(NetError::Unreachable { .. })), "{probed:?}");
     let id = world.ends[0].irecv(from(1), UserBufMut::EMPTY);
     assert!(world.wait(0, id).is_err());
+}
+
+/// Where everybody has a core, nobody has to make way.
+#[test]
+fn who_only_looks_lets_others_run_where_cores_are_shared() {
+    let mut world = World::new(ProviderKind::Soft, 1);
+    let end = &mut world.ends[0];
+    assert!(!(0..1_000).any(|_| end.looked_in_vain()));
+    end.waits = crate::waiting::Waits::new(0, true);
+    assert!((0..ROUNDS_MAX).any(|_| end.looked_in_vain()));
 }

@@ -3,7 +3,6 @@ use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
-use crate::room::Room;
 use fabric::Sleep;
 use proto::ids::PeerIx;
 use proto::wireup::{StateName, Waiting};
@@ -23,8 +22,15 @@ const SPINS_SOCKETS: u32 = 50;
 const YIELDS_ALONE: u32 = 20_000;
 /// Idle rounds of yielding when cores are shared, from the start.
 const YIELDS_SHARED: u32 = 200;
+/// The same for who has just been woken and watches sockets: a handshake comes in parts, and being woken for each takes
+/// longer than all of them.
+const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
+
+/// Who looks in vain this often, without doing anything else for so long in between, lets others run.
+const LOOKS_MAX: u32 = 8;
+const LOOKS_CLOSE_NS: u64 = 5_000;
 
 /// How long a caller has been waiting. One per wait.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +64,8 @@ pub(crate) struct Waits {
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
     pub carrying: bool,
-    /// The lack of queue pairs.
-    pub room: Room,
+    /// Was it said to the node that a queue pair of its device is lacking?
+    pub lacks: bool,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -67,6 +73,9 @@ pub(crate) struct Waits {
     /// Calls of progress that moved nothing, and that moved something while there were timers.
     pub idle: u32,
     pub busy: u32,
+    /// Looks in vain, close behind each other, and when the last one was.
+    looks: u32,
+    looked_ns: u64,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -85,11 +94,13 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            room: Room::default(),
+            lacks: false,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
             busy: 0,
+            looks: 0,
+            looked_ns: 0,
             asleep: 0,
             news: 0,
             told: 0,
@@ -139,6 +150,21 @@ impl Endpoint {
         }
         self.set_timers();
         moved
+    }
+
+    /// A program that does not wait has looked for something in vain. Should it let others run? Where cores are shared,
+    /// who does nothing but look keeps those from running for whom it looks.
+    #[inline]
+    pub fn looked_in_vain(&mut self) -> bool {
+        self.waits.shared && self.looks_too_much()
+    }
+
+    fn looks_too_much(&mut self) -> bool {
+        let now_ns = self.now_ns();
+        let close = now_ns.saturating_sub(self.waits.looked_ns) < LOOKS_CLOSE_NS;
+        let looks = if close { self.waits.looks + 1 } else { 0 };
+        (self.waits.looks, self.waits.looked_ns) = (looks % LOOKS_MAX, now_ns);
+        looks == LOOKS_MAX
     }
 
     /// Waits a moment: call it when [`Endpoint::progress`] moved nothing and the caller still waits. Spins
@@ -194,7 +220,12 @@ impl Endpoint {
         self.warn_if_long(backoff, now_ns);
         self.exit_if_abandoned();
         match self.prepare_sleep(now_ns) {
-            Some((sleep, most)) => Rest::Sleep(sleep, most),
+            Some((sleep, most)) => {
+                if self.context.has_sockets() {
+                    backoff.rounds = yields.saturating_sub(YIELDS_AWAKE);
+                }
+                Rest::Sleep(sleep, most)
+            }
             None => Rest::Again,
         }
     }
@@ -318,7 +349,7 @@ impl Endpoint {
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
             text += &format!("; {crowd}");
         }
-        let lost = self.links.iter().filter_map(|link| link.failed.as_ref());
+        let lost = self.links.iter().filter_map(|link| link.failed());
         lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
             text +=

@@ -51,6 +51,7 @@
 mod api;
 mod budget;
 mod card;
+mod device;
 mod handshake;
 mod message;
 mod pace;
@@ -65,6 +66,7 @@ mod tests;
 pub use api::*;
 pub use budget::{Budget, Usage};
 pub use card::{Card, CardTooLong, Epoch, Params};
+pub use device::{DeviceWord, NodeDevice};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
@@ -75,7 +77,7 @@ use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
-use handshake::{Age, Common, Input, Pair, State, Target, edge};
+use handshake::{Age, Common, Input, Pair, Refusal, State, Target, edge};
 use pace::Pace;
 use peers::{Full, Peers};
 use plant::{Plant, Planted};
@@ -100,7 +102,7 @@ impl<W: Clone + Debug> Wireup<W> {
             common: Common {
                 actions: VecDeque::new(),
                 next_epoch: Epoch::FIRST,
-                places: Places::new(room::checked(config.budget), pace.first_ns()),
+                places: Places::new(room::checked(config.budget), pace.unhurried_ns()),
                 pace,
                 stats: Stats::default(),
                 planted: Planted::default(),
@@ -176,7 +178,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// handshake.
     pub fn need(&mut self, ix: PeerIx, now_ns: u64) -> Result<Progress, NeedError<W>> {
         let (peer, row) = self.peers.row(ix).ok_or(NeedError::Stale(ix))?;
-        match &row.state {
+        match row.state() {
             _ if ix == PeerIx::ME => return Err(NeedError::Oneself(peer)),
             State::Ready { .. } => return Ok(Progress::Ready),
             State::Failed { why } => return Err(NeedError::Lost { peer, why: why.clone() }),
@@ -214,11 +216,9 @@ impl<W: Clone + Debug> Wireup<W> {
     /// The queue pair that an [`Action::CreateQp`] asked for is not to be had at the moment. It is asked for again,
     /// at growing intervals, for as long as it takes.
     pub fn qp_refused(&mut self, ix: PeerIx, why: W, now_ns: u64) -> Result<(), IllegalInput> {
-        if self.common.places.orphans.remove(&ix) {
-            self.common.places.left();
-            self.settle(now_ns);
-        }
-        self.input(ix, Input::QpRefused(why), now_ns)
+        self.orphan_refused(ix);
+        self.settle(now_ns);
+        self.input(ix, Input::QpRefused(why, Refusal::Passing), now_ns)
     }
 
     /// The queue pair was connected as an [`Action::Connect`] asked.
@@ -250,7 +250,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// call too early or too late does no harm.
     pub fn tick(&mut self, now_ns: u64) {
         if self.common.places.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
-            self.common.places.rang();
+            self.common.places.rang(now_ns);
             self.settle(now_ns);
         }
         while let Some((due_ns, ix)) = self.peers.first_due() {
@@ -275,12 +275,12 @@ impl<W: Clone + Debug> Wireup<W> {
 
     /// How far the connection to a peer is; idle, if the number is stale.
     pub fn state(&self, ix: PeerIx) -> StateName {
-        self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state.name())
+        self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state().name())
     }
 
     /// Has the peer asked for the connection that is being made?
     pub fn is_asked(&self, ix: PeerIx) -> bool {
-        let target = match self.peers.row(ix).map(|(_, row)| &row.state) {
+        let target = match self.peers.row(ix).map(|(_, row)| row.state()) {
             Some(
                 State::Preparing { target, .. }
                 | State::Starved { target, .. }
@@ -312,7 +312,7 @@ impl<W: Clone + Debug> Wireup<W> {
 
     /// Why there is no queue pair for a peer that is [`Starved`](StateName::Starved), as the driver gave it last.
     pub fn refusal(&self, ix: PeerIx) -> Option<&W> {
-        match &self.peers.row(ix)?.1.state {
+        match self.peers.row(ix)?.1.state() {
             State::Starved { why, .. } => Some(why),
             _ => None,
         }
@@ -330,6 +330,13 @@ impl<W: Clone + Debug> Wireup<W> {
 }
 
 impl<W: Clone + Debug> Wireup<W> {
+    /// What was being made for a retired peer is not to be had.
+    fn orphan_refused(&mut self, ix: PeerIx) {
+        if self.common.places.orphans.remove(&ix) {
+            self.common.places.left();
+        }
+    }
+
     fn take(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), DatagramError> {
         let message = Message::parse(bytes)?;
         let Some(ix) = self.sender(&message)? else {
@@ -337,8 +344,8 @@ impl<W: Clone + Debug> Wireup<W> {
             return Ok(());
         };
         let row = self.peers.row_mut(ix);
-        let mut age = row.state.age(row.closed, &message);
-        let closes = message.kind == MessageKind::Close && matches!(row.state, State::Ready { .. });
+        let mut age = row.state().age(row.closed, &message);
+        let closes = message.kind == MessageKind::Close && matches!(row.state(), State::Ready { .. });
         if closes && self.common.planted.is(Plant::StaleCloseKills) {
             age = Age::Current;
         }
@@ -385,16 +392,16 @@ impl<W: Clone + Debug> Wireup<W> {
     fn turn(&mut self, ix: PeerIx, input: Input<W>, now_ns: u64) -> Result<(), IllegalInput> {
         let name = input.name();
         let (peer, row) = self.peers.row(ix).ok_or(IllegalInput::Stale { ix, input: name })?;
-        let from = row.state.name();
+        let from = row.state().name();
         let targets = edge(from, name).ok_or(IllegalInput::State { peer, state: from, input: name })?;
-        let state = row.state.clone();
+        let state = row.state().clone();
         let next = self.pair(ix, now_ns).step(state, input);
         let to = next.name();
         let listed = targets.contains(&to) || self.common.planted.any();
         assert!(listed, "{from} -{name}-> {to} is not in the table");
         let before = self.peers.set(ix, next);
         let (_, row) = self.peers.row(ix).expect("the row stays");
-        self.common.places.moved(ix.index() as u32, &before, &row.state, now_ns);
+        self.common.places.moved(ix.index() as u32, &before, row.state(), now_ns);
         Ok(())
     }
 

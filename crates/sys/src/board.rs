@@ -6,7 +6,7 @@
 //! owner never waits for readers and may be killed anywhere too: the table makes sense between any two stores.
 //!
 //! ```text
-//! header   magic, bytes | word of the table | fences that are over
+//! header   magic, bytes, start of the owner | word of the table | fences that are over
 //! bucket   one line: its head (version, how far its keys spill) and 7 slots (tag of the hash, place of the entry)
 //! entry    lengths, hash, key, value; never changed while a slot points to it
 //! ```
@@ -40,7 +40,7 @@ use table::Table;
 
 pub use table::Kept;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyanB1");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyanB2");
 
 /// Most bytes of a key.
 pub const KEY_BYTES_MAX: usize = 1 << 10;
@@ -65,6 +65,8 @@ const HEADER_UNITS: u32 = 4;
 // Double words of the header.
 const AT_MAGIC: u64 = 0;
 const AT_BYTES: u64 = 1;
+/// When the owner started: `/proc` takes long to say it, and a process id may come again.
+const AT_START: u64 = 2;
 const AT_TABLE: u64 = UNIT_WORDS;
 const AT_FENCES: u64 = 2 * UNIT_WORDS;
 
@@ -103,6 +105,7 @@ impl Store for SharedMap {
 /// The owner's side.
 #[derive(Debug)]
 pub struct BoardWriter {
+    locator: Locator,
     memory: SharedMemory,
     table: Table<SharedMap>,
 }
@@ -114,13 +117,15 @@ impl BoardWriter {
         let map = memory.map(0, SEGMENT_BYTES as usize)?;
         memory.seal_but_for_maps()?;
         map.leave_out_of_dumps();
+        let locator = memory.locator()?;
+        map.store(AT_START, locator.start_ticks, Ordering::Relaxed);
         let table = Table::new(map, SEGMENT_BYTES, FIRST_BUCKETS_LOG2);
-        Ok(BoardWriter { memory, table })
+        Ok(BoardWriter { locator, memory, table })
     }
 
     /// Where the processes of the node find it.
-    pub fn locator(&self) -> io::Result<Locator> {
-        self.memory.locator()
+    pub fn locator(&self) -> Locator {
+        self.locator
     }
 
     /// A key has this value, instead of any before. Where there is no room for it the key is not here.
@@ -170,21 +175,23 @@ impl BoardReader {
     /// Opens the board of another process of the node.
     pub fn open(at: &Locator) -> io::Result<Self> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("board {at}: {why}"));
-        let memory = SharedMemory::open_read_only(at)?;
+        let (memory, bytes) = SharedMemory::open_unproven_read_only(at)?;
         // A segment that could shrink would be a fault waiting for its reader.
         if !memory.is_sealed() {
             return Err(bad("not sealed"));
         }
-        let bytes = memory.bytes()?;
         let window = bytes.min(WINDOW_BYTES);
         if window < u64::from(HEADER_UNITS) * UNIT_BYTES {
             return Err(bad("too short"));
         }
-        let map = memory.map_read_only(window as usize)?;
+        let map = memory.map_read_only(window as usize, bytes)?;
         let magic = map.load(AT_MAGIC);
         fence(Ordering::Acquire);
         if magic != Some(MAGIC) || map.load(AT_BYTES) != Some(bytes) {
             return Err(bad("not a board of this version"));
+        }
+        if map.load(AT_START) != Some(at.start_ticks) {
+            return Err(bad("of an earlier process with this number"));
         }
         Ok(BoardReader { memory, bytes, map })
     }
@@ -220,7 +227,7 @@ impl BoardReader {
         if wanted == mapped {
             return false;
         }
-        match self.memory.map_read_only(wanted as usize) {
+        match self.memory.map_read_only(wanted as usize, self.bytes) {
             Ok(map) => {
                 self.map = map;
                 true

@@ -15,6 +15,7 @@ pub mod limit;
 pub mod mem;
 pub mod net;
 pub mod node;
+pub mod out;
 pub mod poll;
 pub mod probe;
 pub mod process;

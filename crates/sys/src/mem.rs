@@ -15,7 +15,6 @@ use std::io;
 #[cfg(not(all(test, loom)))]
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -122,36 +121,35 @@ impl SharedMemory {
     /// Opens the segment of another process of the same user. The file's owner and the process's start
     /// time are checked.
     pub fn open(at: &Locator) -> io::Result<Self> {
-        Self::open_with(at, OpenOptions::new().read(true).write(true))
-    }
-
-    /// The same for [`SharedMemory::map_read_only`] alone.
-    pub fn open_read_only(at: &Locator) -> io::Result<Self> {
-        Self::open_with(at, OpenOptions::new().read(true))
-    }
-
-    /// The same, but the start time is left to the caller, whose segment tells it: `/proc` takes long to say it.
-    pub(crate) fn open_unproven(at: &Locator) -> io::Result<Self> {
-        Self::open_file(at, OpenOptions::new().read(true).write(true))
-    }
-
-    fn open_with(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
-        let memory = Self::open_file(at, options)?;
+        let memory = Self::open_unproven(at)?;
         at.check_alive()?;
         Ok(memory)
     }
 
-    fn open_file(at: &Locator, options: &OpenOptions) -> io::Result<Self> {
+    /// The same, but the start time is left to the caller, whose segment tells it: `/proc` takes long to say it.
+    pub(crate) fn open_unproven(at: &Locator) -> io::Result<Self> {
+        Ok(Self::open_file(at, OpenOptions::new().read(true).write(true))?.0)
+    }
+
+    /// The same for reading alone; and its size.
+    pub(crate) fn open_unproven_read_only(at: &Locator) -> io::Result<(Self, u64)> {
+        Self::open_file(at, OpenOptions::new().read(true))
+    }
+
+    /// The segment, and its size.
+    fn open_file(at: &Locator, options: &OpenOptions) -> io::Result<(Self, u64)> {
         let file: File = options.open(format!("/proc/{}/fd/{}", at.pid, at.fd))?;
+        let memory = SharedMemory::of(file.into());
+        let stat = memory.stat()?;
         // SAFETY: geteuid has no preconditions.
         let me = unsafe { libc::geteuid() };
-        if file.metadata()?.uid() != me {
+        if stat.st_uid != me {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "the segment belongs to another user",
             ));
         }
-        Ok(SharedMemory::of(file.into()))
+        Ok((memory, stat.st_size as u64))
     }
 
     fn of(fd: OwnedFd) -> Self {
@@ -260,9 +258,9 @@ impl SharedMemory {
         SharedMap::new(self, offset, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_POPULATE)
     }
 
-    /// Maps the first `bytes`, not beyond the end, to be read.
-    pub fn map_read_only(&self, bytes: usize) -> io::Result<ReadMap> {
-        if bytes as u64 > self.bytes()? {
+    /// Maps the first `bytes` to be read, of a segment that has and keeps at least `size`.
+    pub(crate) fn map_read_only(&self, bytes: usize, size: u64) -> io::Result<ReadMap> {
+        if bytes as u64 > size {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map beyond the end of the segment"));
         }
         let map = SharedMap::new(self, 0, bytes, libc::PROT_READ, 0)?;
@@ -506,14 +504,14 @@ mod tests {
         assert!(!memory.is_sealed());
         memory.seal_but_for_maps().unwrap();
         map.u64_at(8).store(77, Ordering::Relaxed);
-        let reader = SharedMemory::open_read_only(&memory.locator().unwrap()).unwrap();
+        let (reader, size) = SharedMemory::open_unproven_read_only(&memory.locator().unwrap()).unwrap();
         assert!(reader.is_sealed());
-        let read = reader.map_read_only(4096).unwrap();
+        let read = reader.map_read_only(4096, size).unwrap();
         assert_eq!(
             (read.word(1), read.word(511), read.word(512), read.word(u64::MAX)),
             (Some(77), Some(0), None, None)
         );
-        assert!(reader.map_read_only(8193).is_err());
+        assert!(reader.map_read_only(8193, size).is_err());
         let other = SharedMemory::open(&memory.locator().unwrap()).unwrap();
         assert_eq!(other.map(0, 4096).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(other.resize(4096).is_err() && other.resize(1 << 20).is_err());

@@ -416,6 +416,12 @@ impl RingRx {
         std::mem::take(&mut self.writer_waits)
     }
 
+    /// The same, as often as it is asked.
+    #[inline]
+    pub fn writer_waits(&self) -> bool {
+        self.writer_waits
+    }
+
     /// Bytes of the ring.
     pub fn bytes(&self) -> usize {
         self.map.bytes()

@@ -67,6 +67,17 @@ pub fn read(fd: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Transfer> {
     transfer(n)
 }
 
+/// Reads what is there into `to` and does not wait, whether the descriptor would or not; `None` if it has no such read
+/// because it is no socket.
+pub fn read_now(fd: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<Transfer>> {
+    // SAFETY: `to` is writable for its length.
+    let n = unsafe { libc::recv(fd.as_raw_fd(), to.as_mut_ptr().cast(), to.len(), libc::MSG_DONTWAIT) };
+    if n < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOTSOCK) {
+        return Ok(None);
+    }
+    transfer(n).map(Some)
+}
+
 /// Writes as much of `from` as fits now. A closed socket is a value, never a signal; for pipes the caller
 /// has SIGPIPE blocked or ignored.
 pub fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<Transfer> {

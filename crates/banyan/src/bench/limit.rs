@@ -3,6 +3,7 @@
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use sys::say;
 
 const REPEATS: usize = 5;
 const CROWDS: [usize; 4] = [1, 16, 64, 256];
@@ -12,15 +13,15 @@ pub fn main(args: &[String]) -> i32 {
     if let Some(extra) = args.first() {
         return crate::usage_error(&format!("bench limit takes no arguments, got '{extra}'"));
     }
-    println!("on {}", crate::info::processor());
+    say!("on {}", crate::info::processor());
     match line_one_way(Duration::from_secs(1)) {
-        Ok(one_way) => println!("cache line, one way           {:8.3} us", one_way.as_secs_f64() * 1e6),
-        Err(e) => println!("cache line, one way           not measured: {e}"),
+        Ok(one_way) => say!("cache line, one way           {:8.3} us", one_way.as_secs_f64() * 1e6),
+        Err(e) => say!("cache line, one way           not measured: {e}"),
     }
     for crowd in CROWDS {
         match spawn_and_wait(crowd) {
-            Ok(time) => println!("spawn and wait {crowd:>3} /bin/true  {:8.1} ms", time.as_secs_f64() * 1e3),
-            Err(e) => println!("spawn and wait {crowd:>3} /bin/true  not measured: {e}"),
+            Ok(time) => say!("spawn and wait {crowd:>3} /bin/true  {:8.1} ms", time.as_secs_f64() * 1e3),
+            Err(e) => say!("spawn and wait {crowd:>3} /bin/true  not measured: {e}"),
         }
     }
     0

@@ -1,5 +1,6 @@
 //! What a rank of the demo does: a few steps that check their own results, each with a note of whom the rank
 //! is connected to afterwards.
+use sys::say;
 mod halo;
 
 use super::facts::{RankFacts, Step};
@@ -55,7 +56,7 @@ pub fn rank(tour: &str) -> Result<(), String> {
     for (name, body) in steps {
         facts.steps.push(run(&universe, &world, name, *body));
     }
-    println!("{}", facts.line());
+    say!("{}", facts.line());
     Ok(())
 }
 

@@ -203,6 +203,25 @@ static void non_blocking(void)
     free(all);
 }
 
+/* Persistent operations meet by the order in which they were made, not by that of their starts. */
+static void persistent(void)
+{
+    MPI_Request requests[3];
+    int i, k, in[3], sum[3];
+    for (k = 0; k < 3; k++)
+        MPI_Allreduce_init(&in[k], &sum[k], 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &requests[k]);
+    for (i = 0; i < 5; i++) {
+        int other = -1;
+        for (k = 0; k < 3; k++) in[k] = 100 * k + i;
+        for (k = 0; k < 3; k++) MPI_Start(&requests[(k + me + i) % 3]);
+        MPI_Allreduce(&i, &other, 1, MPI_INT, MPI_SUM, comm);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        for (k = 0; k < 3; k++) CHECK(sum[k] == n * (100 * k + i));
+        CHECK(other == n * i);
+    }
+    for (k = 0; k < 3; k++) MPI_Request_free(&requests[k]);
+}
+
 static void everything_on(MPI_Comm on)
 {
     comm = on;
@@ -214,6 +233,7 @@ static void everything_on(MPI_Comm on)
     operations();
     user_operation();
     non_blocking();
+    persistent();
 }
 
 int main(int argc, char **argv)

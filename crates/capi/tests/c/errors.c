@@ -81,6 +81,49 @@ static void handlers(void)
     CHECK(strstr(text, "MPI_Send") != NULL && strstr(text, number) != NULL && len == (int)strlen(text));
 }
 
+/* Classes and codes of the program go in any order, a class behind its codes. */
+static void removed(void)
+{
+    int class[2], code[2], *last, flag, before, still;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
+    CHECK(flag);
+    before = *last;
+    MPI_Add_error_class(&class[0]);
+    MPI_Add_error_class(&class[1]);
+    MPI_Add_error_code(class[0], &code[0]);
+    MPI_Add_error_code(class[0], &code[1]);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
+    CHECK(*last == code[1]);
+    CHECK(MPI_Remove_error_code(code[0]) == MPI_SUCCESS);
+    CHECK(class_of(MPI_Remove_error_class(class[0])) == MPI_ERR_OTHER);
+    CHECK(MPI_Error_class(code[1], &still) == MPI_SUCCESS && still == class[0]);
+    CHECK(MPI_Remove_error_class(class[1]) == MPI_SUCCESS);
+    CHECK(MPI_Remove_error_code(code[1]) == MPI_SUCCESS && MPI_Remove_error_class(class[0]) == MPI_SUCCESS);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
+    CHECK(*last == before);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* What needs no datatype, and what leaves no handle behind. */
+static void nothing(void)
+{
+    MPI_Request request;
+    MPI_Status status;
+    MPI_File file;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    int dims[1] = {size + 1}, periods[1] = {0};
+    MPI_Irecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+    MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &comm) != MPI_SUCCESS && comm == MPI_COMM_NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    /* Errors of files come back by default. */
+    CHECK(MPI_File_open(MPI_COMM_SELF, "/nowhere/at all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     int x = 0;
@@ -102,5 +145,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     returned();
     handlers();
+    removed();
+    nothing();
     return finish("errors");
 }

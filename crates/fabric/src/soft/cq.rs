@@ -148,13 +148,27 @@ impl Soft {
         Some((qp, ring.view()))
     }
 
-    /// Is there something beside the hot rings to be looked at?
+    /// Is there something beside the hot rings to be looked at? Also a writer that is to be woken: who has taken as many
+    /// messages as it wants may not come back for long, and the writer sleep although it has room.
     #[inline]
     pub(crate) fn has_others(&self) -> bool {
         self.segment.has_news()
             || !self.cq.draining.is_empty()
             || self.cq.broken.is_some()
-            || (self.cq.lent.is_some() && self.cq.events.is_multiple_of(TURN))
+            || self.cq.lent.is_some_and(|index| self.is_turn_or_waited_for(index))
+    }
+
+    fn is_turn_or_waited_for(&self, lent: u32) -> bool {
+        let entry = self.qps[lent as usize].entry.as_ref();
+        let inbound = entry.and_then(|entry| entry.inbound.as_ref());
+        self.cq.events.is_multiple_of(TURN) || inbound.is_some_and(|inbound| inbound.ring.writer_waits())
+    }
+
+    /// The message that was lent last is not needed any more. Whoever polls again need not say so.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(entry) = self.cq.lent.and_then(|index| self.qps[index as usize].entry.as_mut()) {
+            entry.wake_writer();
+        }
     }
 
     /// Messages found so far.

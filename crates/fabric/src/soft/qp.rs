@@ -15,7 +15,7 @@ use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{SharedMap, UserBuf, UserBufMut};
 
 /// This part of a device's queue pairs is kept for answers.
-const ANSWERS_PART: u32 = 8;
+pub(super) const ANSWERS_PART: u32 = 8;
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -106,9 +106,15 @@ impl QpEntry {
         self.inbound.as_ref().is_some_and(|inbound| inbound.ring.is_ready())
     }
 
+    /// The peer's ring, while it may be written to: once this side has said its last, the peer may use the memory for
+    /// another connection.
+    fn writable(&mut self) -> Option<&mut Outbound> {
+        self.outbound.as_mut().filter(|_| self.state == QpState::ReadyToSend)
+    }
+
     /// Asks the peer to go on in the ring that it is offered. Without room for that, it is asked another time.
     pub fn ask_move(&mut self) {
-        if let Some(out) = &mut self.outbound
+        if let Some(out) = self.writable()
             && out.ring.ask_move().is_ok()
         {
             out.notify();
@@ -117,9 +123,8 @@ impl QpEntry {
 
     /// The peer asks this side to go on in the ring that it offers.
     pub fn accept_offer(&mut self) {
-        if let Some(out) = &mut self.outbound {
-            self.past += out.accept_offer().unwrap_or(None).unwrap_or(0);
-        }
+        let lines = self.writable().and_then(|out| out.accept_offer().unwrap_or(None));
+        self.past += lines.unwrap_or(0);
     }
 
     /// Wakes the peer if it sleeps until there is room in the ring that this side reads.
@@ -141,7 +146,7 @@ impl Soft {
         // If asks could take every place of two nodes, none of them could be answered, and nobody would have anything to
         // give back.
         let kept = match role {
-            Role::Asks => (self.node.facts().qp_max / ANSWERS_PART).max(1),
+            Role::Asks => self.kept_qps(),
             Role::Answers => 0,
         };
         let num = QpNum(self.node.take_qp(self.slot, kept).map_err(CreateError::Device)?);
@@ -312,7 +317,7 @@ impl Soft {
 
     /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
     pub(crate) fn expect_stream(&mut self, qp: Qp, bytes: usize) {
-        let out = self.entry_mut(qp).and_then(|entry| entry.outbound.as_mut());
+        let out = self.entry_mut(qp).and_then(QpEntry::writable);
         if let Some(out) = out.filter(|out| bytes > out.ring.bytes()) {
             out.ring.ask_growth(bytes.min(payload_max(RING_SIZES[RING_SIZES.len() - 1])));
             out.notify();
@@ -330,7 +335,7 @@ impl Soft {
 
     /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more.
     pub(crate) fn set_waiting(&mut self, qp: Qp, waiting: bool) {
-        if let Some(out) = self.entry_mut(qp).and_then(|entry| entry.outbound.as_mut()) {
+        if let Some(out) = self.entry_mut(qp).and_then(QpEntry::writable) {
             out.ring.set_waiting(waiting);
         }
     }

@@ -17,7 +17,7 @@ crate::on_every_provider!(
 
 fn moves_outside_the_table_are_refused_and_change_nothing(kind: ProviderKind) {
     let (mut a, b) = pair(kind);
-    let qp = a.context.create_qp(kind).unwrap();
+    let qp = a.context.create_qp_as(kind, Role::Answers).unwrap();
     assert!(matches!(a.context.to_rts(qp), Err(ConnectError::Move(_))));
     assert_eq!(a.context.qp_state(qp), QpState::Reset);
     let refused = a.context.post_send(qp, [0, 0], UserBuf::EMPTY, Push::Now);

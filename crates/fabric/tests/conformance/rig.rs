@@ -177,7 +177,7 @@ impl Peer {
 
     /// Makes a queue pair that asks `peer`, and sends the request.
     pub fn ask(&mut self, peer: &Card) -> (Qp, Params) {
-        let qp = self.context.create_qp(self.kind).unwrap();
+        let qp = self.context.create_qp_as(self.kind, Role::Asks).unwrap();
         let params = self.context.to_init(qp, peer, Role::Asks).unwrap();
         self.context.send_control(Some(qp), peer, &params.0).unwrap();
         (qp, params)
@@ -185,7 +185,7 @@ impl Peer {
 
     /// Makes a queue pair for a request, connects it, and replies.
     pub fn answer(&mut self, peer: &Card, request: &[u8]) -> Qp {
-        let qp = self.context.create_qp(self.kind).unwrap();
+        let qp = self.context.create_qp_as(self.kind, Role::Answers).unwrap();
         let params = self.context.to_init(qp, peer, Role::Answers).unwrap();
         self.connect(qp, peer, request);
         self.context.send_control(Some(qp), peer, &params.0).unwrap();

@@ -2,7 +2,7 @@
 use super::rig::*;
 use banyan_fabric::state::QpState;
 use banyan_fabric::{
-    BreakReason, Config, CreateError, Node, PostError, Posted, ProviderKind, Push, Qp, RemoteMemory,
+    BreakReason, Config, CreateError, Node, PostError, Posted, ProviderKind, Push, Qp, RemoteMemory, Role,
     WorkError, WorkId, sockets,
 };
 use std::fs::File;
@@ -556,7 +556,7 @@ fn with_few_descriptors() {
         let (qp, _) = a.ask(&card_b);
         (0..1000).for_each(|_| assert_eq!((a.poll(), b.poll()), (None, None)));
         if spare == 0 {
-            let refused = a.context.create_qp(SOCKETS);
+            let refused = a.context.create_qp_as(SOCKETS, Role::Answers);
             assert!(matches!(refused, Err(CreateError::Descriptors { limit: 60 })), "{refused:?}");
         }
         // What is there goes on.

@@ -3,6 +3,7 @@ use super::rig::*;
 use banyan_fabric::state::QpState;
 use banyan_fabric::{Config, CreateError, PostError, ProviderKind, Push, Qp, RdmaError, RemoteMemory, Role};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const SOFT: ProviderKind = ProviderKind::Soft;
 
@@ -16,11 +17,13 @@ fn pair_without_cma() -> (Peer, Peer) {
 fn the_device_limit_is_refused_and_given_back() {
     let host = Host::new(SOFT, 2, 4);
     let (mut a, mut b) = (host.open(0), host.open(1)); // one each for datagrams
-    let first = a.context.create_qp(SOFT).unwrap();
-    b.context.create_qp(SOFT).unwrap();
-    assert!(matches!(b.context.create_qp(SOFT), Err(CreateError::Device(limit)) if limit.max == 4));
+    let first = a.context.create_qp_as(SOFT, Role::Answers).unwrap();
+    b.context.create_qp_as(SOFT, Role::Answers).unwrap();
+    assert!(
+        matches!(b.context.create_qp_as(SOFT, Role::Answers), Err(CreateError::Device(limit)) if limit.max == 4)
+    );
     a.context.destroy_qp(first);
-    b.context.create_qp(SOFT).unwrap();
+    b.context.create_qp_as(SOFT, Role::Answers).unwrap();
     drop(b);
     assert_eq!(host.node.qps_in_use(), 1);
 }
@@ -54,6 +57,31 @@ fn post(a: &mut Peer, b: &mut Peer, qp: Qp, message: &[u8]) -> Result<(), PostEr
     })
 }
 
+/// A receiver that takes only so many messages at a time, and then computes, does not leave a writer asleep for which it
+/// has made room.
+#[test]
+fn a_writer_that_waits_for_room_is_something_to_look_at() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, _) = connect(&mut a, &mut b);
+    assert!(b.is_quiet() && !b.context.has_others());
+    let mut sent = 0;
+    while a.context.post_send(qa, [0, 0], source(b""), Push::Now).is_ok() {
+        sent += 1;
+    }
+    a.context.set_waiting(qa, true);
+    let sleep = a.context.prepare_sleep(None).unwrap().expect("nothing is there");
+    let mut taken = 0;
+    while !b.context.has_others() {
+        assert!(b.context.poll_ring().is_some(), "{taken} of {sent} messages taken");
+        taken += 1;
+    }
+    assert!(taken < sent && taken < 64, "{taken} of {sent} messages taken before it was seen");
+    b.poll().expect("the next message");
+    let start = std::time::Instant::now();
+    sleep.wait(Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(10), "nobody woke the writer");
+}
+
 /// Times that are far from those the rig tells.
 const LATER_NS: u64 = 1 << 60;
 
@@ -81,6 +109,25 @@ fn a_large_ring_that_is_idle_becomes_small_again() {
     assert_eq!(b.context.next_due_ns(), None);
     post(&mut a, &mut b, qa, &message).unwrap();
     assert_eq!(b.message().2, message);
+}
+
+/// It may be another connection's by then.
+#[test]
+fn a_peers_memory_is_left_alone_after_the_last_word() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, qb) = connect(&mut a, &mut b);
+    post(&mut a, &mut b, qa, &pattern(200_000, 0)).unwrap();
+    b.message();
+    a.context.to_sqd(qa).unwrap();
+    b.context.to_sqd(qb).unwrap();
+    a.context.destroy_qp(qa);
+    let (_, next) = connect(&mut a, &mut b);
+    // The large ring, whose writer has left, is asked for to no purpose.
+    b.context.tick(LATER_NS);
+    b.context.tick(LATER_NS * 2);
+    assert!(a.is_quiet());
+    b.send(next, [9, 0], b"the first of the next connection");
+    assert_eq!(a.message().1, [9, 0]);
 }
 
 #[test]
@@ -235,10 +282,10 @@ fn a_peer_on_another_host_or_gone_is_an_error() {
 #[test]
 fn parameters_of_no_ring_are_refused() {
     let (mut a, mut b) = pair(SOFT);
-    let qp = a.context.create_qp(SOFT).unwrap();
+    let qp = a.context.create_qp_as(SOFT, Role::Answers).unwrap();
     let card = b.card();
     a.context.to_init(qp, &card, Role::Asks).unwrap();
-    let other = b.context.create_qp(SOFT).unwrap();
+    let other = b.context.create_qp_as(SOFT, Role::Answers).unwrap();
     let params = b.context.to_init(other, &a.card(), Role::Answers).unwrap();
     // Of the ring its number, offset and length; the length of the one for early messages.
     for at in [7, 15, 16, 20] {

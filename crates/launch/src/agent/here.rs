@@ -49,7 +49,7 @@ impl Here {
             ranks.add_variable(format!("{}={address}", proto::env::NET_ADDRESS).into());
         }
         if let Some(shared) = &shared {
-            ranks.add_variable(shared.variable()?);
+            ranks.add_variable(shared.variable());
         }
         let (children, attributes) = (place.children().to_vec(), Attributes::default());
         Ok(Here { group, ranks, board, attributes, shared, children, told_fence: false })

@@ -23,7 +23,8 @@ Processes, and where they live:
   -ppn N               N processes on each node; without --nodes, as many nodes as that takes
   --nodes K            emulate K nodes on this host (default 1; no more than processes are used)
   --hosts LIST         hosts, such as n[01-64]:8,login (8 processes on each of the first 64 before the next is
-                       used); if all are this one, they are emulated nodes; user@host enters it as that user
+                       used); if all are this one, they are emulated nodes; user@host enters it as that user;
+                       an address of IPv6 stands in brackets before a number: [fe80::1%eth0]:4
   -f, --hostfile FILE  hosts from a file: 'host', 'host:2' or 'host slots=2' per line, '#' comments
   --map-by slot|node   consecutive processes share a node (default; also core, hwthread), or nodes take turns
   --bind-to WHAT       core or hwthread: a logical processor each, in turn; core:4 : four each; socket or numa: all

@@ -1,11 +1,14 @@
 //! Lists of hosts, on the command line and in files. Pure, and bounded: a range cannot ask for more hosts than
 //! a job can have ranks.
 use crate::spec::{HostName, RANKS_MAX};
+use std::net::Ipv6Addr;
 
 /// Most hosts of a list.
 pub(crate) const HOSTS_MAX: usize = RANKS_MAX as usize;
 /// Longest name of a host or user.
 const NAME_BYTES_MAX: usize = 255;
+/// Longest name of an interface (Linux: IFNAMSIZ, less the zero).
+const INTERFACE_BYTES_MAX: usize = 15;
 /// Digits of a number in a range.
 const DIGITS_MAX: usize = 9;
 
@@ -41,7 +44,7 @@ pub(crate) enum HostsError {
     Line(usize, Box<HostsError>),
 }
 
-/// `n[01-64]:8,login,me@other:2`.
+/// `n[01-64]:8,login,me@other:2,[fe80::1%eth0]:4`.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<Host>, HostsError> {
     let mut hosts = Vec::new();
     let mut depth = 0_u32;
@@ -99,17 +102,18 @@ fn parse_slots(text: &str) -> Result<u32, HostsError> {
 
 /// One entry with its ranges.
 fn parse_entry(text: &str, slots: Option<u32>, hosts: &mut Vec<Host>) -> Result<(), HostsError> {
-    let (name, slots) = match text.rsplit_once(':') {
-        // More than one colon: an address of IPv6.
-        Some((name, number)) if !name.contains(':') => (name, Some(parse_slots(number)?)),
-        _ => (text, slots),
-    };
     // At the last one, as ssh does it: names of users may have their domain behind an '@'.
-    let (user, name) = match name.rsplit_once('@') {
-        Some((user, name)) if is_user(user) => (Some(user), name),
+    let (user, place) = match text.rsplit_once('@') {
+        Some((user, place)) if is_user(user) => (Some(user), place),
         Some((user, _)) => return Err(HostsError::BadUser(short(user))),
-        None => (None, name),
+        None => (None, text),
     };
+    let (name, own) = bracketed(place).unwrap_or_else(|| match place.rsplit_once(':') {
+        // More than one colon: an address of IPv6.
+        Some((name, number)) if !name.contains(':') => (name, Some(number)),
+        _ => (place, None),
+    });
+    let slots = own.map(parse_slots).transpose()?.or(slots);
     if name.is_empty() {
         return Err(HostsError::NoName);
     }
@@ -122,9 +126,25 @@ fn parse_entry(text: &str, slots: Option<u32>, hosts: &mut Vec<Host>) -> Result<
     Ok(())
 }
 
+/// An address of IPv6 in brackets, and what is behind it and a colon. Ranges have no colon between their brackets.
+fn bracketed(place: &str) -> Option<(&str, Option<&str>)> {
+    let (address, rest) = place.strip_prefix('[')?.split_once(']')?;
+    let slots = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
+    address.contains(':').then_some((address, slots))
+}
+
+/// A name, or an address. One of IPv6 may have the interface on which it is valid behind a '%'.
 fn is_name(name: &str) -> bool {
+    if let Some((address, interface)) = name.split_once('%') {
+        return address.parse::<Ipv6Addr>().is_ok() && is_interface(interface);
+    }
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('-') && name.chars().all(fits)
+}
+
+fn is_interface(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !name.is_empty() && name.len() <= INTERFACE_BYTES_MAX && name.chars().all(fits)
 }
 
 fn is_user(name: &str) -> bool {
@@ -235,6 +255,31 @@ mod tests {
     }
 
     #[test]
+    fn an_address_may_stand_in_brackets_and_name_its_interface() {
+        assert_eq!(
+            list("fe80::1%eth0,[fe80::2%eth0.7]:4,me@[fd00::1]:2,[fd00::2],fe80::[3-4]%ib0,[1-2]:3"),
+            named(&[
+                ("fe80::1%eth0", None),
+                ("fe80::2%eth0.7", Some(4)),
+                ("me@fd00::1", Some(2)),
+                ("fd00::2", None),
+                ("fe80::3%ib0", None),
+                ("fe80::4%ib0", None),
+                ("1", Some(3)),
+                ("2", Some(3)),
+            ])
+        );
+        let file = parse_file("[fe80::1%eth0]:4\nfe80::2%eth0 slots=2\n[fe80::3%eth0] slots=3\n").unwrap();
+        assert_eq!(file.iter().map(|host| host.slots).collect::<Vec<_>>(), [Some(4), Some(2), Some(3)]);
+        let error = |text: &str| parse_list(text).unwrap_err().to_string();
+        for name in ["n1%eth0", "10.0.0.1%eth0", "fe80::1%", "fe80::1%eth0;x", "fe80::1%a234567890123456"] {
+            assert_eq!(error(name), format!("'{name}' is not the name of a host"));
+        }
+        assert_eq!(error("[fe80::1%eth0]:0"), "'0' is not a number of processes of at least 1");
+        assert_eq!(error("[fe80::1%eth0]4"), "'[fe80::1%eth0]' is not a range such as [1-4,7]");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let error = |text: &str| parse_list(text).unwrap_err().to_string();
         assert_eq!(error("a,,b"), "a host has no name");
@@ -261,6 +306,7 @@ mod tests {
     fn no_text_breaks_the_parsers() {
         const LETTERS: &[char] = &[
             'n', '@', 'a', '0', '1', '9', '[', ']', '-', ',', ':', '=', ' ', '\n', '#', 's', '.', 'é', '\0',
+            '%',
         ];
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = |below: usize| {

@@ -3,7 +3,7 @@ use super::p2p::Outgoing;
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, Result, fail};
-use net::{Envelope, Rank, ReqId, SendMode};
+use net::{Backoff, Envelope, Rank, ReqId, SendMode};
 
 /// Bytes that a buffered message needs beside its data. Both binary interfaces promise at least this much in
 /// `MPI_BSEND_OVERHEAD`.
@@ -45,15 +45,23 @@ impl Mpi {
         }
     }
 
-    /// Waits until buffered sends are gone.
+    /// Waits until buffered sends are gone. Functions of the program that are due meanwhile have to wait.
     pub fn buffer_flush(&mut self) -> Result<()> {
-        while let Some((id, packed, bytes)) = self.buffered.messages.pop() {
-            let outcome = self.endpoint.wait(id);
-            self.buffered.used -= bytes;
-            drop(packed);
-            outcome?;
+        let mut backoff = Backoff::default();
+        while !self.buffer_is_flushed() {
+            if self.progress() {
+                backoff = Backoff::default();
+            } else {
+                self.pause(&mut backoff);
+            }
         }
         Ok(())
+    }
+
+    /// Are buffered sends gone? Makes no progress.
+    pub fn buffer_is_flushed(&mut self) -> bool {
+        self.reap_buffered();
+        self.buffered.is_idle()
     }
 
     pub(super) fn start_buffered(&mut self, to: Rank, envelope: Envelope, outgoing: Outgoing) -> Result<()> {

@@ -117,6 +117,10 @@ impl Collective {
         (self.error, self.truncated) = (None, false);
     }
 
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
     /// The status, once complete.
     pub(super) fn status(&mut self) -> Result<Option<Status>> {
         if !self.finished {
@@ -321,25 +325,6 @@ impl Mpi {
         }
     }
 
-    /// Runs an operation of our own to the end. It combines by kernels only. Functions of the program that are
-    /// due for other operations have to wait.
-    pub(super) fn run_through(&mut self, c: &mut Collective) -> Result<()> {
-        let mut backoff = Backoff::default();
-        loop {
-            match c.advance(&mut self.endpoint) {
-                Advance::Done => return c.status().map(|_| ()),
-                _ if self.running.is_empty() => self.wait_for_newest(c),
-                _ => {
-                    if self.progress() {
-                        backoff = Backoff::default();
-                    } else {
-                        self.pause(&mut backoff);
-                    }
-                }
-            }
-        }
-    }
-
     /// Makes it a request, which `progress` carries on.
     pub(super) fn adopt(&mut self, comm: CommId, collective: Box<Collective>) -> RequestId {
         let id = self.add_request(request::Request::new(comm, request::State::Collective(collective)));
@@ -362,9 +347,16 @@ impl Mpi {
         moved
     }
 
-    fn advance_one(&mut self, id: RequestId) -> bool {
+    pub(super) fn advance_one(&mut self, id: RequestId) -> bool {
         let Some(entry) = self.requests.get_mut(id.0) else { return false };
-        let request::State::Collective(c) = &mut entry.state else { return false };
+        let c = match &mut entry.state {
+            request::State::Collective(c) => c,
+            making @ request::State::Making(_) => {
+                let making = std::mem::replace(making, request::State::Inactive);
+                return self.advance_taken(id, making);
+            }
+            _ => return false,
+        };
         let before = c.next;
         match c.advance(&mut self.endpoint) {
             Advance::Stuck => c.next != before,
@@ -379,6 +371,19 @@ impl Mpi {
                 true
             }
         }
+    }
+
+    /// A communicator that is being made, taken out of its request meanwhile.
+    fn advance_taken(&mut self, id: RequestId, mut state: request::State) -> bool {
+        let request::State::Making(making) = &mut state else { return false };
+        let done = self.advance_making(making);
+        if let Some(entry) = self.requests.get_mut(id.0) {
+            entry.state = state;
+        }
+        if done {
+            self.running.retain(|other| *other != id);
+        }
+        done
     }
 
     /// A call of a reduction function that is due. Whoever waits by `test` asks after each `progress`.

@@ -1,8 +1,7 @@
-//! Communicators: who is in them, and how new ones agree on a context.
+//! Communicators: who is in them, and what is kept with them. How new ones come about is in [`super::making`].
 //!
-//! A context is a number that separates the messages of communicators. A new one is the maximum, over the
-//! members of the parent, of the next number each has never used; so members agree, and a number is never used
-//! twice in one process. Disjoint communicators made by one call share it: their members never meet in it.
+//! A number separates the messages of communicators. Disjoint communicators made by one call share it: their members
+//! never meet in it.
 use super::attr::Attributes;
 use super::info::Pairs;
 use super::members::Members;
@@ -82,7 +81,7 @@ pub(super) struct Comm {
     pub(super) attributes: Attributes,
     pub(super) cart: Option<Box<Cart>>,
     name: String,
-    info: Pairs,
+    pub(super) info: Pairs,
 }
 
 impl Comm {
@@ -100,7 +99,7 @@ impl Comm {
 }
 
 /// Sequence numbers wrap here; far more operations than can be under way.
-const SEQUENCE_MASK: u32 = 0x3fff_ffff;
+pub(super) const SEQUENCE_MASK: u32 = 0x3fff_ffff;
 
 impl Mpi {
     /// Number of processes.
@@ -123,74 +122,20 @@ impl Mpi {
 
     /// Collective. The caller copies attributes (it has the callbacks).
     pub fn comm_dup(&mut self, comm: CommId) -> Result<CommId> {
-        let number = self.agree_on_context(comm)?;
-        let old = self.comm(comm)?;
-        let (members, cart, info) = (old.roster.members.clone(), old.cart.clone(), old.info.clone());
-        let id = self.add_comm(members, number, comm)?;
-        let new = self.comm_mut(id)?;
-        (new.cart, new.info) = (cart, info);
-        Ok(id)
+        let made = self.start_dup(comm, Meanwhile::Waits)?;
+        Ok(self.make(made)?.expect("every member is in the copy"))
     }
 
     /// Collective. `color` None stands for `MPI_UNDEFINED`: no communicator for this process.
     pub fn comm_split(&mut self, comm: CommId, color: Option<i32>, key: i32) -> Result<Option<CommId>> {
-        if let Some(color) = color.filter(|color| *color < 0) {
-            return fail(ErrorClass::Arg, format!("color {color}"));
-        }
-        self.split(comm, color.map(|color| color as u32), key)
+        let made = self.start_split(comm, color, key)?;
+        self.make(made)
     }
 
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn comm_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Option<CommId>> {
-        let node = self.endpoint.node_of(self.endpoint.rank()).0;
-        self.split(comm, member.then_some(node), key)
-    }
-
-    fn split(&mut self, comm: CommId, color: Option<u32>, key: i32) -> Result<Option<CommId>> {
-        let mine = color.map_or(NO_COLOR, u64::from);
-        // One exchange carries color, key and the next context.
-        let words = self.internal_allgather(comm, [mine, key as u32 as u64, u64::from(self.next_context)])?;
-        let number = words.iter().map(|[.., next]| *next).max().unwrap_or(0) as u32;
-        self.next_context = number + 1;
-        if color.is_none() {
-            return Ok(None);
-        }
-        let members = &self.comm(comm)?.roster.members;
-        let mut group: Vec<(i32, u32)> = (0u32..)
-            .zip(&words)
-            .filter(|(_, [color, ..])| *color == mine)
-            .map(|(rank, [_, key, _])| (*key as u32 as i32, rank))
-            .collect();
-        group.sort_unstable();
-        let members = Members::listed(group.iter().map(|(_, rank)| members.at(*rank).0).collect());
-        self.add_comm(members, number, comm).map(Some)
-    }
-
-    /// Collective over `comm`: a communicator of the members of `group`.
-    pub fn comm_create(&mut self, comm: CommId, group: GroupId) -> Result<Option<CommId>> {
-        let members = self.members(group)?.clone();
-        self.check_inside(comm, &members)?;
-        let number = self.agree_on_context(comm)?;
-        if !members.contains(self.endpoint.rank()) {
-            return Ok(None);
-        }
-        self.add_comm(members, number, comm).map(Some)
-    }
-
-    /// Collective over `group` only.
-    pub fn comm_create_group(&mut self, comm: CommId, group: GroupId, tag: i32) -> Result<Option<CommId>> {
-        check_tag(tag)?;
-        let members = self.members(group)?.clone();
-        self.check_inside(comm, &members)?;
-        if !members.contains(self.endpoint.rank()) {
-            return Ok(None);
-        }
-        let context = self.comm(comm)?.roster.collective_context();
-        let roster = Rc::new(Roster::new(members.clone(), self.endpoint.rank(), 0));
-        // Negative tags are apart from the sequence numbers of the parent's own collectives.
-        let number = self.internal_maximum(roster, context, -1 - tag, self.next_context)?;
-        self.next_context = number + 1;
-        self.add_comm(members, number, comm).map(Some)
+        let made = self.start_split_shared(comm, member, key)?;
+        self.make(made)
     }
 
     /// The program gives the communicator up (it has deleted the attributes already).
@@ -199,13 +144,17 @@ impl Mpi {
         if comm == CommId::WORLD || comm == CommId::SELF {
             return fail(ErrorClass::Comm, "a predefined communicator cannot be freed");
         }
+        self.forget_comm(comm);
+        Ok(())
+    }
+
+    pub(super) fn forget_comm(&mut self, comm: CommId) {
         if let Some(old) = self.comms.remove(comm.0) {
             self.release_errhandler(old.errhandler);
             for (key, _) in old.attributes {
                 self.release_keyval(key);
             }
         }
-        Ok(())
     }
 
     /// Compares two communicators.
@@ -286,36 +235,7 @@ impl Mpi {
         comm.sequence = (sequence + 1) & SEQUENCE_MASK;
         Ok(sequence as i32)
     }
-
-    fn agree_on_context(&mut self, comm: CommId) -> Result<u32> {
-        let tag = self.next_sequence(comm)?;
-        let roster = self.comm(comm)?.roster.clone();
-        let context = roster.collective_context();
-        let number = self.internal_maximum(roster, context, tag, self.next_context)?;
-        self.next_context = number + 1;
-        Ok(number)
-    }
-
-    /// A new communicator; the error handler is that of the parent.
-    fn add_comm(&mut self, members: Members, number: u32, parent: CommId) -> Result<CommId> {
-        let handler = self.comm(parent)?.errhandler;
-        self.errhandler_retain(handler)?;
-        let mut comm = Comm::new(members, self.endpoint.rank(), number, "");
-        comm.errhandler = handler;
-        Ok(CommId(self.comms.insert(comm)))
-    }
-
-    fn check_inside(&self, comm: CommId, members: &Members) -> Result<()> {
-        let parent = &self.comm(comm)?.roster.members;
-        match members.iter().find(|process| !parent.contains(*process)) {
-            Some(process) => fail(ErrorClass::Group, format!("process {process} is not in the communicator")),
-            None => Ok(()),
-        }
-    }
 }
-
-/// No 32-bit color.
-const NO_COLOR: u64 = u64::MAX;
 
 /// Is it a tag that a message may carry?
 #[inline]

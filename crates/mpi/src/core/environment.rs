@@ -6,6 +6,7 @@ use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Config, Endpoint};
 use proto::coll::Cores;
+use proto::context::Numbers;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -60,10 +61,11 @@ impl Mpi {
             infos: Slots::new(),
             keyvals: Slots::new(),
             errhandlers: Slots::new(),
-            user_errors: Vec::new(),
             f90_types: Vec::new(),
+            user_errors: Slots::new(),
             win_attributes: BTreeMap::new(),
-            next_context: 2,
+            numbers: Numbers::new(2, u64::from(rank.0)),
+            threaded: false,
             running: Vec::new(),
             orphans: Vec::new(),
             jobs: Vec::new(),
@@ -144,8 +146,11 @@ impl Mpi {
 
     /// A new error class of the program: `ErrorClass::User(n)`, n from 0 on, shared with `add_error_code`.
     pub fn add_error_class(&mut self) -> ErrorClass {
-        let class = ErrorClass::User(self.user_errors.len() as u32);
-        self.user_errors.push(UserError { class, text: String::new() });
+        let number = self.user_errors.insert(UserError { class: ErrorClass::Success, text: String::new() });
+        let class = ErrorClass::User(number);
+        if let Some(entry) = self.user_errors.get_mut(number) {
+            entry.class = class;
+        }
         class
     }
 
@@ -154,29 +159,34 @@ impl Mpi {
         if let ErrorClass::User(number) = class {
             self.user_error(number).ok_or_else(|| no_user_error(number))?;
         }
-        self.user_errors.push(UserError { class, text: String::new() });
-        Ok(self.user_errors.len() as u32 - 1)
+        Ok(self.user_errors.insert(UserError { class, text: String::new() }))
     }
 
     /// Sets the text of an added class or code.
     pub fn add_error_string(&mut self, number: u32, text: &str) -> Result<()> {
-        let entry = self.user_errors.get_mut(number as usize).ok_or_else(|| no_user_error(number))?;
+        let entry = self.user_errors.get_mut(number).ok_or_else(|| no_user_error(number))?;
         entry.text = text.into();
         Ok(())
     }
 
     /// Class and text of an added class or code.
     pub fn user_error(&self, number: u32) -> Option<(ErrorClass, &str)> {
-        self.user_errors.get(number as usize).map(|entry| (entry.class, entry.text.as_str()))
+        self.user_errors.get(number).map(|entry| (entry.class, entry.text.as_str()))
     }
 
-    /// Removes the newest added class or code; an error if `number` is not the newest.
+    /// Removes an added class or code; a class only when none of its codes is left.
     pub fn remove_user_error(&mut self, number: u32) -> Result<()> {
-        if number as usize + 1 != self.user_errors.len() {
-            return Err(no_user_error(number));
+        let class = ErrorClass::User(number);
+        let codes = self.user_errors.iter().filter(|(other, entry)| entry.class == class && *other != number);
+        match codes.count() {
+            0 => self.user_errors.remove(number).map(drop).ok_or_else(|| no_user_error(number)),
+            left => fail(ErrorClass::Other, format!("error class {number} still has {left} codes")),
         }
-        self.user_errors.pop();
-        Ok(())
+    }
+
+    /// One more than the largest number of an added class or code.
+    pub fn user_errors_end(&self) -> u32 {
+        self.user_errors.iter().last().map_or(0, |(number, _)| number + 1)
     }
 
     /// A new error handler.

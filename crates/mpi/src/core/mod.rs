@@ -29,6 +29,7 @@ pub mod ids;
 mod info;
 mod kernels;
 mod layout;
+mod making;
 mod members;
 mod op;
 mod p2p;
@@ -52,6 +53,7 @@ pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
 pub use environment::Errhandler;
 pub use ids::*;
+pub use making::{Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
 pub use request::Grequest;
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
@@ -75,10 +77,12 @@ pub struct Mpi {
     infos: Slots<info::Pairs>,
     keyvals: Slots<attr::KeyvalEntry>,
     errhandlers: Slots<environment::ErrhandlerEntry>,
-    user_errors: Vec<environment::UserError>,
+    user_errors: Slots<environment::UserError>,
     win_attributes: BTreeMap<u32, attr::Attributes>,
-    /// The next context that this process has never used.
-    next_context: u32,
+    /// Numbers of communicators.
+    numbers: proto::context::Numbers,
+    /// May several threads call?
+    threaded: bool,
     /// Collectives that `progress` carries on.
     running: Vec<RequestId>,
     /// Requests that the program gave up before they were complete.

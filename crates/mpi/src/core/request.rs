@@ -2,6 +2,7 @@
 use super::collective::Collective;
 use super::comm::Roster;
 use super::data::Checked;
+use super::making::Making;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
@@ -48,6 +49,7 @@ pub(super) enum State {
     },
     Recv(Receiving),
     Collective(Box<Collective>),
+    Making(Box<Making>),
     Generalized {
         callbacks: Grequest,
         complete: bool,
@@ -148,6 +150,18 @@ impl Mpi {
         self.endpoint.rest(backoff)
     }
 
+    /// How many messages have ended so far.
+    #[inline]
+    pub fn ended(&self) -> u64 {
+        self.endpoint.ended()
+    }
+
+    /// A program that does not wait has looked for something in vain: should it let others run?
+    #[inline]
+    pub fn looked_in_vain(&mut self) -> bool {
+        self.endpoint.looked_in_vain()
+    }
+
     /// Call behind a sleep that `rest` asked for.
     pub fn rested(&mut self) {
         self.endpoint.rested();
@@ -176,6 +190,22 @@ impl Mpi {
             self.release(request);
         }
         done
+    }
+
+    /// Would `test` say so? Makes no progress, and is cheap.
+    #[inline]
+    pub fn is_complete(&self, request: RequestId) -> Result<bool> {
+        Ok(match &self.entry(request)?.state {
+            State::Inactive | State::Idle(_) | State::Complete(_) => true,
+            State::Collective(collective) => collective.is_finished(),
+            State::Making(making) => making.is_finished(),
+            State::Generalized { complete, .. } => *complete,
+            State::Send { id, .. } => self.endpoint.is_done(*id),
+            State::Recv(Receiving { id, companion, .. }) => {
+                self.endpoint.is_done(*id)
+                    && companion.as_ref().is_none_or(|(send, _)| self.endpoint.is_done(*send))
+            }
+        })
     }
 
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
@@ -237,9 +267,8 @@ impl Mpi {
             return fail(ErrorClass::Request, format!("persistent request {} is active", request.0));
         }
         let state = std::mem::replace(&mut entry.state, State::Inactive);
-        let comm = entry.comm;
         let started = match state {
-            State::Idle(collective) => self.restart(request, comm, collective),
+            State::Idle(collective) => Ok(self.restart(request, collective)),
             _ => self.start_recipe(&recipe.0, &recipe.1),
         };
         let entry = self.entry_mut(request)?;
@@ -271,14 +300,10 @@ impl Mpi {
         }
     }
 
-    fn restart(&mut self, request: RequestId, comm: Option<CommId>, mut c: Box<Collective>) -> Result<State> {
-        let tag = match comm {
-            Some(comm) => self.next_sequence(comm)?,
-            None => return fail(ErrorClass::Intern, "a collective without communicator"),
-        };
-        c.restart(tag);
+    fn restart(&mut self, request: RequestId, mut collective: Box<Collective>) -> State {
+        collective.restart(collective.tag);
         self.running.push(request);
-        Ok(State::Collective(c))
+        State::Collective(collective)
     }
 
     /// Is it persistent (it survives completion)?
@@ -437,6 +462,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Inactive | State::Idle(_) => Ok(Some(Status::EMPTY)),
         State::Complete(status) => Ok(Some(*status)),
         State::Collective(collective) => collective.status(),
+        State::Making(making) => making.poll(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, status, .. } => match endpoint.take(*id) {
             None => Ok(None),

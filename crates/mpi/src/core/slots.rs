@@ -31,6 +31,11 @@ impl<T> Slots<T> {
         self.items.get_mut(index as usize)?.as_mut()
     }
 
+    /// All objects, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.items).filter_map(|(number, item)| Some((number, item.as_ref()?)))
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
         let item = self.items.get_mut(index as usize)?.take()?;

@@ -1,6 +1,7 @@
 //! Cartesian topologies.
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
+use std::collections::HashSet;
 
 /// A Cartesian grid of processes; the last dimension runs fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ impl Cart {
 }
 
 impl Mpi {
-    /// Collective: a communicator with a grid; `None` for processes beyond it.
-    pub fn cart_create(&mut self, comm: CommId, dims: &[i32], periods: &[bool]) -> Result<Option<CommId>> {
+    /// Collective: a communicator with a grid; none for processes beyond it.
+    pub fn start_cart(&mut self, comm: CommId, dims: &[i32], periods: &[bool]) -> Result<Made> {
         let (rank, size) = (self.comm_rank(comm)?, self.comm_size(comm)?);
         if dims.len() != periods.len() {
             return fail(ErrorClass::Arg, format!("{} dimensions, {} periods", dims.len(), periods.len()));
@@ -46,9 +47,11 @@ impl Mpi {
             return fail(ErrorClass::Dims, format!("a grid of {cells} in a communicator of {size}"));
         }
         let inside = i64::from(rank) < cells;
-        let Some(new) = self.comm_split(comm, inside.then_some(0), rank as i32)? else { return Ok(None) };
-        self.comm_mut(new)?.cart = Some(Box::new(Cart::new(dims, periods, rank)));
-        Ok(Some(new))
+        let made = self.start_split(comm, inside.then_some(0), rank as i32)?;
+        if let Some(new) = made.comm {
+            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(dims, periods, rank)));
+        }
+        Ok(made)
     }
 
     /// The grid of a communicator; `None` if it has none.
@@ -103,7 +106,7 @@ impl Mpi {
     }
 
     /// Collective: the sub-grids that keep the given dimensions.
-    pub fn cart_sub(&mut self, comm: CommId, keep: &[bool]) -> Result<CommId> {
+    pub fn start_cart_sub(&mut self, comm: CommId, keep: &[bool]) -> Result<Made> {
         let cart = self.grid(comm)?.clone();
         if keep.len() < cart.dims.len() {
             return fail(ErrorClass::Arg, format!("{} flags for {} dimensions", keep.len(), cart.dims.len()));
@@ -119,12 +122,12 @@ impl Mpi {
             (rank, dims, periods)
         };
         let ((color, ..), (key, dims, periods)) = (pick(false), pick(true));
-        let Some(new) = self.comm_split(comm, Some(color), key)? else {
-            return fail(ErrorClass::Intern, "every process is in a sub-grid");
-        };
-        let rank = self.comm_rank(new)?;
-        self.comm_mut(new)?.cart = Some(Box::new(Cart::new(&dims, &periods, rank)));
-        Ok(new)
+        let made = self.start_split(comm, Some(color), key)?;
+        if let Some(new) = made.comm {
+            // Keys are ranks in the sub-grid, from 0 on without a gap.
+            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(&dims, &periods, key as u32)));
+        }
+        Ok(made)
     }
 
     /// Fills the zeros of `dims` with a balanced factorisation of `nodes`, largest first.
@@ -153,32 +156,104 @@ fn coords_of(dims: &[i32], rank: u32) -> Vec<i32> {
     coords
 }
 
-/// Cuts `number` into `parts` factors that are as close as possible, largest first: takes the factor nearest to
-/// the root from above each time.
+/// Cuts `number` into `parts` factors that are as close as possible (the least difference between the largest and the
+/// smallest, and then the smallest of the largest), largest first.
 fn balanced(number: i32, parts: usize) -> Vec<i32> {
+    match parts {
+        0 => return Vec::new(),
+        1 => return vec![number],
+        _ => {}
+    }
+    let mut factoring = Factoring { divisors: divisors(number), hopeless: HashSet::new() };
     let mut best: Option<Vec<i32>> = None;
-    factorings(number, parts, number, &mut Vec::new(), &mut best);
+    for largest in factoring.divisors.clone() {
+        let rest = number / largest;
+        if power(largest, parts) < i64::from(number) {
+            continue; // too small to be the largest
+        }
+        let spread = best.as_ref().map(|best| best[0] - best[parts - 1]);
+        let smallest_at_most = root(rest, parts - 1);
+        if spread.is_some_and(|spread| largest - smallest_at_most >= spread) {
+            break; // and larger ones are worse still
+        }
+        let better = |smallest: i32| spread.is_none_or(|spread| largest - smallest < spread);
+        let candidates: Vec<i32> =
+            factoring.divisors.iter().copied().filter(|d| *d <= smallest_at_most && better(*d)).collect();
+        for smallest in candidates.into_iter().rev().filter(|d| rest % d == 0) {
+            if let Some(mut middle) = factoring.between(rest / smallest, parts - 2, smallest, largest) {
+                middle.push(smallest);
+                middle.push(largest);
+                middle.sort_unstable_by_key(|factor| std::cmp::Reverse(*factor));
+                best = Some(middle);
+                break;
+            }
+        }
+    }
     best.unwrap_or_default()
 }
 
-/// Tries factors in falling order; keeps the list with the smallest spread.
-fn factorings(number: i32, parts: usize, limit: i32, chosen: &mut Vec<i32>, best: &mut Option<Vec<i32>>) {
-    if parts == 0 {
-        let spread = |list: &[i32]| list.first().unwrap_or(&1) - list.last().unwrap_or(&1);
-        if number == 1 && best.as_ref().is_none_or(|old| spread(chosen) < spread(old)) {
-            *best = Some(chosen.clone());
+/// The search for factors of a number.
+struct Factoring {
+    divisors: Vec<i32>,
+    /// (what is left, into how many, none smaller) that have been tried; the largest is the same for each search.
+    hopeless: HashSet<(i32, usize, i32, i32)>,
+}
+
+impl Factoring {
+    /// Some `parts` factors of `number`, none below `least` or above `most`, in rising order.
+    fn between(&mut self, number: i32, parts: usize, least: i32, most: i32) -> Option<Vec<i32>> {
+        if parts == 0 {
+            return (number == 1).then(Vec::new);
         }
-        return;
+        if parts == 1 {
+            return (least..=most).contains(&number).then(|| vec![number]);
+        }
+        if power(least, parts) > number.into() || power(most, parts) < number.into() {
+            return None;
+        }
+        if !self.hopeless.insert((number, parts, least, most)) {
+            return None;
+        }
+        let from = self.divisors.partition_point(|d| *d < least);
+        let upto = self.divisors.partition_point(|d| *d <= root(number, parts));
+        for place in from..upto {
+            let factor = self.divisors[place];
+            if number % factor == 0
+                && let Some(mut rest) = self.between(number / factor, parts - 1, factor, most)
+            {
+                rest.insert(0, factor);
+                return Some(rest);
+            }
+        }
+        None
     }
-    let divisors = (1..=number).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
-    let mut all: Vec<i32> = divisors.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
+}
+
+fn divisors(number: i32) -> Vec<i32> {
+    let small = (1..=number).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
+    let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
     all.sort_unstable();
     all.dedup();
-    for factor in all.into_iter().filter(|factor| *factor <= limit) {
-        chosen.push(factor);
-        factorings(number / factor, parts - 1, factor, chosen, best);
-        chosen.pop();
+    all
+}
+
+fn power(base: i32, exponent: usize) -> i64 {
+    let exponent = u32::try_from(exponent).unwrap_or(u32::MAX);
+    i64::from(base).checked_pow(exponent).unwrap_or(i64::MAX)
+}
+
+/// The largest whole number whose power is not above `number`.
+fn root(number: i32, exponent: usize) -> i32 {
+    let (mut low, mut high) = (1, number);
+    while low < high {
+        let middle = low + (high - low + 1) / 2;
+        if power(middle, exponent) <= number.into() {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
     }
+    low
 }
 
 #[cfg(test)]
@@ -199,8 +274,38 @@ mod tests {
             Mpi::dims_create(nodes, &mut dims).unwrap();
             assert_eq!(dims, expected, "{nodes}");
         }
+        for (nodes, parts) in
+            [(1 << 30, 15), (2_095_133_040, 12), (i32::MAX, 3), (963_761_198, 20), (1 << 30, 30)]
+        {
+            let mut dims = vec![0; parts];
+            Mpi::dims_create(nodes, &mut dims).unwrap();
+            assert_eq!(dims.iter().map(|dim| i64::from(*dim)).product::<i64>(), nodes.into());
+            assert!(dims.is_sorted_by(|a, b| a >= b));
+        }
         assert!(Mpi::dims_create(7, &mut [0, 3, 0]).is_err());
         assert!(Mpi::dims_create(7, &mut [3, 2]).is_err());
+    }
+
+    /// Against all ways to do it.
+    #[test]
+    fn no_factors_are_closer() {
+        fn least_spread(number: i32, parts: usize, most: i32, smallest: i32, largest: i32) -> i32 {
+            if parts == 0 {
+                return if number == 1 { largest - smallest } else { i32::MAX };
+            }
+            let factors = (1..=number.min(most)).filter(|factor| number % factor == 0);
+            factors
+                .map(|f| least_spread(number / f, parts - 1, f, smallest.min(f), largest.max(f)))
+                .min()
+                .unwrap_or(i32::MAX)
+        }
+        for number in 1..400 {
+            for parts in 1..5 {
+                let dims = balanced(number, parts);
+                let spread = dims[0] - dims[parts - 1];
+                assert_eq!(spread, least_spread(number, parts, number, i32::MAX, 0), "{number}: {dims:?}");
+            }
+        }
     }
 
     #[test]

@@ -92,7 +92,8 @@ fn by_group(job: &mut Job) -> Result<()> {
     let half = job.mpi.group_range_incl(world, &[[job.size - 1, 0, -2]])?;
     let inside = job.mpi.group_rank(half)?.is_some();
     let expected: Vec<i32> = (0..job.size).rev().step_by(2).collect();
-    let made = job.mpi.comm_create(CommId::WORLD, half)?;
+    let made = job.mpi.start_create(CommId::WORLD, half)?;
+    let made = job.mpi.make(made)?;
     job.equal(&made.is_some(), &inside, "who is in a created communicator")?;
     if let Some(comm) = made {
         let members = roll_call(job, comm)?;
@@ -100,7 +101,8 @@ fn by_group(job: &mut Job) -> Result<()> {
         job.mpi.comm_free(comm)?;
     }
     if inside {
-        let made = job.mpi.comm_create_group(CommId::WORLD, half, 17)?;
+        let made = job.mpi.start_create_group(CommId::WORLD, half, 17)?;
+        let made = job.mpi.make(made)?;
         let Some(comm) = made else { return job.equal(&false, &true, "a member gets its communicator") };
         let members = roll_call(job, comm)?;
         job.equal(&members, &expected, "members of a communicator made by its group")?;
@@ -135,7 +137,8 @@ fn contexts(job: &mut Job) -> Result<()> {
 fn grids(job: &mut Job) -> Result<()> {
     let mut dims = [0, 0];
     Mpi::dims_create(job.size, &mut dims)?;
-    let Some(grid) = job.mpi.cart_create(CommId::WORLD, &dims, &[true, false])? else {
+    let made = job.mpi.start_cart(CommId::WORLD, &dims, &[true, false])?;
+    let Some(grid) = job.mpi.make(made)? else {
         return job.equal(&false, &true, "the grid has room for all");
     };
     let rank = job.mpi.comm_rank(grid)? as i32;
@@ -146,7 +149,10 @@ fn grids(job: &mut Job) -> Result<()> {
     let expected = |inside: bool, rank| if inside { Peer::Rank(rank) } else { Peer::Null };
     job.equal(&source, &expected(coords[1] > 0, rank - 1), "source of a shift")?;
     job.equal(&dest, &expected(coords[1] + 1 < dims[1], rank + 1), "destination of a shift")?;
-    let row = job.mpi.cart_sub(grid, &[false, true])?;
+    let made = job.mpi.start_cart_sub(grid, &[false, true])?;
+    let Some(row) = job.mpi.make(made)? else {
+        return job.equal(&false, &true, "every process is in a row");
+    };
     let (place, size) = (job.mpi.comm_rank(row)? as i32, job.mpi.comm_size(row)? as i32);
     job.equal(&(place, size), &(coords[1], dims[1]), "a row of the grid")?;
     job.mpi.comm_free(row)?;

@@ -109,27 +109,37 @@ impl Stream {
             if let Some(message) = self.next_message()? {
                 return Ok(Some(message));
             }
-            let mut ready = Vec::new();
-            self.readable.wait(Some(timeout_ms), &mut ready)?;
-            if ready.is_empty() {
-                return Ok(None);
+            match self.fill_now()? {
+                Transfer::Bytes(_) => continue,
+                Transfer::Closed => return Err(StreamError::Closed),
+                Transfer::WouldBlock if timeout_ms == 0 => return Ok(None),
+                Transfer::WouldBlock => {}
             }
-            if self.fill()? == Transfer::Closed {
-                return Err(StreamError::Closed);
+            if !self.is_readable(timeout_ms)? {
+                return Ok(None);
             }
         }
     }
 
+    /// Is there something to read, now or within so many milliseconds?
+    fn is_readable(&self, timeout_ms: u32) -> io::Result<bool> {
+        let mut ready = Vec::new();
+        self.readable.wait(Some(timeout_ms), &mut ready)?;
+        Ok(!ready.is_empty())
+    }
+
     /// Has the other end gone? Never waits.
     pub(super) fn is_closed(&mut self) -> bool {
-        let mut ready = Vec::new();
         // The bound: bytes that nobody asked for are taken in, but not for ever.
         for _ in 0..UNASKED_CHUNKS_MAX {
-            ready.clear();
-            if self.ended || self.readable.wait(Some(0), &mut ready).is_err() || ready.is_empty() {
-                break;
+            match self.fill_now() {
+                Ok(Transfer::Bytes(_)) => {}
+                Ok(Transfer::WouldBlock) => break,
+                Ok(Transfer::Closed) | Err(_) => {
+                    self.ended = true;
+                    break;
+                }
             }
-            self.ended |= self.fill().is_err();
         }
         self.ended
     }
@@ -141,12 +151,31 @@ impl Stream {
         }
     }
 
+    /// Takes in what comes next. May wait for it, if the descriptor does.
     fn fill(&mut self) -> Result<Transfer, StreamError> {
         if self.ended {
             return Ok(Transfer::Closed);
         }
         let mut chunk = [0; CHUNK_BYTES];
         let transfer = socket::read(self.fd.as_fd(), &mut chunk)?;
+        self.take_in(transfer, &chunk)
+    }
+
+    /// Takes in what is there. One call of the system where the descriptor is a socket, as nearly all are.
+    fn fill_now(&mut self) -> Result<Transfer, StreamError> {
+        if self.ended {
+            return Ok(Transfer::Closed);
+        }
+        let mut chunk = [0; CHUNK_BYTES];
+        let transfer = match socket::read_now(self.fd.as_fd(), &mut chunk)? {
+            Some(transfer) => transfer,
+            None if self.is_readable(0)? => socket::read(self.fd.as_fd(), &mut chunk)?,
+            None => Transfer::WouldBlock,
+        };
+        self.take_in(transfer, &chunk)
+    }
+
+    fn take_in(&mut self, transfer: Transfer, chunk: &[u8; CHUNK_BYTES]) -> Result<Transfer, StreamError> {
         match transfer {
             Transfer::Bytes(read) => match &mut self.speech {
                 Speech::One(lines) => lines.push(&chunk[..read]).map_err(io::Error::other)?,

@@ -404,7 +404,7 @@ fn a_key_on_the_board_in_memory_is_had_without_a_question_when_the_fence_is_over
     // A process that had this rank before has left something.
     board.keep(b"card-4", b"old");
     board.fences_over(2);
-    let mut pmi = connect_with_board(&client, &board.locator().unwrap().to_string()).unwrap();
+    let mut pmi = connect_with_board(&client, &board.locator().to_string()).unwrap();
     pmi.put("card-3", "a=b c").unwrap();
     pmi.fence_begin().unwrap();
     assert_eq!(pmi.get_here("card-4"), None);

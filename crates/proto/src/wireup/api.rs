@@ -1,7 +1,7 @@
 //! The words that a [`Wireup`] and its driver exchange.
 #[cfg(doc)]
 use super::Wireup;
-use super::{Budget, Card, Datagram, Epoch, InputName, Params, ParseError, Policy, StateName};
+use super::{Budget, Card, Datagram, DeviceWord, Epoch, InputName, Params, ParseError, Policy, StateName};
 use crate::ids::{Peer, PeerIx};
 
 /// What a process is to others, and how it connects.
@@ -108,13 +108,20 @@ pub enum Action<W> {
     },
     /// Somebody waits for a place within the budget: call [`Wireup::make_room`], soon.
     MakeRoom,
+    /// Say a word to another process of this node, which passes it to [`Wireup::heard`]. It may get lost.
+    Tell {
+        /// The process's slot in the [`NodeDevice`](super::NodeDevice).
+        slot: u32,
+        /// What to say.
+        word: DeviceWord,
+    },
 }
 
 impl<W> Action<W> {
     /// The peer it is about, if it is about one.
     pub fn ix(&self) -> Option<PeerIx> {
         let ix = match *self {
-            Action::MakeRoom => return None,
+            Action::MakeRoom | Action::Tell { .. } => return None,
             Action::Lookup { ix, .. }
             | Action::CreateQp { ix, .. }
             | Action::Send { ix, .. }

@@ -19,7 +19,7 @@
 //!
 //! The device of a node has a limit too. The argument is the same if its last queue pairs, one at least, are kept for
 //! answers: the driver refuses a queue pair for an attempt ([`is_asked`](Wireup::is_asked) says no) that would take
-//! one of those, and asks the processes of the node to [`release`](Wireup::release) what is idle.
+//! one of those. Who gives one up then, and who gets it, is said in [`super::device`].
 //!
 //! # Whom it meets
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
@@ -30,6 +30,7 @@
 //! with the number of such peers one more connection is asked to close, and the first that is closed gives its place.
 #[cfg(doc)]
 use super::Wireup;
+use super::device::Device;
 use super::handshake::{State, StateName, Target};
 use super::plant::{Plant, Planted};
 use crate::ids::PeerIx;
@@ -94,8 +95,11 @@ impl From<&Target> for Claim {
 /// Who holds a place and who waits for one. Rows are meant by index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    /// [`Budget::queue_pairs`]; less than its minimum only in tests.
+    /// [`Budget::queue_pairs`].
+    pub budget: Option<u32>,
+    /// The smaller of that and what the node's device has.
     pub limit: Option<u32>,
+    pub device: Device,
     /// Rows whose queue pair is there or being made.
     pub held: u32,
     /// Queue pairs that no row has any more, and which the driver has not yet reported destroyed or refused.
@@ -112,7 +116,7 @@ pub(super) struct Places {
     /// Connections that are ready, and what they were worth at the last look.
     ready: BTreeMap<u32, Worth>,
     look: Look,
-    /// The first interval of a request, as the last look at the pace gave it.
+    /// What a connection has to be used and to be closed, as the last look at the pace gave it.
     pub round_ns: u64,
     pub planted: Planted,
 }
@@ -181,7 +185,7 @@ pub(super) enum Class {
 
 impl Places {
     pub(super) fn new(limit: Option<u32>, round_ns: u64) -> Self {
-        Self { limit, round_ns, ..Self::default() }
+        Self { budget: limit, limit, round_ns, ..Self::default() }
     }
 
     /// Queue pairs there are at this moment, or may be.
@@ -198,12 +202,23 @@ impl Places {
     pub(super) fn take(&mut self, claim: Claim) -> bool {
         let free = self.is_free(claim);
         self.held += u32::from(free);
+        if free {
+            self.device.tries(claim);
+        }
         free
     }
 
     fn is_free(&self, claim: Claim) -> bool {
+        if !self.permits(claim) {
+            return false;
+        }
         let Some(limit) = self.limit else { return true };
         self.used() < limit && (claim == Claim::Answer || self.may_ask() > 0)
+    }
+
+    /// May the device be asked for a queue pair?
+    fn permits(&self, claim: Claim) -> bool {
+        self.device.permits(claim) || self.planted.is(Plant::RefusalTriesTheNext)
     }
 
     /// How many more attempts may be begun, as far as the reserve is concerned.
@@ -234,8 +249,9 @@ impl Places {
         if self.limit.is_some_and(|limit| self.used() >= limit) {
             return None;
         }
-        let ask = self.asks.first().filter(|_| self.may_ask() > 0);
-        ask.into_iter().chain(self.answers.first()).min().map(|(_, index)| *index)
+        let ask = self.asks.first().filter(|_| self.may_ask() > 0 && self.permits(Claim::Ask));
+        let answer = self.answers.first().filter(|_| self.permits(Claim::Answer));
+        ask.into_iter().chain(answer).min().map(|(_, index)| *index)
     }
 
     /// Keeps the books when a row changes its state.
@@ -268,14 +284,31 @@ impl Places {
 
     /// Is there nothing to be done about places?
     pub(super) fn is_calm(&self) -> bool {
-        self.waiting() == 0 && self.limit.is_none_or(|limit| self.used() <= limit)
+        let fits = self.limit.is_none_or(|limit| self.used() <= limit);
+        self.waiting() == 0 && fits && !self.device.gives()
+    }
+
+    /// Does somebody wait only because the device has no more?
+    pub(super) fn lacks(&self) -> bool {
+        let asks = !self.asks.is_empty() && self.may_ask() > 0 && !self.device.permits(Claim::Ask);
+        let answers = !self.answers.is_empty() && !self.device.permits(Claim::Answer);
+        self.limit.is_none_or(|limit| self.used() < limit) && (asks || answers)
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// How many connections should be closed now, beside those that are being closed.
     pub(super) fn shortfall(&self, now_ns: u64) -> usize {
-        let Some(limit) = self.limit else { return 0 };
+        let limit = self.limit.unwrap_or(u32::MAX);
         let excess = self.used().saturating_sub(limit) as usize;
-        let wanted = self.answers.len() + self.asks.len().min(self.may_ask()) + excess;
+        let mut wanted = self.answers.len() + self.asks.len().min(self.may_ask());
+        if self.lacks() {
+            // Others are asked as well.
+            wanted = wanted.min(1);
+        }
+        let wanted = wanted + excess + usize::from(self.device.gives());
         // Not all at once: what is closed for nothing has to be opened again.
         let at_once = (limit as usize).div_ceil(2).max(1);
         let fresh = self.closers_by_age().filter(|(_, stale_ns)| *stale_ns > now_ns).count();
@@ -311,16 +344,18 @@ impl Places {
     pub(super) fn calm_down(&mut self) {
         self.look.due_ns = None;
         self.look.vain = None;
+        self.device.calm_down();
     }
 
     /// When to look at the places again.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        self.look.due_ns
+        self.look.due_ns.into_iter().chain(self.device.due_ns()).min()
     }
 
     /// The alarm has gone off.
-    pub(super) fn rang(&mut self) {
-        self.look.due_ns = None;
+    pub(super) fn rang(&mut self, now_ns: u64) {
+        self.look.due_ns = self.look.due_ns.filter(|due_ns| *due_ns > now_ns);
+        self.device.rang(now_ns);
     }
 
     /// The driver answers; which classes may go.
@@ -336,6 +371,7 @@ impl Places {
         let (since_ns, looks) = before.map_or((now_ns, 0), |vain| (vain.since_ns, vain.looks + 1));
         let again_ns = now_ns + (LOOK_AGAIN_NS << looks.min(8)).min(LOOK_AGAIN_MAX_NS);
         self.look.vain = (found < wanted).then_some(Vain { since_ns, looks, again_ns });
+        self.device.gave(found, now_ns);
     }
 
     /// The least valuable connections, of no class above `most`.

@@ -80,6 +80,15 @@ pub(super) enum PeerCloses {
     Asked,
 }
 
+/// Why there is no queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It may be had a little later.
+    Passing,
+    /// The device of the node has no more.
+    Device,
+}
+
 /// Does somebody need the peer once the connection is closed?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
@@ -314,7 +323,7 @@ pub(super) enum Input<W> {
     CloseReply,
     Card(Card),
     QpReady(Params, Medium),
-    QpRefused(W),
+    QpRefused(W, Refusal),
     Place,
     Connected,
     Close,
@@ -333,7 +342,7 @@ impl<W> Input<W> {
             Input::CloseReply => InputName::CloseReply,
             Input::Card(_) => InputName::Card,
             Input::QpReady(..) => InputName::QpReady,
-            Input::QpRefused(_) => InputName::QpRefused,
+            Input::QpRefused(..) => InputName::QpRefused,
             Input::Place => InputName::Place,
             Input::Connected => InputName::Connected,
             Input::Close => InputName::Close,
@@ -375,7 +384,7 @@ pub(super) const EDGES: &[Edge] = {
         (Preparing, Request, &[Preparing]),
         (Preparing, Card, &[Preparing]),
         (Preparing, QpReady, &[Requesting, Connecting]),
-        (Preparing, QpRefused, &[Starved]),
+        (Preparing, QpRefused, &[Starved, Crowded]),
         (Preparing, Broken, &[Failed]),
         (Starved, Need, &[Starved]),
         (Starved, Request, &[Preparing, Crowded]),
@@ -472,6 +481,7 @@ Addressing -Card-> Crowded
 Preparing -QpReady-> Requesting
 Preparing -QpReady-> Connecting
 Preparing -QpRefused-> Starved
+Preparing -QpRefused-> Crowded
 Starved -Request-> Preparing
 Starved -Request-> Crowded
 Starved -Due-> Preparing

@@ -20,6 +20,8 @@ pub(super) enum Plant {
     PlaceFreeTooEarly,
     /// Attempts may hold every place.
     NoReserve,
+    /// When the device refuses a queue pair, the next need is tried at once.
+    RefusalTriesTheNext,
     /// The endpoint forgets what it owes to a peer when their connection is closed. Planted above the connections.
     #[cfg(test)]
     EvictionForgetsOffers,

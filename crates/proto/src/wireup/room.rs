@@ -11,7 +11,8 @@ use core::fmt::{self, Debug};
 impl<W: Clone + Debug> Wireup<W> {
     /// From now on there may be so many queue pairs. If there are more, connections are closed.
     pub fn set_budget(&mut self, budget: Budget, now_ns: u64) {
-        self.common.places.limit = checked(budget);
+        self.common.places.budget = checked(budget);
+        self.common.places.set_limit();
         self.settle(now_ns);
     }
 
@@ -37,23 +38,6 @@ impl<W: Clone + Debug> Wireup<W> {
         found
     }
 
-    /// Others on this node need queue pairs: closes at most `count` idle connections, the least valuable first. How
-    /// many.
-    pub fn release(&mut self, count: usize, now_ns: u64, usage: impl FnMut(PeerIx) -> Usage) -> usize {
-        let found = self.evict(count, Class::Young, now_ns, usage);
-        self.settle(now_ns);
-        found
-    }
-
-    /// The device may have queue pairs again: everything that was refused one is tried at once.
-    pub fn room_again(&mut self, now_ns: u64) {
-        let starved = |state: &State<W>| state.name() == StateName::Starved;
-        let rows: Vec<PeerIx> = self.peers.iter().filter(|row| starved(row.2)).map(|(ix, _, _)| ix).collect();
-        for ix in rows {
-            self.input(ix, Input::Due, now_ns).expect("what is starved can be tried again");
-        }
-    }
-
     /// Queue pairs of this process at this moment: made, being made, or not yet destroyed.
     pub fn queue_pairs(&self) -> u32 {
         self.common.places.used()
@@ -76,7 +60,8 @@ impl<W: Clone + Debug> Wireup<W> {
         let closers = self.common.places.closers();
         let closing = closers.map(|(index, since_ns)| named(self.peers.ix_at(index), since_ns)).collect();
         let unanswered = state(StateName::Requesting).map(|(ix, _, state)| named(ix, since(state))).collect();
-        Some(Crowd { limit, waiting, closing, unanswered })
+        let device = self.common.places.is_narrow();
+        Some(Crowd { limit, device, waiting, closing, unanswered })
     }
 
     fn evict(
@@ -89,7 +74,7 @@ impl<W: Clone + Debug> Wireup<W> {
         if count == 0 {
             return 0;
         }
-        self.common.places.round_ns = self.common.pace.first_ns();
+        self.common.places.round_ns = self.common.pace.unhurried_ns();
         let peers = &self.peers;
         let victims = self.common.places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
         for &index in &victims {
@@ -106,11 +91,13 @@ impl<W: Clone + Debug> Wireup<W> {
         if self.common.places.is_calm() {
             return self.common.places.calm_down();
         }
+        self.common.places.widen_if_long_ago(now_ns);
         while let Some(index) = self.common.places.next() {
             let ix = self.peers.ix_at(index);
             self.turn(ix, Input::Place, now_ns).expect("it waits for a place");
         }
-        self.common.places.round_ns = self.common.pace.first_ns();
+        self.common.places.round_ns = self.common.pace.unhurried_ns();
+        self.call_later(now_ns);
         if self.common.places.begins_look(now_ns) {
             self.common.actions.push_back(Action::MakeRoom);
         }
@@ -129,6 +116,8 @@ pub(super) fn checked(budget: Budget) -> Option<u32> {
 pub struct Crowd {
     /// How many queue pairs there may be.
     pub limit: u32,
+    /// Is it so because the device of the node has no more?
+    pub device: bool,
     /// To whom a connection is wanted.
     pub waiting: Vec<Waits>,
     /// Who was asked to close, or asks it, the longest first.
@@ -154,6 +143,9 @@ impl fmt::Display for Crowd {
         list(f, &self.waiting)?;
         let verb = if self.waiting.len() == 1 { "waits" } else { "wait" };
         write!(f, " {verb} for a place among {} queue pairs", self.limit)?;
+        if self.device {
+            f.write_str(" (the device of the node has no more)")?;
+        }
         if !self.closing.is_empty() {
             f.write_str("; asked ")?;
             list(f, &self.closing)?;

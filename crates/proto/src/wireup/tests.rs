@@ -2,6 +2,7 @@
 //! connection, in [`budget`] what happens if queue pairs are few. All their interleavings are in [`explore`], many peers in [`simulate`].
 mod budget;
 mod closing;
+mod device;
 mod explore;
 mod simulate;
 

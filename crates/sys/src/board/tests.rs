@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn a_board_behaves_as_a_map(steps in prop::collection::vec(step(), 0..2000)) {
         let mut writer = BoardWriter::create().unwrap();
-        let mut reader = BoardReader::open(&writer.locator().unwrap()).unwrap();
+        let mut reader = BoardReader::open(&writer.locator()).unwrap();
         let mut model: HashMap<u32, Vec<u8>> = HashMap::new();
         for (count, step) in (0..=255u8).cycle().zip(steps) {
             match step {
@@ -107,7 +107,7 @@ proptest! {
 #[test]
 fn keys_and_values_have_their_limits() {
     let mut writer = BoardWriter::create().unwrap();
-    let mut reader = BoardReader::open(&writer.locator().unwrap()).unwrap();
+    let mut reader = BoardReader::open(&writer.locator()).unwrap();
     let (long_key, long_value) = (vec![7; KEY_BYTES_MAX], vec![9; VALUE_BYTES_MAX]);
     assert_eq!(writer.keep(&long_key, &long_value), Kept::Yes);
     assert_eq!(value(reader.get(&long_key)), Some(long_value));
@@ -130,7 +130,7 @@ fn a_full_board_keeps_what_it_has_and_takes_more_when_there_is_room() {
     assert!(table.drop_key(&key(3)));
     assert_eq!(table.keep(&key(kept), &[0; 4000]), Kept::Yes);
     for n in 0..=kept {
-        let found = look::attempt(&memory.map_read_only(BYTES).unwrap(), &key(n));
+        let found = look::attempt(&memory.map_read_only(BYTES, BYTES as u64).unwrap(), &key(n));
         let expected = if n == 3 { Attempt::NotHere } else { Attempt::Value(vec![0; 4000]) };
         assert_eq!(found, expected, "key {n}");
     }
@@ -156,7 +156,7 @@ fn room_is_used_again() {
 #[test]
 fn a_reader_follows_a_board_that_outgrows_its_window() {
     let mut writer = BoardWriter::create().unwrap();
-    let mut reader = BoardReader::open(&writer.locator().unwrap()).unwrap();
+    let mut reader = BoardReader::open(&writer.locator()).unwrap();
     for n in 0..400 {
         assert_eq!(writer.keep(&key(n), &vec![n as u8; 60_000]), Kept::Yes);
     }
@@ -169,7 +169,7 @@ fn a_reader_follows_a_board_that_outgrows_its_window() {
 #[test]
 fn the_count_of_fences_is_seen() {
     let mut writer = BoardWriter::create().unwrap();
-    let reader = BoardReader::open(&writer.locator().unwrap()).unwrap();
+    let reader = BoardReader::open(&writer.locator()).unwrap();
     assert_eq!(reader.fences(), 0);
     writer.fences_over(3);
     assert_eq!(reader.fences(), 3);
@@ -186,9 +186,11 @@ fn what_is_no_board_is_refused() {
     let short = SharedMemory::create_sealable("test", 8).unwrap();
     short.seal_but_for_maps().unwrap();
     assert!(open(&short).ends_with("too short"), "{}", open(&short));
-    let mut recycled = BoardWriter::create().unwrap().locator().unwrap();
+    let writer = BoardWriter::create().unwrap();
+    let mut recycled = writer.locator();
     recycled.start_ticks += 1;
-    assert!(BoardReader::open(&recycled).is_err());
+    let error = BoardReader::open(&recycled).unwrap_err().to_string();
+    assert!(error.ends_with("of an earlier process with this number"), "{error}");
 }
 
 /// Replaces, drops and keeps until told to stop. Keys below a third are always there.
@@ -234,7 +236,7 @@ fn hammer(reader: &mut BoardReader, rounds: usize) {
 fn a_reading_thread_sees_whole_values_only() {
     let mut writer = BoardWriter::create().unwrap();
     churn(&mut writer, &mut |round| round > 1);
-    let mut reader = BoardReader::open(&writer.locator().unwrap()).unwrap();
+    let mut reader = BoardReader::open(&writer.locator()).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -288,7 +290,7 @@ fn a_lookup_makes_no_system_call() {
 fn other_process(writer: &BoardWriter, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("board::tests::{role}"), "--nocapture", "--ignored"]);
-    command.env(BOARD, writer.locator().unwrap().to_string()).stdout(std::process::Stdio::null());
+    command.env(BOARD, writer.locator().to_string()).stdout(std::process::Stdio::null());
     command
 }
 

@@ -247,7 +247,8 @@ impl AsFd for Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{Ended, Wait, wait_for};
+    use crate::process::{Ended, Target, Wait, kill, wait_for};
+    use crate::signal::{SIGKILL, SIGSTOP};
     use std::fs::File;
     use std::io::Read;
 
@@ -365,6 +366,50 @@ mod tests {
         // SAFETY: pointers into `prepared`, as in `start`.
         let pid = unsafe { prepared.for_forks.fork() }.unwrap();
         assert_eq!(outcome(Pid(pid)), Ended::Exit(42));
+    }
+
+    /// The letter for a process's state, and whether it still runs this program.
+    fn state(pid: Pid) -> (char, bool) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap();
+        let program = |who: &str| std::fs::read_link(format!("/proc/{who}/exe")).ok();
+        (state, program(&pid.to_string()) == program("self"))
+    }
+
+    /// A child that was stopped before it executed its program. The signal is there before most have their first turn.
+    fn stopped_before_it_executes(program: &mut Program, failures: &Failures) -> Pid {
+        const TRIES_MAX: usize = 1000;
+        for _ in 0..TRIES_MAX {
+            let start = Start { descriptors: &[], cores: &[], limit: None };
+            let pid = program.start(&start, failures).unwrap();
+            kill(Target::Process(pid), SIGSTOP).unwrap();
+            let (mut letter, mut is_ours) = state(pid);
+            while !matches!(letter, 'T' | 'Z') {
+                std::thread::yield_now();
+                (letter, is_ours) = state(pid);
+            }
+            if letter == 'T' && is_ours {
+                return pid;
+            }
+            kill(Target::Process(pid), SIGKILL).unwrap();
+            outcome(pid);
+        }
+        panic!("no child of {TRIES_MAX} was stopped in time");
+    }
+
+    #[test]
+    fn a_child_killed_before_it_executes_leaves_its_place_to_others() {
+        let mut program = shell("exit 3");
+        let failures = Failures::new().unwrap();
+        let pid = stopped_before_it_executes(&mut program, &failures);
+        assert_ne!(program.prepared.pads.are_free(), cfg!(target_arch = "x86_64"), "its place is taken");
+        // It leads a group already, or it does not: one call reaches it in either case.
+        kill(Target::Leader(pid), SIGKILL).unwrap();
+        assert_eq!(outcome(pid), Ended::Signal(SIGKILL));
+        assert!(program.prepared.pads.are_free() && failures.next_failure().unwrap().is_none());
+        let start = Start { descriptors: &[], cores: &[], limit: None };
+        let next = program.start(&start, &failures).unwrap();
+        assert_eq!(outcome(next), Ended::Exit(3));
     }
 
     #[test]

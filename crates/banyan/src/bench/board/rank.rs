@@ -1,6 +1,7 @@
 //! What a rank of the benchmark does with the bulletin board. It is the hidden command `bench board-rank`.
 use super::client::WireClient;
 use std::time::{SystemTime, UNIX_EPOCH};
+use sys::say;
 
 /// What ranks do, after they have met in a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub fn main(words: &[String]) -> i32 {
     };
     match perform(deed) {
         Ok((began, ended)) => {
-            println!("began_us {began}\nended_us {ended}");
+            say!("began_us {began}\nended_us {ended}");
             0
         }
         Err(what) => {

@@ -1,5 +1,5 @@
 //! The moves of one connection: the old state and an input give the new state, and actions.
-use super::{Again, Answer, Input, Link, Local, PeerCloses, Remote, State, Target, Tries};
+use super::{Again, Answer, Input, Link, Local, PeerCloses, Refusal, Remote, State, Target, Tries};
 use crate::ids::{Peer, PeerIx};
 use crate::wireup::budget::{Claim, Places};
 use crate::wireup::pace::Pace;
@@ -47,7 +47,9 @@ impl<W: Clone> Pair<'_, W> {
             (State::Preparing { target, .. }, Input::QpReady(params, medium)) => {
                 self.prepared(target, params, medium)
             }
-            (State::Preparing { target, tries }, Input::QpRefused(why)) => self.starve(target, tries, why),
+            (State::Preparing { target, tries }, Input::QpRefused(why, refusal)) => {
+                self.refused(target, tries, why, refusal)
+            }
             (State::Starved { target, tries, .. }, Input::Request(message)) => {
                 self.prepare(target.asked(Remote::from(&message)), tries)
             }
@@ -188,7 +190,7 @@ impl<W: Clone> Pair<'_, W> {
         // It was being made when the notice came.
         match input {
             Input::QpReady(..) => self.act(Action::Destroy { ix: self.ix }),
-            Input::QpRefused(_) => self.common.places.left(),
+            Input::QpRefused(..) => self.common.places.left(),
             _ => {}
         }
         State::Failed { why }
@@ -238,10 +240,15 @@ impl<W: Clone> Pair<'_, W> {
         State::Preparing { target, tries }
     }
 
-    fn starve(&mut self, target: Target, tries: Tries, why: W) -> State<W> {
+    fn refused(&mut self, target: Target, tries: Tries, why: W, refusal: Refusal) -> State<W> {
         self.common.stats.starved += 1;
-        self.common.places.give_back();
-        let due_ns = self.now_ns.saturating_add(self.common.pace.wait_ns(tries.attempts));
+        let Common { places, pace, .. } = &mut *self.common;
+        places.give_back();
+        if refusal == Refusal::Device {
+            places.device.refused(Claim::from(&target));
+            return State::Crowded { target, tries, since_ns: self.now_ns };
+        }
+        let due_ns = self.now_ns.saturating_add(pace.refused_ns(tries.attempts));
         let tries = Tries { attempts: tries.attempts.saturating_add(1), ..tries };
         State::Starved { target, tries, due_ns, why }
     }
@@ -253,6 +260,7 @@ impl<W: Clone> Pair<'_, W> {
             epoch = Epoch::FIRST;
         }
         let local = Local { epoch, params, medium };
+        self.common.places.device.made(Claim::from(&target));
         match (target, self.common.config.policy.rules().facts()) {
             (Target::Asked(remote), _) => {
                 self.connect(Link { local, remote }, PeerCloses::NotYet, Answer::Owed)

@@ -1,26 +1,26 @@
 //! A process with few places: who waits, who goes, and what is said about it.
 use super::super::budget::{BUSY_PATIENCE_NS, HALF_LIFE_NS};
-use super::super::pace::FIRST_MIN_NS;
+use super::super::pace::FIRST_UNKNOWN_NS;
 use super::*;
 
-const MS: u64 = 1_000_000;
-const IDLE: Usage = Usage { traffic: 0, busy: false, reopen_cost: 1 };
-const BUSY: Usage = Usage { busy: true, ..IDLE };
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const IDLE: Usage = Usage { traffic: 0, busy: false, reopen_cost: 1 };
+pub(super) const BUSY: Usage = Usage { busy: true, ..IDLE };
 
 /// One process of nine under a budget; ranks 1 to 8 have the numbers 1 to 8.
-fn limited(queue_pairs: u32) -> Machine {
+pub(super) fn limited(queue_pairs: u32) -> Machine {
     let budget = Budget { queue_pairs: Some(queue_pairs) };
     let mut me: Machine = Wireup::new(Config { budget, ..config(0, 9) });
     (1..9).for_each(|other| assert_eq!(me.intern(rank(other)), Ok(ix(other))));
     me
 }
 
-fn ix(other: u32) -> PeerIx {
+pub(super) fn ix(other: u32) -> PeerIx {
     PeerIx::new(other as usize, 0)
 }
 
 /// A need whose card is there at once.
-fn need(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
+pub(super) fn need(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
     me.need(ix(other), now_ns).unwrap();
     let mut done = actions(me);
     assert_eq!(done.remove(0), Action::Lookup { ix: ix(other), peer: rank(other) });
@@ -30,7 +30,7 @@ fn need(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
 }
 
 /// What another process, whose epochs begin here, asks of this one.
-fn request(other: u32, epoch: u32) -> Message {
+pub(super) fn request(other: u32, epoch: u32) -> Message {
     let epoch = Epoch::new(epoch).unwrap();
     Message {
         kind: MessageKind::Request,
@@ -45,16 +45,16 @@ fn request(other: u32, epoch: u32) -> Message {
     }
 }
 
-fn create(other: u32) -> Action<&'static str> {
+pub(super) fn create(other: u32) -> Action<&'static str> {
     Action::CreateQp { ix: ix(other), peer: rank(other), card: card_of(other) }
 }
 
-fn drain(other: u32) -> Action<&'static str> {
+pub(super) fn drain(other: u32) -> Action<&'static str> {
     Action::Drain { ix: ix(other) }
 }
 
 /// The peer asks, and all goes well.
-fn connect(me: &mut Machine, other: u32, now_ns: u64) {
+pub(super) fn connect(me: &mut Machine, other: u32, now_ns: u64) {
     assert_eq!(deliver(me, &request(other, 1), now_ns), [create(other)]);
     me.qp_ready(ix(other), params(0), Medium::Datagrams, now_ns).unwrap();
     me.connected(ix(other), now_ns).unwrap();
@@ -63,7 +63,7 @@ fn connect(me: &mut Machine, other: u32, now_ns: u64) {
 }
 
 /// The connection was drained, and the peer agrees to the close.
-fn agree(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
+pub(super) fn agree(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
     me.drained(ix(other), now_ns).unwrap();
     let close = sent(&actions(me))[0];
     let reply = Message {
@@ -79,7 +79,7 @@ fn agree(me: &mut Machine, other: u32, now_ns: u64) -> Actions {
 }
 
 /// The use of the others, as a list; those that are not in it are idle.
-fn look(me: &mut Machine, now_ns: u64, usage: &[(u32, Usage)]) -> Actions {
+pub(super) fn look(me: &mut Machine, now_ns: u64, usage: &[(u32, Usage)]) -> Actions {
     let find =
         |wanted: PeerIx| usage.iter().find(|(other, _)| ix(*other) == wanted).map_or(IDLE, |one| one.1);
     me.make_room(now_ns, find);
@@ -99,6 +99,8 @@ pub(super) fn check_books(me: &Machine) {
     let crowded = me.peers.iter().filter(|row| row.2.name() == StateName::Crowded).count();
     assert_eq!(places.waiting(), crowded);
     assert!(places.limit.is_none_or(|limit| limit < 2 || places.asking < limit), "the reserve is taken");
+    let limits = [places.budget, places.limit].map(|limit| limit.unwrap_or(u32::MAX));
+    assert!(limits[0] >= limits[1], "{limits:?}");
 }
 
 #[test]
@@ -159,9 +161,9 @@ fn the_oldest_gets_the_place_and_a_refusal_keeps_the_age() {
     assert!(actions(&mut me).contains(&create(3)));
     me.qp_refused(ix(3), "the device has none", 23 * MS).unwrap();
     assert!(actions(&mut me).contains(&create(4)), "the place was given back");
-    me.room_again(24 * MS);
+    me.tick(26 * MS);
     assert_eq!(me.state(ix(3)), StateName::Crowded);
-    me.qp_refused(ix(4), "the device has none", 25 * MS).unwrap();
+    me.qp_refused(ix(4), "the device has none", 27 * MS).unwrap();
     assert!(actions(&mut me).contains(&create(3)), "it is older than 5");
     check_books(&me);
 }
@@ -211,8 +213,8 @@ fn a_connection_that_has_just_become_ready_is_spared() {
     let mut me = limited(2);
     connect(&mut me, 1, 5 * MS);
     connect(&mut me, 2, 5 * MS + 1);
-    need(&mut me, 3, 5 * MS + FIRST_MIN_NS / 2);
-    assert_eq!(look(&mut me, 5 * MS + FIRST_MIN_NS / 2, &[]), [drain(1)]);
+    need(&mut me, 3, 5 * MS + FIRST_UNKNOWN_NS / 2);
+    assert_eq!(look(&mut me, 5 * MS + FIRST_UNKNOWN_NS / 2, &[]), [drain(1)]);
 }
 
 #[test]
@@ -326,32 +328,6 @@ fn a_smaller_budget_closes_until_it_is_kept() {
     }
     assert_eq!((me.queue_pairs(), me.stats().evicted), (3, 5));
     assert_eq!((me.poll_timeout(), actions(&mut me)), (None, std::vec![]));
-}
-
-#[test]
-fn idle_connections_are_released_for_others() {
-    let mut me: Machine = Wireup::new(config(0, 9));
-    (1..9).for_each(|other| drop(me.intern(rank(other))));
-    (1..4).for_each(|other| connect(&mut me, other, 0));
-    let usage = |one: PeerIx| if one == ix(1) { BUSY } else { IDLE };
-    assert_eq!(me.release(1, 9 * MS, usage), 1);
-    assert_eq!(actions(&mut me), [drain(2)]);
-    assert_eq!(me.release(5, 9 * MS, usage), 1, "the busy one stays");
-    assert_eq!(actions(&mut me), [drain(3)]);
-}
-
-#[test]
-fn room_again_wakes_all_that_were_refused() {
-    let mut me: Machine = Wireup::new(config(0, 9));
-    (1..9).for_each(|other| drop(me.intern(rank(other))));
-    for other in [1, 2] {
-        need(&mut me, other, 0);
-        me.qp_refused(ix(other), "none", 0).unwrap();
-    }
-    assert_eq!(me.queue_pairs(), 0, "a refused attempt holds nothing");
-    me.room_again(1);
-    assert_eq!(actions(&mut me), [create(1), create(2)]);
-    check_books(&me);
 }
 
 #[test]

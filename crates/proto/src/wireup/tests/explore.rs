@@ -4,6 +4,7 @@
 //! further faults must bring both sides to the same end, with every send arrived, in order. The bounds are those of
 //! [`Bounds`]: how many sends, closes and faults of each kind there may be in one history; within them nothing is left
 //! out. `cargo test --release -p banyan-proto --lib explore::wide -- --ignored --nocapture` takes wider bounds.
+use super::super::budget::Claim;
 use super::super::handshake::{EDGES, Remote, Target};
 use super::super::plant::{Plant, Planted};
 use super::*;
@@ -49,6 +50,8 @@ enum Event {
     /// The driver of a side does its next work on queue pairs.
     Qp(usize),
     Refused(usize),
+    /// The same, since the device of the node has no more.
+    Withheld(usize),
     Lookup(usize),
     Deliver(usize),
     Lose(usize),
@@ -150,11 +153,12 @@ impl World {
             add(Event::Qp(at), front.is_some() && (!drains || side.flight.is_empty()));
             let creates = matches!(front, Some(Action::CreateQp { .. }));
             add(Event::Refused(at), creates && bounds.refusals > 0);
+            add(Event::Withheld(at), creates && bounds.refusals > 0);
             add(Event::Lookup(at), side.lookups > 0);
             add(Event::Arrive(at), !side.flight.is_empty());
             add(Event::Room(at), side.room);
             add(Event::Tick(at), side.wireup.poll_timeout().is_some() && bounds.ticks[at] > 0);
-            let squeezed = side.wireup.common.places.limit.is_some();
+            let squeezed = side.wireup.common.places.budget.is_some();
             add(Event::Squeeze(at), !squeezed && bounds.squeezes > 0);
             add(Event::Relax(at), squeezed);
             add(Event::Dies(at), bounds.deaths > 0);
@@ -188,6 +192,15 @@ impl World {
                 self.faults |= Fault::Refusal as u8;
                 self.sides[at].qp_work.pop_front();
                 self.input(at, InputName::QpRefused, taken, |w, now| w.qp_refused(OTHER, "none left", now));
+            }
+            Event::Withheld(at) => {
+                self.bounds.refusals -= 1;
+                self.faults |= Fault::Refusal as u8;
+                self.sides[at].qp_work.pop_front();
+                let node = NodeDevice::default();
+                let withheld =
+                    |w: &mut Machine, now| w.qp_withheld(OTHER, "none left on the node", &node, now);
+                self.input(at, InputName::QpRefused, taken, withheld);
             }
             Event::Lookup(at) => {
                 self.sides[at].lookups -= 1;
@@ -247,7 +260,8 @@ impl World {
     fn limit(&mut self, at: usize, limit: Option<u32>, taken: &mut Taken) {
         let from = self.name(at);
         let wireup = &mut self.sides[at].wireup;
-        wireup.common.places.limit = limit;
+        wireup.common.places.budget = limit;
+        wireup.common.places.set_limit();
         wireup.settle(self.now_ns);
         self.settled(at, from, InputName::Place, taken);
     }
@@ -297,7 +311,7 @@ impl World {
         let before = tries(self);
         self.sides[at].wireup.tick(self.now_ns);
         match before == tries(self) {
-            true => self.carry_out(at),
+            true => self.settled(at, from, InputName::Place, taken),
             false => self.after(at, from, InputName::Due, taken),
         }
     }
@@ -307,7 +321,7 @@ impl World {
             return;
         }
         let row = self.sides[to].wireup.peers.row_mut(OTHER);
-        let current = row.state.age(row.closed, &message) == Age::Current;
+        let current = row.state().age(row.closed, &message) == Age::Current;
         let from = self.name(to);
         let taken_from = self.sides[to].wireup.datagram(message.emit().as_bytes(), self.now_ns);
         taken_from.expect("no peer lies here");
@@ -375,7 +389,13 @@ impl World {
 
     /// Notes the edge, and does what follows.
     fn after(&mut self, at: usize, from: StateName, name: InputName, taken: &mut Taken) {
-        taken.insert((from, name, self.name(at), self.faults));
+        let mut to = self.name(at);
+        // Who waits may have its place at once, now that the peer asks: these are two moves.
+        if (from, to) == (StateName::Crowded, StateName::Preparing) {
+            taken.insert((from, InputName::Place, to, self.faults));
+            to = from;
+        }
+        taken.insert((from, name, to, self.faults));
         self.carry_out(at);
     }
 
@@ -537,8 +557,10 @@ fn sum_into(wireup: &Machine, hash: &mut DefaultHasher) {
     let end = |remote: &Remote| (remote.epoch, remote.params.0[0]);
     let ends = |link: &super::super::handshake::Link| (link.local.epoch, end(&link.remote));
     let (_, row) = wireup.peers.row(OTHER).unwrap();
-    (row.state.name(), row.closed, wireup.common.next_epoch, wireup.common.places.limit).hash(hash);
-    match &row.state {
+    let places = &wireup.common.places;
+    (row.state().name(), row.closed, wireup.common.next_epoch, places.limit, places.budget).hash(hash);
+    [Claim::Ask, Claim::Answer].map(|claim| places.device.permits(claim)).hash(hash);
+    match row.state() {
         State::Idle | State::Addressing { .. } | State::Failed { .. } => {}
         State::Preparing { target, .. } | State::Starved { target, .. } | State::Crowded { target, .. } => {
             match target {

@@ -351,6 +351,27 @@ fn talking_to_all_in_turn_keeps_to_the_budget() {
     assert!(world.processes[0].wireup.stats().evicted >= 199 - 16);
 }
 
+/// One peer after the other is met; the time until the connection is ready at both ends.
+#[test]
+fn what_is_lost_is_repaired_within_a_few_round_trips() {
+    let mut plan = fair(400, Pattern::Random { each: 0 });
+    (plan.scene.loss_percent, plan.scene.copy_percent) = (5, 5);
+    plan.scene.faults_until_ns = u64::MAX;
+    let mut world = World::new(1, plan.scene);
+    let mut meet = |peer| {
+        let since_ns = world.now_ns;
+        world.schedule(0, 0, Event::Send(peer, Body::Plain));
+        world.run(u64::MAX).unwrap();
+        world.ready_ns - since_ns
+    };
+    let mut took_ns: Vec<u64> = (1..400).map(&mut meet).collect();
+    took_ns.sort_unstable();
+    let (median, most) = (took_ns[200], took_ns[395]);
+    assert!(most > 2 * median, "nothing was lost");
+    assert!(most <= 10 * median, "{most} against {median}");
+    assert!(world.processes[0].wireup.stats().retransmits < 100);
+}
+
 /// Seeds that are tried to find a planted bug.
 const SEARCH_MAX: u64 = 2000;
 
@@ -367,6 +388,7 @@ fn planted_bugs_are_found() {
         StaleEpochReopens,
         PlaceFreeTooEarly,
         NoReserve,
+        RefusalTriesTheNext,
         EvictionForgetsOffers,
         DrainDoesNotWait,
     ];

@@ -5,6 +5,7 @@
 //! there is then. Messages on a connection take time and keep their order; what arrives at a queue pair that is
 //! no more is lost, and that is a violation. A process that is away answers nothing, but its queue pairs take in.
 use super::super::*;
+use crate::wireup::pace::FIRST_MIN_NS;
 use crate::wireup::plant::{Plant, Planted};
 use std::boxed::Box;
 use std::cmp::Reverse;
@@ -85,9 +86,8 @@ pub(super) enum Event {
     Matches(u32),
     /// The time that `poll_timeout` gave.
     Timeout,
-    /// The device has refused somebody on this node.
-    NodeWants,
-    RoomAgain,
+    /// A process of this node says something.
+    Hears(DeviceWord),
     Away(u64),
     Dies,
     PeerDied(u32),
@@ -138,6 +138,8 @@ pub(super) struct Link {
     /// Requests or closes sent for the handshake under way, and since when.
     tries: u32,
     tries_since_ns: u64,
+    /// When the driver's work for the peer, as far as it has been asked for, is done.
+    works_until_ns: u64,
 }
 
 /// A queue pair of the device.
@@ -166,7 +168,6 @@ pub(super) struct Process {
     pub qps: u32,
     pub qps_peak: u32,
     limit: u32,
-    told_to_release: bool,
 }
 
 impl Process {
@@ -179,7 +180,10 @@ impl Process {
 #[derive(Default)]
 struct Node {
     qps: u32,
-    wanted: u32,
+    /// Queue pairs that were made, given back and refused.
+    made: u64,
+    destroyed: u64,
+    refused: u64,
 }
 
 pub(super) struct World {
@@ -192,6 +196,8 @@ pub(super) struct World {
     free: Vec<u32>,
     pub events_made: u64,
     pub now_ns: u64,
+    /// When the last connection became ready at one of its ends.
+    pub ready_ns: u64,
     pub chance: Chance,
     pub scene: Scene,
     pub trace: bool,
@@ -217,7 +223,6 @@ impl World {
                 qps: 0,
                 qps_peak: 0,
                 limit: if limit > 0 { limit } else { u32::MAX },
-                told_to_release: false,
             }
         };
         let processes = (0..scene.size).map(process).collect();
@@ -231,6 +236,7 @@ impl World {
             free: Vec::new(),
             events_made: 0,
             now_ns: 0,
+            ready_ns: 0,
             chance,
             scene,
             trace: false,
@@ -320,8 +326,10 @@ impl World {
                 process.alarm_ns = u64::MAX;
                 process.wireup.tick(now);
             }
-            Event::NodeWants => self.node_wants(at),
-            Event::RoomAgain => process.wireup.room_again(now),
+            Event::Hears(word) => {
+                let device = self.device(at);
+                self.processes[at as usize].wireup.heard(word, &device, now);
+            }
             Event::Away(for_ns) => process.away_until_ns = now + for_ns,
             Event::Dies => return self.die(at),
             Event::PeerDied(peer) => {
@@ -500,18 +508,24 @@ impl World {
         let process = &mut self.processes[at as usize];
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         let attempt = process.wireup.state(ix) == StateName::Preparing && !process.wireup.is_asked(ix);
-        // The last of a device are kept for answers.
-        let kept = if attempt { (limit / 8).max(1) } else { 0 };
+        let kept = if attempt { kept(limit) } else { 0 };
         let full = limit > 0 && node.qps + kept >= limit;
         if full || refused {
-            process.wireup.qp_refused(ix, "no queue pair left", now).expect("one was asked for");
-            if full {
-                node.wanted = (node.wanted + 1).min(limit);
-                self.tell_node(at, |process| &mut process.told_to_release, Event::NodeWants);
-            }
-            return Ok(());
+            let why = "no queue pair left";
+            let told = match full {
+                true => {
+                    node.refused += 1;
+                    self.check_refusals(at)?;
+                    let device = self.device(at);
+                    self.processes[at as usize].wireup.qp_withheld(ix, why, &device, now)
+                }
+                false => process.wireup.qp_refused(ix, why, now),
+            };
+            return told.map_err(|error| format!("{at}: {error}"));
         }
         node.qps += 1;
+        node.made += 1;
+        ensure!(limit == 0 || node.qps <= limit, "the device of {at} has too many queue pairs");
         process.qps += 1;
         process.qps_peak = process.qps_peak.max(process.qps);
         ensure!(process.qps <= process.limit, "{at} has {} queue pairs, one too many", process.qps);
@@ -543,12 +557,11 @@ impl World {
         process.qps -= 1;
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         node.qps -= 1;
+        node.destroyed += 1;
         process.wireup.destroyed(ix, self.now_ns);
-        if self.scene.device > 0 && self.chance.percent(50) {
-            let neighbour = self.neighbours(at).nth(self.chance.clone().below(8) as usize);
-            if let Some(other) = neighbour {
-                self.schedule_within(MS, other, Event::RoomAgain);
-            }
+        if self.scene.device > 0 {
+            let device = self.device(at);
+            self.processes[at as usize].wireup.gave_back(&device, self.now_ns);
         }
         Ok(())
     }
@@ -558,29 +571,34 @@ impl World {
         first..(first + self.scene.per_node).min(self.scene.size)
     }
 
-    fn tell_node(&mut self, at: u32, told: fn(&mut Process) -> &mut bool, event: Event) {
-        for other in self.neighbours(at) {
-            if !std::mem::replace(told(&mut self.processes[other as usize]), true) {
-                self.schedule_within(MS, other, event.clone());
-            }
+    /// What a process reads of its node's device. Slots are ranks.
+    fn device(&self, at: u32) -> NodeDevice {
+        let others = || self.neighbours(at).filter(|other| *other != at);
+        let process = |other: u32| &self.processes[other as usize];
+        let alive = |other: &u32| process(*other).alive;
+        NodeDevice {
+            max: self.scene.device,
+            kept: kept(self.scene.device),
+            processes: self.neighbours(at).count() as u32,
+            holding: others().filter(alive).map(|other| (other, process(other).qps)).collect(),
+            wanting: others().filter(alive).filter(|other| process(*other).wireup.lacks()).collect(),
         }
     }
 
-    /// Somebody on this node was refused a queue pair.
-    fn node_wants(&mut self, at: u32) {
-        let now = self.now_ns;
-        let process = &mut self.processes[at as usize];
-        process.told_to_release = false;
-        let node = &mut self.nodes[(at / self.scene.per_node) as usize];
-        if node.wanted > 0 {
-            let Process { wireup, links, ranks, .. } = process;
-            node.wanted -= wireup.release(1, now, |ix| usage(links, ranks, ix)) as u32;
+    /// Words are as safe as datagrams.
+    fn tell(&mut self, to: u32, word: DeviceWord) {
+        if self.calm() || !self.chance.percent(self.scene.loss_percent) {
+            self.schedule_within(self.scene.delay_max_ns, to, Event::Hears(word));
         }
     }
 
     /// Carries the actions out, and sets the alarm.
     fn after(&mut self, at: u32) -> Step {
         while let Some(action) = self.processes[at as usize].wireup.poll_action() {
+            if let Action::Tell { slot, word } = action {
+                self.tell(slot, word);
+                continue;
+            }
             let Some(ix) = action.ix() else {
                 self.schedule_within(self.scene.work_ns, at, Event::Work(action));
                 continue;
@@ -608,16 +626,11 @@ impl World {
                 Action::Failed { .. } => {
                     let link = process.link(peer);
                     ensure!(!link.failed, "{at} is told twice that {peer} is lost");
-                    let qp = link.qp;
-                    *link = Link { failed: true, qp, ..Link::default() };
+                    let Link { qp, works_until_ns, .. } = *link;
+                    *link = Link { failed: true, qp, works_until_ns, ..Link::default() };
                 }
-                // In order, as a driver works: the same delay for all.
                 work @ (Action::CreateQp { .. } | Action::Connect { .. } | Action::Destroy { .. }) => {
-                    if let (Action::Destroy { .. }, Some(qp)) = (&work, process.link(peer).qp) {
-                        self.qps[qp as usize].doomed = true;
-                        self.processes[at as usize].link(peer).ready = false;
-                    }
-                    self.schedule(self.scene.work_ns, at, Event::Work(work));
+                    self.begin_work(at, peer, work);
                 }
                 later => self.schedule_within(2 * self.scene.work_ns, at, Event::Work(later)),
             }
@@ -630,7 +643,23 @@ impl World {
         Ok(())
     }
 
+    /// Work takes its time. What is for one peer keeps its order; to destroy may take longer than to create, since it
+    /// has no hurry.
+    fn begin_work(&mut self, at: u32, peer: u32, work: Action<&'static str>) {
+        let mut end_ns = self.now_ns + self.scene.work_ns;
+        let link = self.processes[at as usize].link(peer);
+        if let (Action::Destroy { .. }, Some(qp)) = (&work, link.qp) {
+            link.ready = false;
+            self.qps[qp as usize].doomed = true;
+            end_ns += self.chance.below(2 * self.scene.work_ns);
+        }
+        link.works_until_ns = end_ns.max(link.works_until_ns);
+        let delay_ns = link.works_until_ns - self.now_ns;
+        self.schedule(delay_ns, at, Event::Work(work));
+    }
+
     fn ready(&mut self, at: u32, peer: u32, name: u32) -> Step {
+        self.ready_ns = self.now_ns;
         let other = &self.processes[peer as usize];
         let here = other.wireup.who(PeerIx::from_wire(name));
         ensure!(here == Some(rank(at)), "{at} does not have the number that {peer} gave it");
@@ -673,6 +702,18 @@ impl World {
                 self.schedule_within(self.scene.delay_max_ns, to, Event::Datagram(datagram));
             }
         }
+        Ok(())
+    }
+
+    /// Whoever is refused waits for a word or for a timer. So an attempt fails for each need at most, if all came before
+    /// the first refusal; for each queue pair that was made; twice for each that was given back (the word for it, and whoever
+    /// was quicker); and by timers of each process, which are a millisecond at the least and double.
+    fn check_refusals(&self, at: u32) -> Step {
+        let node = &self.nodes[(at / self.scene.per_node) as usize];
+        let each = u64::from(self.scene.size) + 8 + self.now_ns / (10 * MS);
+        let timers = u64::from(self.scene.per_node) * each;
+        let most = node.made + 2 * node.destroyed + timers;
+        ensure!(node.refused <= most, "the node of {at} refuses {} queue pairs, not {most}", node.refused);
         Ok(())
     }
 
@@ -722,11 +763,16 @@ impl World {
     }
 }
 
-/// How often a request or a close may have been sent in a time: the intervals double from half a millisecond to an
-/// eighth of a second.
+/// The last of a device are kept for answers.
+fn kept(device: u32) -> u32 {
+    (device / 8).max(1)
+}
+
+/// How often a request or a close may have been sent in a time: the intervals double from the shortest to a sixth of a
+/// second.
 fn tries_max(elapsed_ns: u64) -> u32 {
-    let doublings = (elapsed_ns * 2 / MS + 1).ilog2().min(8);
-    2 + doublings + (elapsed_ns / (125 * MS)) as u32
+    let doublings = (elapsed_ns / FIRST_MIN_NS + 1).ilog2().min(12);
+    2 + doublings + (elapsed_ns / (160 * MS)) as u32
 }
 
 fn usage(links: &[Option<Box<Link>>], ranks: &[u32], ix: PeerIx) -> Usage {

@@ -1,0 +1,276 @@
+//! A node's device that has too few queue pairs: who makes do with what it has, who gives one up, and who is told.
+//!
+//! The processes of a node share the limit of its device. A process that is refused a queue pair does not try the next
+//! need at once: all its needs wait in one queue, by age, and one attempt is made when a process of the node says that it
+//! has given a queue pair back ([`DeviceWord::Room`]), when this process has given one back and it is its turn, or when a
+//! timer runs out (words get lost). An attempt that succeeds permits the next. The last queue pairs of a device
+//! are kept for answers, so attempts and answers have permits of their own.
+//!
+//! Each process has a right to its *share*: the device's queue pairs, without those kept for answers, divided by the
+//! processes, and two at least. Who was refused asks those that have more than that for one ([`DeviceWord::Lack`]), or,
+//! if none has, those that have most. Who is asked and has more than its share makes do with one less; who has not
+//! closes an idle connection. So a node on which everybody needs everybody comes to rest at the shares, where nobody is refused
+//! any more and each process closes its own connections for its own needs; and one on which few need many lets them.
+//! After [`SHORT_NS`] without a refusal or a word, a process that needs more than it makes do with tries again.
+//!
+//! Not here: what a device is. The driver tells what it reads of it as a [`NodeDevice`].
+use super::budget::{Budget, Claim, Places};
+use super::handshake::{Common, Input, Refusal};
+use super::{Action, IllegalInput, Wireup};
+use crate::ids::PeerIx;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt::Debug;
+
+/// Processes that are asked for a queue pair at a time.
+const ASKED_MAX: usize = 2;
+/// How long a device counts as short after the last sign of it.
+pub(super) const SHORT_NS: u64 = 100_000_000;
+/// The longest time between two attempts that nobody has called for.
+const RETRY_MAX_NS: u64 = 16_000_000;
+
+/// What processes of a node say to each other. Words may get lost; whoever is in need says them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceWord {
+    /// I lack a queue pair.
+    Lack,
+    /// There may be one for you.
+    Room,
+}
+
+/// The device of a node at one moment. Processes are meant by slot; this one is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeDevice {
+    /// Queue pairs for connections.
+    pub max: u32,
+    /// Those of them that are kept for answers.
+    pub kept: u32,
+    /// Processes, this one included.
+    pub processes: u32,
+    /// How many queue pairs the others have.
+    pub holding: Vec<(u32, u32)>,
+    /// Who of them lacks one.
+    pub wanting: Vec<u32>,
+}
+
+impl NodeDevice {
+    /// What every process has a right to.
+    fn share(&self) -> u32 {
+        let each = self.max.saturating_sub(self.kept) / self.processes.max(1);
+        each.max(Budget::QUEUE_PAIRS_MIN)
+    }
+
+    /// Those that are asked for one, others each time: some may compute.
+    fn asked(&self, time: u32) -> impl Iterator<Item = u32> {
+        let mut most = self.holding.clone();
+        most.sort_by_key(|(_, qps)| Reverse(*qps));
+        let above = most.iter().filter(|(_, qps)| *qps > self.share()).count();
+        most.truncate(if above > 0 { above } else { most.len() });
+        let from = time as usize * ASKED_MAX % most.len().max(1);
+        let count = ASKED_MAX.min(most.len());
+        most.into_iter().cycle().skip(from).take(count).map(|(slot, _)| slot)
+    }
+}
+
+/// What a process knows of its node's device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Device {
+    /// So many queue pairs it makes do with.
+    narrow: Option<u32>,
+    /// The last sign that there are too few.
+    short_ns: u64,
+    /// Attempts and answers that may still be tried; `None`: as many as there are.
+    asks: Option<u32>,
+    answers: Option<u32>,
+    /// Refusals since the last success or word, and when to try again without one.
+    refusals: u32,
+    due_ns: Option<u64>,
+    /// An idle connection is to be closed for others.
+    gives: bool,
+    /// Times that others were asked, and that others were told.
+    asked: u32,
+    told: u32,
+    my_turn: bool,
+}
+
+impl Device {
+    /// May a queue pair be asked for?
+    pub(super) fn permits(&self, claim: Claim) -> bool {
+        self.permit(claim) != Some(0)
+    }
+
+    fn permit(&self, claim: Claim) -> Option<u32> {
+        match claim {
+            Claim::Ask => self.asks,
+            Claim::Answer => self.answers,
+        }
+    }
+
+    /// One is asked for.
+    pub(super) fn tries(&mut self, claim: Claim) {
+        let permit = match claim {
+            Claim::Ask => &mut self.asks,
+            Claim::Answer => &mut self.answers,
+        };
+        *permit = permit.map(|left| left.saturating_sub(1));
+    }
+
+    /// It was made: the next may be tried.
+    pub(super) fn made(&mut self, claim: Claim) {
+        self.refusals = 0;
+        match claim {
+            // What is left for attempts is left for answers.
+            Claim::Ask => (self.asks, self.answers) = (self.asks.map(|_| 1), None),
+            Claim::Answer => self.answers = self.answers.map(|_| 1),
+        }
+    }
+
+    /// There was none.
+    pub(super) fn refused(&mut self, claim: Claim) {
+        self.refusals = self.refusals.saturating_add(1);
+        self.asks = Some(0);
+        if claim == Claim::Answer {
+            self.answers = Some(0);
+        }
+    }
+
+    /// There may be one.
+    fn calls(&mut self) {
+        self.due_ns = None;
+        self.asks = self.asks.map(|left| left.max(1));
+        self.answers = self.answers.map(|left| left.max(1));
+    }
+
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// The alarm, if it has gone off, is as good as a word.
+    pub(super) fn rang(&mut self, now_ns: u64) {
+        if self.due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
+            self.calls();
+        }
+    }
+
+    /// Nobody here needs a queue pair.
+    pub(super) fn calm_down(&mut self) {
+        (self.asks, self.answers, self.due_ns, self.refusals) = (None, None, None, 0);
+    }
+
+    /// Is a connection to be closed for others?
+    pub(super) fn gives(&self) -> bool {
+        self.gives
+    }
+
+    /// One is being closed, or nobody has asked for it for long.
+    pub(super) fn gave(&mut self, found: usize, now_ns: u64) {
+        self.gives &= found == 0 && now_ns.saturating_sub(self.short_ns) < SHORT_NS;
+    }
+}
+
+impl Places {
+    /// Makes do with so many, while the device has no more. Attempts that are out count, and leave the reserve: else they
+    /// could wait for each other round a circle of processes.
+    fn narrow_to(&mut self, most: u32) {
+        let most = most.max(self.asking + 1).max(Budget::QUEUE_PAIRS_MIN);
+        self.device.narrow = Some(most);
+        self.set_limit();
+    }
+
+    /// The device may have more again.
+    pub(super) fn widen_if_long_ago(&mut self, now_ns: u64) {
+        let ago_ns = now_ns.saturating_sub(self.device.short_ns);
+        if self.device.narrow.is_some() && ago_ns >= SHORT_NS {
+            self.device.narrow = None;
+            self.set_limit();
+        }
+    }
+
+    /// The smaller of the budget and what the device has.
+    pub(super) fn set_limit(&mut self) {
+        self.limit = self.budget.into_iter().chain(self.device.narrow).min();
+    }
+
+    pub(super) fn is_narrow(&self) -> bool {
+        self.device.narrow.is_some()
+    }
+}
+
+impl<W: Clone + Debug> Wireup<W> {
+    /// The queue pair that an [`Action::CreateQp`] asked for is not to be had because the device of the node has no more.
+    /// The need waits until there may be one.
+    pub fn qp_withheld(
+        &mut self,
+        ix: PeerIx,
+        why: W,
+        node: &NodeDevice,
+        now_ns: u64,
+    ) -> Result<(), IllegalInput> {
+        self.orphan_refused(ix);
+        self.turn(ix, Input::QpRefused(why, Refusal::Device), now_ns)?;
+        let places = &mut self.common.places;
+        places.device.short_ns = now_ns;
+        let others_need = !node.wanting.is_empty();
+        let own = if others_need { 0 } else { places.used() };
+        places.narrow_to(own.max(node.share()));
+        places.device.asked = places.device.asked.wrapping_add(1);
+        for slot in node.asked(places.device.asked) {
+            self.common.actions.push_back(Action::Tell { slot, word: DeviceWord::Lack });
+        }
+        self.settle(now_ns);
+        Ok(())
+    }
+
+    /// A process of the node says something.
+    pub fn heard(&mut self, word: DeviceWord, node: &NodeDevice, now_ns: u64) {
+        let places = &mut self.common.places;
+        match word {
+            DeviceWord::Room => {
+                places.device.refusals = 0;
+                places.device.calls();
+            }
+            DeviceWord::Lack if node.wanting.is_empty() => {}
+            DeviceWord::Lack => {
+                places.device.short_ns = now_ns;
+                let (used, share) = (places.used(), node.share());
+                match used > share {
+                    true => places.narrow_to(share.max(used - 1)),
+                    false => places.device.gives |= places.has_ready(),
+                }
+            }
+        }
+        self.settle(now_ns);
+    }
+
+    /// A queue pair of this process was destroyed, and [`destroyed`](Self::destroyed) called: somebody of the node may
+    /// wait for that, here or elsewhere.
+    pub fn gave_back(&mut self, node: &NodeDevice, now_ns: u64) {
+        let mine = self.lacks();
+        let device = &mut self.common.places.device;
+        let theirs = !mine || !device.my_turn;
+        if theirs && !node.wanting.is_empty() {
+            device.my_turn = true;
+            device.told = device.told.wrapping_add(1);
+            let slot = node.wanting[device.told as usize % node.wanting.len()];
+            self.common.actions.push_back(Action::Tell { slot, word: DeviceWord::Room });
+        } else if mine {
+            device.my_turn = false;
+            device.calls();
+            self.settle(now_ns);
+        }
+    }
+
+    /// Who waits for the device alone tries again after a while, whatever became of words and of the last attempt.
+    pub(super) fn call_later(&mut self, now_ns: u64) {
+        let Common { places, pace, .. } = &mut self.common;
+        if places.lacks() && places.device.due_ns.is_none() {
+            let wait_ns = pace.refused_ns(places.device.refusals.saturating_sub(1)).min(RETRY_MAX_NS);
+            places.device.due_ns = Some(now_ns.saturating_add(wait_ns));
+        }
+    }
+
+    /// Does this process lack a queue pair of its node's device? The others of the node should know.
+    pub fn lacks(&self) -> bool {
+        self.common.places.lacks()
+    }
+}
