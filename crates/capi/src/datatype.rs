@@ -14,6 +14,14 @@ fn put<A: Abi>(out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
     Ok(out.set(handles::of_type::<A>(ty))?)
 }
 
+/// As [`put`], of a datatype that was made with counts of this type: its contents are told in the same.
+fn put_made<A: Abi, C: Count>(call: &mut Call<A>, out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
+    if C::LARGE {
+        call.type_made_large(ty)?;
+    }
+    put::<A>(out, ty)
+}
+
 fn length(count: impl Count) -> Outcome<usize> {
     Ok(not_negative(count.wide())? as usize)
 }
@@ -34,7 +42,7 @@ fn or_undefined<A: Abi, C: Count>(value: i64) -> C {
 pub fn type_contiguous<A: Abi, C: Count>(count: C, oldtype: A::Handle, newtype: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Type_contiguous", On::WORLD, |call| {
         let ty = call.type_contiguous(not_negative(count.wide())?, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -50,11 +58,11 @@ pub fn type_vector<A: Abi, C: Count>(
         let old = handles::datatype::<A>(oldtype)?;
         let (count, block) = (not_negative(count.wide())?, not_negative(blocklength.wide())?);
         let ty = call.type_vector(count, block, stride.wide(), old)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
-fn hvector<A: Abi>(
+fn hvector<A: Abi, C: Count>(
     call: &mut Call<A>,
     count: i64,
     block: i64,
@@ -64,7 +72,7 @@ fn hvector<A: Abi>(
 ) -> Outcome<()> {
     let old = handles::datatype::<A>(oldtype)?;
     let ty = call.type_hvector(not_negative(count)?, not_negative(block)?, stride, old)?;
-    put::<A>(newtype, ty)
+    put_made::<A, C>(call, newtype, ty)
 }
 
 /// `MPI_Type_create_hvector`
@@ -76,7 +84,7 @@ pub fn type_create_hvector<A: Abi, C: Count>(
     newtype: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Type_create_hvector", On::WORLD, |call| {
-        hvector(call, count.wide(), blocklength.wide(), stride, oldtype, newtype)
+        hvector::<A, C>(call, count.wide(), blocklength.wide(), stride, oldtype, newtype)
     })
 }
 
@@ -89,7 +97,7 @@ pub fn type_hvector<A: Abi>(
     newtype: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Type_hvector", On::WORLD, |call| {
-        hvector(call, count.into(), blocklength.into(), stride, oldtype, newtype)
+        hvector::<A, c_int>(call, count.into(), blocklength.into(), stride, oldtype, newtype)
     })
 }
 
@@ -105,7 +113,7 @@ pub fn type_indexed<A: Abi, C: Count>(
         let n = length(count)?;
         let (blocks, displs) = (wide(blocklengths, n)?, wide(displacements, n)?);
         let ty = call.type_indexed(&blocks, &displs, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -121,7 +129,7 @@ pub fn type_create_hindexed<A: Abi, C: Count>(
         let n = length(count)?;
         let (blocks, displs) = (wide(blocklengths, n)?, displacements.list(n)?);
         let ty = call.type_hindexed(&blocks, &displs, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -153,7 +161,7 @@ pub fn type_create_indexed_block<A: Abi, C: Count>(
         let displs = wide(displacements, length(count)?)?;
         let block = not_negative(blocklength.wide())?;
         let ty = call.type_indexed_block(block, &displs, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -169,11 +177,11 @@ pub fn type_create_hindexed_block<A: Abi, C: Count>(
         let displs = displacements.list(length(count)?)?;
         let block = not_negative(blocklength.wide())?;
         let ty = call.type_hindexed_block(block, &displs, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
-fn structure<A: Abi>(
+fn structure<A: Abi, C: Count>(
     call: &mut Call<A>,
     blocks: &[i64],
     displs: &[i64],
@@ -182,7 +190,7 @@ fn structure<A: Abi>(
 ) -> Outcome<()> {
     let types = types.into_iter().map(handles::datatype::<A>).collect::<mpi::Result<Vec<_>>>()?;
     let ty = call.type_struct(blocks, displs, &types)?;
-    put::<A>(newtype, ty)
+    put_made::<A, C>(call, newtype, ty)
 }
 
 /// `MPI_Type_create_struct`
@@ -195,7 +203,7 @@ pub fn type_create_struct<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_create_struct", On::WORLD, |call| {
         let n = length(count)?;
-        structure(call, &wide(blocklengths, n)?, &displacements.list(n)?, types.list(n)?, newtype)
+        structure::<A, C>(call, &wide(blocklengths, n)?, &displacements.list(n)?, types.list(n)?, newtype)
     })
 }
 
@@ -210,7 +218,7 @@ pub fn type_struct<A: Abi>(
     run::<A>("MPI_Type_struct", On::WORLD, |call| {
         let n = length(count)?;
         let blocks: Vec<i64> = blocklengths.list(n)?.into_iter().map(i64::from).collect();
-        structure(call, &blocks, &displacements.list(n)?, types.list(n)?, newtype)
+        structure::<A, c_int>(call, &blocks, &displacements.list(n)?, types.list(n)?, newtype)
     })
 }
 
@@ -259,7 +267,7 @@ pub fn type_create_darray<A: Abi, C: Count>(
         let (size, rank, order) = (size.into(), rank.into(), storage_order::<A>(order)?);
         let array = Distributed { size, rank, dimensions: &dimensions, order };
         let ty = call.type_darray(array, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -307,7 +315,7 @@ pub fn type_create_subarray<A: Abi, C: Count>(
         let order = storage_order::<A>(order)?;
         let (sizes, subsizes, starts) = (wide(sizes, n)?, wide(subsizes, n)?, wide(starts, n)?);
         let ty = call.type_subarray(&sizes, &subsizes, &starts, order, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -320,7 +328,7 @@ pub fn type_create_resized<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_create_resized", On::WORLD, |call| {
         let ty = call.type_resized(handles::datatype::<A>(oldtype)?, lb, extent)?;
-        put::<A>(newtype, ty)
+        put_made::<A, C>(call, newtype, ty)
     })
 }
 
@@ -448,7 +456,13 @@ pub fn type_get_envelope<A: Abi>(
     combiner_out: Ptr<c_int>,
 ) -> c_int {
     bounds::<A>("MPI_Type_get_envelope", datatype, |call, ty| {
-        let (how, integers, addresses, types) = call.type_envelope(ty)?;
+        let (how, [integers, addresses, types]) = call.type_envelope(ty)?;
+        if call.type_is_large(ty)? {
+            return fail(
+                ErrorClass::Type,
+                "made with large counts, which only MPI_Type_get_envelope_c can tell",
+            );
+        }
         num_integers.set(integers as c_int)?;
         num_addresses.set(addresses as c_int)?;
         num_datatypes.set(types as c_int)?;
@@ -466,12 +480,12 @@ struct Decoded {
 }
 
 impl Decoded {
-    /// A datatype whose numbers fit in an `int` is told as if it had been made with `int` counts; of any other
-    /// all counts and displacements are large counts (MPI-5 5.1.13).
+    /// All counts and displacements of a datatype that was made by a function with large counts are such
+    /// (MPI-5 5.1.13).
     fn from(made: Contents) -> Decoded {
-        let Contents { combiner, mut integers, mut addresses, types } = made;
+        let Contents { combiner, mut integers, mut addresses, types, large } = made;
         let mut large_counts = Vec::new();
-        if integers.iter().any(|n| c_int::try_from(*n).is_err()) {
+        if large {
             // Of arrays, what cannot be large stays an integer.
             let large = match combiner {
                 Combiner::Subarray => 1..integers.len() - 1,
@@ -577,6 +591,12 @@ pub fn type_get_contents<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Type_get_contents", On::WORLD, |call| {
         let room = [max_integers.into(), max_addresses.into(), 0, max_datatypes.into()];
+        if call.type_is_large(handles::datatype::<A>(datatype)?)? {
+            return fail(
+                ErrorClass::Type,
+                "made with large counts, which only MPI_Type_get_contents_c can tell",
+            );
+        }
         let made = contents(call, datatype, room)?;
         integers.set_list(integer_contents::<A>(&made)?)?;
         addresses.set_list(made.addresses)?;
@@ -800,9 +820,17 @@ mod tests {
     use super::*;
     use crate::{Mpich, Standard};
 
-    fn made(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Decoded {
+    fn given(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Contents {
         let (integers, addresses) = (integers.to_vec(), addresses.to_vec());
-        Decoded::from(Contents { combiner, integers, addresses, types: vec![TypeId::INT] })
+        Contents { combiner, integers, addresses, types: vec![TypeId::INT], large: false }
+    }
+
+    fn made(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Decoded {
+        Decoded::from(given(combiner, integers, addresses))
+    }
+
+    fn made_large(combiner: Combiner, integers: &[i64], addresses: &[i64]) -> Decoded {
+        Decoded::from(Contents { large: true, ..given(combiner, integers, addresses) })
     }
 
     #[test]
@@ -814,12 +842,12 @@ mod tests {
 
     #[test]
     fn large_datatypes_are_told_in_large_counts() {
-        let big = made(Combiner::Hvector, &[1 << 33, 2], &[8]);
-        assert_eq!(big.large_counts, [1 << 33, 2, 8]);
+        let big = made_large(Combiner::Hvector, &[33, 2], &[8]);
+        assert_eq!(big.large_counts, [33, 2, 8]);
         assert!(big.integers.is_empty() && big.addresses.is_empty());
-        let array = made(Combiner::Subarray, &[1, 1 << 33, 4, 0, 1], &[]);
+        let array = made_large(Combiner::Subarray, &[1, 1 << 33, 4, 0, 1], &[]);
         assert_eq!((array.integers, array.large_counts), (vec![1, 1], vec![1 << 33, 4, 0]));
-        let dealt = made(Combiner::Darray, &[6, 5, 2, 1 << 33, 4, 1, 2, -1, 3, 2, 3, 0], &[]);
+        let dealt = made_large(Combiner::Darray, &[6, 5, 2, 1 << 33, 4, 1, 2, -1, 3, 2, 3, 0], &[]);
         assert_eq!(dealt.large_counts, [1 << 33, 4]);
         let standard = integer_contents::<Standard>(&dealt).unwrap_or_default();
         assert_eq!(standard, [6, 5, 2, 17, 18, 19, 3, 2, 3, 12], "constants are the interface's");

@@ -177,6 +177,32 @@ static void elements(void)
     MPI_Type_free(&type);
 }
 
+/* Contents are told as they were given: in integers and addresses, or in large counts. */
+static void contents(void)
+{
+    MPI_Datatype type, inner;
+    int combiner, integers[4], n[3];
+    MPI_Count counts[4], large[4];
+    MPI_Aint addresses[2];
+    MPI_Type_create_hvector(3, 2, 40, MPI_INT, &type);
+    MPI_Type_get_envelope_c(type, &counts[0], &counts[1], &counts[2], &counts[3], &combiner);
+    CHECK(counts[0] == 2 && counts[1] == 1 && counts[2] == 0 && counts[3] == 1);
+    MPI_Type_get_contents(type, 2, 1, 1, integers, addresses, &inner);
+    CHECK(integers[0] == 3 && integers[1] == 2 && addresses[0] == 40 && inner == MPI_INT);
+    MPI_Type_free(&type);
+
+    MPI_Type_create_hvector_c(3, 2, 40, MPI_INT, &type);
+    MPI_Type_get_envelope_c(type, &counts[0], &counts[1], &counts[2], &counts[3], &combiner);
+    CHECK(counts[0] == 0 && counts[1] == 0 && counts[2] == 3 && counts[3] == 1);
+    CHECK(combiner == MPI_COMBINER_HVECTOR);
+    MPI_Type_get_contents_c(type, 0, 0, 3, 1, integers, addresses, large, &inner);
+    CHECK(large[0] == 3 && large[1] == 2 && large[2] == 40 && inner == MPI_INT);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Type_get_envelope(type, &n[0], &n[1], &n[2], &combiner)) == MPI_ERR_TYPE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Type_free(&type);
+}
+
 /* Against what the compiler computes. */
 static void reductions(void)
 {
@@ -248,6 +274,7 @@ int main(int argc, char **argv)
     external();
     fortran();
     elements();
+    contents();
     reductions();
 #if defined(MPI_LB)
     markers();

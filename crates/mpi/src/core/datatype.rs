@@ -55,6 +55,8 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// Its datatypes.
     pub types: Vec<TypeId>,
+    /// Was it made by a function with large counts?
+    pub large: bool,
 }
 
 /// Storage order of arrays.
@@ -334,13 +336,26 @@ impl Mpi {
             integers: ty.origin.integers.clone(),
             addresses: ty.origin.addresses.clone(),
             types: types.collect(),
+            large: ty.made_large.get(),
         })
     }
 
-    /// How it was made, without giving out references: (combiner, integers, addresses, datatypes).
-    pub fn type_envelope(&self, ty: TypeId) -> Result<(Combiner, usize, usize, usize)> {
+    /// How it was made, without giving out references: the constructor, and how many integers, addresses and datatypes
+    /// it was given.
+    pub fn type_envelope(&self, ty: TypeId) -> Result<(Combiner, [usize; 3])> {
         let o = &self.datatype(ty)?.origin;
-        Ok((o.combiner, o.integers.len(), o.addresses.len(), o.types.len()))
+        Ok((o.combiner, [o.integers.len(), o.addresses.len(), o.types.len()]))
+    }
+
+    /// It was made by a function with large counts, in which its contents are to be told.
+    pub fn type_made_large(&mut self, ty: TypeId) -> Result<()> {
+        self.datatype(ty)?.made_large.set(true);
+        Ok(())
+    }
+
+    /// Was it?
+    pub fn type_is_large(&self, ty: TypeId) -> Result<bool> {
+        Ok(self.datatype(ty)?.made_large.get())
     }
 
     /// Its name.

@@ -40,6 +40,8 @@ pub(super) struct Datatype {
     /// Are elements in a row bytes in a row?
     dense: bool,
     pub(super) committed: Cell<bool>,
+    /// Was it made by a function with large counts?
+    pub(super) made_large: Cell<bool>,
     /// Where its bytes are.
     placed: Placed,
     bounds: Bounds,
@@ -92,6 +94,7 @@ impl Datatype {
             extent: extent as i64,
             dense: size == extent,
             committed: Cell::new(true),
+            made_large: Cell::new(false),
             placed: Placed::sequence(pieces).expect("small"),
             bounds: Bounds::predefined(row.scalar, extent as i64),
             true_lb: 0,
@@ -143,6 +146,7 @@ impl Datatype {
             extent: old.extent,
             dense: old.dense,
             committed: old.committed.clone(),
+            made_large: Cell::new(false),
             placed: old.placed.clone(),
             bounds: old.bounds,
             true_lb: old.true_lb,
@@ -321,6 +325,7 @@ impl<'a> Builder<'a> {
             extent,
             dense: is_dense(&placed, self.size as usize, extent),
             committed: Cell::new(false),
+            made_large: Cell::new(false),
             placed,
             bounds,
             true_lb,

@@ -155,6 +155,7 @@ fn rules(job: &mut Job) -> Result<()> {
         integers: vec![2, 1, 2],
         addresses: vec![],
         types: vec![TypeId::INT],
+        large: false,
     };
     job.equal(&contents, &expected, "contents of a vector")?;
     job.mpi.type_free(raw)?;
