@@ -85,7 +85,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 29] = {
+pub const VARIABLES: [Variable; 30] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -129,6 +129,12 @@ pub const VARIABLES: [Variable; 29] = {
         variable("BANYAN_CXX", Compilers, Values::Text, "the C++ compiler"),
         variable("BANYAN_FUZZ", Tests, Values::Text, "inputs of each fuzzer"),
         variable("BANYAN_FUZZ_SEED", Tests, Values::Text, "repeats a run of the fuzzers"),
+        variable(
+            "BANYAN_SLURM_WAIT",
+            Tests,
+            Values::Text,
+            "seconds in which a Slurm cluster has to be ready",
+        ),
         variable("BANYAN_KILLS", Tests, Values::Text, "events of a campaign of kills"),
         variable("BANYAN_KILL_RANKS", Tests, Values::Text, "most ranks of a job in that campaign"),
         variable("BANYAN_KILL_PROGRAM", Tests, Values::Text, "one more program for that campaign"),

@@ -124,6 +124,29 @@ static void nothing(void)
     CHECK(MPI_File_open(MPI_COMM_SELF, "/nowhere/at all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
 }
 
+/* What is read may not be written, unless it is said to be. */
+static void aliased(void)
+{
+    int *all = calloc(2 * size, sizeof(int)), i, part = 0;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Allreduce(all, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Scan(all, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Alltoall(all, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Allgather(all + rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    if (rank == 0) {
+        CHECK(class_of(MPI_Gather(all, 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Scatter(all, 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Reduce(all, all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    }
+    /* What has nothing in common is not: other blocks of one array, and no elements at all. */
+    all[2 * size - 1] = rank;
+    CHECK(MPI_Allgather(all + 2 * size - 1, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS);
+    for (i = 0; i < (size > 1 ? size : 0); i++) CHECK(all[i] == i);
+    CHECK(MPI_Allreduce(&part, &part, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
     int x = 0;
@@ -147,5 +170,6 @@ int main(int argc, char **argv)
     handlers();
     removed();
     nothing();
+    aliased();
     return finish("errors");
 }

@@ -3,7 +3,7 @@ use super::comm::SEQUENCE_MASK;
 use super::request::Request;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::Result;
+use crate::error::{ErrorClass, Result, fail_with};
 
 /// A collective call. `SendBuf::IN_PLACE` (and `RecvBuf::IN_PLACE` for scatter) as in the standard. Arguments
 /// that are significant only at the root are ignored elsewhere.
@@ -75,6 +75,7 @@ impl Mpi {
     /// Runs a collective and waits for it.
     pub fn collective(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {
         let mut operation = self.prepare(comm, call)?;
+        self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
         self.run(comm, operation)
     }
@@ -82,6 +83,7 @@ impl Mpi {
     /// Starts a collective.
     pub fn icollective(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
         let mut operation = self.prepare(comm, call)?;
+        self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
         Ok(self.adopt(comm, operation))
     }
@@ -89,10 +91,79 @@ impl Mpi {
     /// Prepares a persistent collective; [`Mpi::start_request`] runs it.
     pub fn collective_init(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
         let mut operation = self.prepare(comm, call)?;
+        self.check_aliases(comm, &call)?;
         // Its runs meet by its creation, in whatever order persistent operations are started.
         operation.tag = PERSISTENT | self.next_sequence(comm)?;
         let roster = operation.roster.clone();
         Ok(self.add_request(Request::persistent_collective(comm, operation, roster)))
+    }
+}
+
+impl Mpi {
+    /// A buffer that is read may not be one that is written, other than by `MPI_IN_PLACE`. What overlaps in other ways
+    /// is not found out: it may be parts of one array that have nothing in common.
+    fn check_aliases(&self, comm: CommId, call: &Coll<'_>) -> Result<()> {
+        let rank = self.comm(comm)?.roster.rank as usize;
+        let here = |root: &Peer| *root == Peer::Rank(rank as i32);
+        // Where the first byte is: parts of one array may be told apart by their datatypes alone.
+        let first = |buf: SendBuf, ty: TypeId, elements: i64| {
+            let ty = self.datatype(ty).ok();
+            let (lb, extent) = ty.map_or((0, 0), |ty| (ty.true_lb as isize, ty.extent as isize));
+            buf.as_ptr().wrapping_offset((elements as isize).wrapping_mul(extent).wrapping_add(lb))
+        };
+        // The block of this process in a buffer with one for each.
+        let block = |data: SendData| first(data.buf, data.ty, data.count.wrapping_mul(rank as i64));
+        let part = |buf: SendBuf, displs: &[i64], ty| first(buf, ty, displs.get(rank).copied().unwrap_or(0));
+        let all = |buf: SendBuf, ty| first(buf, ty, 0);
+        let of_reduction = |of: Reduction, count| {
+            (of.send, all(of.send, of.recv.ty), all(of.recv.buf.as_source(), of.recv.ty), count)
+        };
+        let (buf, read, written, count) = match *call {
+            Coll::Gather { send, recv, root } if here(&root) => {
+                (send.buf, all(send.buf, send.ty), block(recv.as_source()), send.count)
+            }
+            Coll::Gatherv { send, recv, root } if here(&root) => {
+                let written = part(recv.buf.as_source(), recv.displs, recv.ty);
+                (send.buf, all(send.buf, send.ty), written, send.count)
+            }
+            Coll::Scatter { send, recv, root } if here(&root) => {
+                let buf = recv.buf.as_source();
+                (buf, all(buf, recv.ty), block(send), recv.count)
+            }
+            Coll::Scatterv { send, recv, root } if here(&root) => {
+                let buf = recv.buf.as_source();
+                (buf, all(buf, recv.ty), part(send.buf, send.displs, send.ty), recv.count)
+            }
+            Coll::Allgather { send, recv } => {
+                (send.buf, all(send.buf, send.ty), block(recv.as_source()), send.count)
+            }
+            Coll::Allgatherv { send, recv } => {
+                let written = part(recv.buf.as_source(), recv.displs, recv.ty);
+                (send.buf, all(send.buf, send.ty), written, send.count)
+            }
+            Coll::Alltoall { send, recv } => {
+                (send.buf, all(send.buf, send.ty), all(recv.buf.as_source(), recv.ty), send.count)
+            }
+            Coll::Alltoallv { send, recv } if send.displs == recv.displs => {
+                let written = all(recv.buf.as_source(), recv.ty);
+                (send.buf, all(send.buf, send.ty), written, send.counts.iter().sum())
+            }
+            Coll::Alltoallw { send, recv } if send.displs == recv.displs && send.types == recv.types => {
+                (send.buf, send.buf.as_ptr(), recv.buf.as_source().as_ptr(), send.counts.iter().sum())
+            }
+            Coll::Reduce { of, root } if here(&root) => of_reduction(of, of.recv.count),
+            Coll::Allreduce(of) | Coll::ReduceScatterBlock(of) | Coll::Scan(of) | Coll::Exscan(of) => {
+                of_reduction(of, of.recv.count)
+            }
+            Coll::ReduceScatter { of, counts } => of_reduction(of, counts.iter().sum()),
+            _ => return Ok(()),
+        };
+        let is_buffer = count > 0 && !buf.as_ptr().is_null() && !buf.is_in_place();
+        if is_buffer && read == written {
+            let words = || format!("{written:p} is read and written; what is to be so is MPI_IN_PLACE");
+            return fail_with(ErrorClass::Buffer, words);
+        }
+        Ok(())
     }
 }
 
