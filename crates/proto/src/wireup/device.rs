@@ -8,8 +8,8 @@
 //!
 //! Each process has a right to its *share*: the device's queue pairs, without those kept for answers, divided by the
 //! processes, and two at least. Who was refused asks those that have more than that for one ([`DeviceWord::Lack`]), or,
-//! if none has, those that have most. Who is asked and has more than its share makes do with one less; who has not
-//! closes an idle connection. So a node on which everybody needs everybody comes to rest at the shares, where nobody is refused
+//! if none has, and every other time in any case, those that have most. Who is asked and has more than its share makes do
+//! with one less; who has not, or has nothing but attempts to spare, closes an idle connection. So a node on which everybody needs everybody comes to rest at the shares, where nobody is refused
 //! any more and each process closes its own connections for its own needs; and one on which few need many lets them.
 //! After [`SHORT_NS`] without a refusal or a word, a process that needs more than it makes do with tries again.
 //!
@@ -60,13 +60,16 @@ impl NodeDevice {
         each.max(Budget::QUEUE_PAIRS_MIN)
     }
 
-    /// Those that are asked for one, others each time: some may compute.
+    /// Those that are asked for one, others each time: some may compute. Every other time it may be anybody, since
+    /// those that have more than their share may all do so.
     fn asked(&self, time: u32) -> impl Iterator<Item = u32> {
         let mut most = self.holding.clone();
         most.sort_by_key(|(_, qps)| Reverse(*qps));
         let above = most.iter().filter(|(_, qps)| *qps > self.share()).count();
-        most.truncate(if above > 0 { above } else { most.len() });
-        let from = time as usize * ASKED_MAX % most.len().max(1);
+        if above > 0 && !time.is_multiple_of(2) {
+            most.truncate(above);
+        }
+        let from = (time / 2) as usize * ASKED_MAX % most.len().max(1);
         let count = ASKED_MAX.min(most.len());
         most.into_iter().cycle().skip(from).take(count).map(|(slot, _)| slot)
     }
@@ -233,9 +236,12 @@ impl<W: Clone + Debug> Wireup<W> {
             DeviceWord::Lack => {
                 places.device.short_ns = now_ns;
                 let (used, share) = (places.used(), node.share());
-                match used > share {
-                    true => places.narrow_to(share.max(used - 1)),
-                    false => places.device.gives |= places.has_ready(),
+                if used > share {
+                    places.narrow_to(share.max(used - 1));
+                }
+                // Attempts that are out cannot be given up: then an idle connection goes.
+                if places.limit.is_none_or(|limit| limit >= used) {
+                    places.device.gives |= places.has_ready();
                 }
             }
         }

@@ -96,6 +96,22 @@ fn who_has_more_than_its_share_makes_do_with_one_less() {
     check_books(&me);
 }
 
+/// Its attempts may wait for an answer for which the queue pair is lacking.
+#[test]
+fn who_has_more_than_its_share_by_attempts_alone_gives_what_is_idle() {
+    let mut me = unlimited();
+    connect(&mut me, 5, 0);
+    for other in 1..5 {
+        assert_eq!(need(&mut me, other, 0), [create(other)]);
+        me.qp_ready(ix(other), params(0), Medium::Stream, 0).unwrap();
+        actions(&mut me);
+    }
+    me.heard(DeviceWord::Lack, &node([3, 3, 3], &[1]), 5 * MS);
+    assert_eq!(actions(&mut me), [Action::MakeRoom]);
+    me.make_room(5 * MS, |_| IDLE);
+    assert_eq!(actions(&mut me), [drain(5)]);
+}
+
 #[test]
 fn at_its_share_a_process_gives_only_what_is_idle() {
     let mut me = unlimited();
