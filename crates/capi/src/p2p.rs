@@ -403,5 +403,5 @@ pub fn buffer_flush<A: Abi>() -> c_int {
 
 /// Waits until buffered sends are gone.
 fn flush<A: Abi>(call: &mut Call<A>) -> Outcome<()> {
-    Ok(call.poll(|call| Ok(call.buffer_is_flushed().then_some(())))?)
+    Ok(call.poll(|call| Ok(call.buffer_is_flushed()?.then_some(())))?)
 }

@@ -23,7 +23,6 @@ mod active;
 mod api;
 mod endpoint;
 mod job;
-mod knock;
 mod link;
 mod peers;
 mod pmi;

@@ -1,12 +1,11 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
-use crate::knock::Word;
 use fabric::state::QpState;
 use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName};
+use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName, Word};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it

@@ -2,11 +2,10 @@
 //! too few queue pairs. Who gives one up and who gets it is decided in `proto::wireup`; here the node is read and words
 //! are carried.
 use crate::endpoint::Endpoint;
-use crate::knock::Word;
 use crate::link::Link;
 use fabric::{Context, ProviderKind};
 use proto::ids::{Peer, Rank};
-use proto::wireup::{DeviceWord, NodeDevice, Usage};
+use proto::wireup::{DeviceWord, NodeDevice, Usage, Word};
 
 /// A handshake through the kernel costs so much more than one in memory.
 const REOPEN_SOCKETS: u32 = 4;
@@ -59,8 +58,7 @@ impl Endpoint {
                     self.need(ix);
                 }
             }
-            Word::Lack => self.hear_of_device(DeviceWord::Lack),
-            Word::Room => self.hear_of_device(DeviceWord::Room),
+            Word::Device(word) => self.hear_of_device(word),
         }
         self.carry_out();
     }
@@ -78,13 +76,9 @@ impl Endpoint {
         let rank: Option<Rank> = self.job.facts.placement.ranks_of(node).nth(slot as usize);
         let Some(rank) = rank.filter(|rank| *rank != self.rank()) else { return };
         let peer = Peer::Rank { job: self.job.id, rank };
-        let word = match word {
-            DeviceWord::Lack => Word::Lack,
-            DeviceWord::Room => Word::Room,
-        };
         // Whoever has no card yet has no queue pair either; and what cannot be said now is said again.
         if let Ok(Some(card)) = self.card_of(peer) {
-            let _ = self.context.knock(&card, &word.emit(self.me()));
+            let _ = self.context.knock(&card, &Word::Device(word).emit(self.me()));
         }
     }
 }

@@ -59,6 +59,7 @@ mod peers;
 mod plant;
 mod policy;
 mod room;
+mod word;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError}
 pub use peers::PEERS_MAX;
 pub use policy::Policy;
 pub use room::{Crowd, Waits};
+pub use word::Word;
 
 use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;

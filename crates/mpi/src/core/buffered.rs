@@ -2,8 +2,8 @@
 use super::p2p::Outgoing;
 use super::*;
 use crate::buffer::Scratch;
-use crate::error::{ErrorClass, Result, fail};
-use net::{Backoff, Envelope, Rank, ReqId, SendMode};
+use crate::error::{ErrorClass, MpiError, Result, fail};
+use net::{Envelope, Rank, ReqId, SendMode};
 
 /// Bytes that a buffered message needs beside its data. Both binary interfaces promise at least this much in
 /// `MPI_BSEND_OVERHEAD`.
@@ -15,6 +15,8 @@ pub(super) struct Buffered {
     attached: Option<(usize, i64)>,
     used: usize,
     messages: Vec<(ReqId, Scratch, usize)>,
+    /// The first message that failed, until somebody who waits for them is told.
+    failed: Option<MpiError>,
 }
 
 impl Buffered {
@@ -47,21 +49,16 @@ impl Mpi {
 
     /// Waits until buffered sends are gone. Functions of the program that are due meanwhile have to wait.
     pub fn buffer_flush(&mut self) -> Result<()> {
-        let mut backoff = Backoff::default();
-        while !self.buffer_is_flushed() {
-            if self.progress() {
-                backoff = Backoff::default();
-            } else {
-                self.pause(&mut backoff);
-            }
-        }
-        Ok(())
+        self.until(|mpi| Ok(mpi.buffer_is_flushed()?.then_some(())))
     }
 
-    /// Are buffered sends gone? Makes no progress.
-    pub fn buffer_is_flushed(&mut self) -> bool {
+    /// Are buffered sends gone? An error if one of them failed, told once. Makes no progress.
+    pub fn buffer_is_flushed(&mut self) -> Result<bool> {
         self.reap_buffered();
-        self.buffered.is_idle()
+        match self.buffered.failed.take_if(|_| self.buffered.messages.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(self.buffered.is_idle()),
+        }
     }
 
     pub(super) fn start_buffered(&mut self, to: Rank, envelope: Envelope, outgoing: Outgoing) -> Result<()> {
@@ -95,13 +92,16 @@ impl Mpi {
         fail(ErrorClass::Buffer, format!("a buffered send needs {bytes} bytes; {used} of {room} are in use"))
     }
 
-    /// Forgets messages that have left. A failed one is the peer's death, which other operations report.
+    /// Forgets messages that have left.
     pub(super) fn reap_buffered(&mut self) {
         let mut index = 0;
         while index < self.buffered.messages.len() {
-            if self.endpoint.take(self.buffered.messages[index].0).is_none() {
+            let Some(outcome) = self.endpoint.take(self.buffered.messages[index].0) else {
                 index += 1;
                 continue;
+            };
+            if let Err(error) = outcome {
+                self.buffered.failed.get_or_insert_with(|| error.into());
             }
             let (_, _, bytes) = self.buffered.messages.swap_remove(index);
             self.buffered.used -= bytes;

@@ -11,7 +11,6 @@ use super::predefined::{Meaning, Scalar};
 use super::request::{Request, State};
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::Backoff;
 use proto::coll::{Elements, allgather, allreduce};
 use proto::context::{Agreement, Heard};
 use std::rc::Rc;
@@ -140,14 +139,8 @@ impl Mpi {
 
     /// Waits for a communicator that is being made. Functions of the program that are due meanwhile have to wait.
     pub fn make(&mut self, made: Made) -> Result<Option<CommId>> {
-        let Some(request) = made.request else { return Ok(made.comm) };
-        let mut backoff = Backoff::default();
-        while self.test(request)?.is_none() {
-            if self.progress() {
-                backoff = Backoff::default();
-            } else {
-                self.pause(&mut backoff);
-            }
+        if let Some(request) = made.request {
+            self.until(|mpi| mpi.test(request))?;
         }
         Ok(made.comm)
     }
@@ -210,7 +203,7 @@ impl Mpi {
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
         while making.round.advance(&mut self.endpoint) == Advance::Done {
-            let heard = making.round.status().and_then(|_| self.hear_round(making));
+            let heard = making.round.status().map(|_| self.hear_round(making));
             match heard {
                 Ok(Heard::Again(word)) => {
                     self.largest_word(&mut making.round, word);
@@ -234,7 +227,7 @@ impl Mpi {
     }
 
     /// A round has ended.
-    fn hear_round(&mut self, making: &mut Making) -> Result<Heard> {
+    fn hear_round(&mut self, making: &mut Making) -> Heard {
         let staging = &making.round.staging;
         let word = match making.who {
             Who::Known(_) => staging.word(1),
@@ -256,7 +249,7 @@ impl Mpi {
                 all.iter().map(|[.., word]| *word).max().unwrap_or(0)
             }
         };
-        Ok(self.numbers.hear(&mut making.agreement, word))
+        self.numbers.hear(&mut making.agreement, word)
     }
 
     /// The number is agreed on.

@@ -1,32 +1,36 @@
 //! Words between processes of one host that are no part of a handshake: they may get lost, and whoever says one says it
 //! again.
-use proto::ids::{Job, Peer, Rank};
+use super::DeviceWord;
+use crate::ids::{Job, Peer, Rank};
 
 const MAGIC: [u8; 7] = *b"banyan\x01";
 const BYTES: usize = 20;
 
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Word {
+pub enum Word {
     /// Ask me for a connection: nobody can share memory with me, and I do not know your address.
-    Call = 1,
-    /// I lack a queue pair of our node's device.
-    Lack = 2,
-    /// The node's device may have a queue pair again.
-    Room = 3,
+    Call,
+    /// About our node's device.
+    Device(DeviceWord),
 }
 
 impl Word {
-    fn from_byte(byte: u8) -> Option<Self> {
-        [Word::Call, Word::Lack, Word::Room].into_iter().find(|word| *word as u8 == byte)
+    const ALL: [Word; 3] = [Word::Call, Word::Device(DeviceWord::Lack), Word::Device(DeviceWord::Room)];
+
+    fn byte(self) -> u8 {
+        match self {
+            Word::Call => 1,
+            Word::Device(DeviceWord::Lack) => 2,
+            Word::Device(DeviceWord::Room) => 3,
+        }
     }
 
     /// The datagram of a rank.
     pub fn emit(self, me: Peer) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..7].copy_from_slice(&MAGIC);
-        bytes[7] = self as u8;
+        bytes[7] = self.byte();
         bytes[8..16].copy_from_slice(&me.job().0.to_le_bytes());
         bytes[16..].copy_from_slice(&me.rank().map_or(u32::MAX, |rank| rank.0).to_le_bytes());
         bytes
@@ -37,7 +41,7 @@ impl Word {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let theirs = Job(u64::from_le_bytes(*bytes[8..].first_chunk()?));
         let rank = Rank(u32::from_le_bytes(*bytes[16..].first_chunk()?));
-        let word = Word::from_byte(bytes[7])?;
+        let word = Word::ALL.into_iter().find(|word| word.byte() == bytes[7])?;
         (bytes[..7] == MAGIC && theirs == job).then_some((word, Peer::Rank { job, rank }))
     }
 }
@@ -49,7 +53,7 @@ mod tests {
     #[test]
     fn only_a_rank_of_the_job_is_heard() {
         let me = Peer::Rank { job: Job(7), rank: Rank(3) };
-        for word in [Word::Call, Word::Lack, Word::Room] {
+        for word in Word::ALL {
             let bytes = word.emit(me);
             assert_eq!(Word::parse(&bytes, Job(7)), Some((word, me)));
             assert_eq!(Word::parse(&bytes, Job(8)), None);
