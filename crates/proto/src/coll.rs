@@ -20,6 +20,7 @@ mod alltoall;
 mod barrier;
 mod bcast;
 mod gather;
+pub mod inter;
 mod reduce;
 mod reduce_scatter;
 mod scan;
