@@ -16,7 +16,7 @@
 //! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 
-pub use proto::ids::{Job, NodeId, Peer, PeerIx, Rank};
+pub use proto::ids::{Job, NodeId, Peer, PeerIx, Process, Rank};
 pub use sys::{UserBuf, UserBufMut};
 
 mod active;

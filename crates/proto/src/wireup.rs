@@ -75,7 +75,7 @@ pub use policy::Policy;
 pub use room::{Crowd, Waits};
 pub use word::Word;
 
-use crate::ids::{Job, Peer, PeerIx, Rank};
+use crate::ids::{Job, Peer, PeerIx, Process};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
@@ -155,10 +155,21 @@ impl<W: Clone + Debug> Wireup<W> {
         self.peers.find(peer)
     }
 
-    /// The number of a rank of the own job, if it has one.
+    /// The same, where the process is known by its number.
     #[inline]
-    pub fn find_rank(&self, rank: Rank) -> Option<PeerIx> {
-        self.peers.find_own(rank)
+    pub fn find_process(&self, process: Process) -> Option<PeerIx> {
+        self.peers.find_process(process)
+    }
+
+    /// The number of a rank of the own job or of one that was admitted.
+    #[inline]
+    pub fn process(&self, peer: Peer) -> Option<Process> {
+        self.peers.process(peer)
+    }
+
+    /// Whose number it is, if anybody's.
+    pub fn peer_of(&self, process: Process) -> Option<Peer> {
+        self.peers.peer_of(process)
     }
 
     /// The peer's number; it gets one if it has none.

@@ -3,7 +3,7 @@ use super::p2p::Outgoing;
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Envelope, Rank, ReqId, SendMode};
+use net::{Envelope, Process, ReqId, SendMode};
 
 /// Bytes that a buffered message needs beside its data. Both binary interfaces promise at least this much in
 /// `MPI_BSEND_OVERHEAD`.
@@ -61,7 +61,12 @@ impl Mpi {
         }
     }
 
-    pub(super) fn start_buffered(&mut self, to: Rank, envelope: Envelope, outgoing: Outgoing) -> Result<()> {
+    pub(super) fn start_buffered(
+        &mut self,
+        to: Process,
+        envelope: Envelope,
+        outgoing: Outgoing,
+    ) -> Result<()> {
         let (mut copy, len) = match outgoing {
             Outgoing::Packed(packed, len) => (packed, len),
             Outgoing::Flat(bytes) => {

@@ -6,7 +6,7 @@ use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Backoff, Endpoint};
-use net::{Envelope, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Envelope, Outcome, Pattern, Process, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
 use std::rc::Rc;
 
@@ -42,6 +42,8 @@ pub(super) struct Collective {
     pub(super) roster: Rc<Roster>,
     pub(super) context: u32,
     pub(super) tag: i32,
+    /// What messages to the other group carry, if that is something else.
+    pub(super) across: Option<Envelope>,
     pub(super) input: SendBuf,
     pub(super) output: RecvBuf,
     /// Working memory of the schedule.
@@ -82,6 +84,7 @@ impl Collective {
             roster,
             context: 0,
             tag: 0,
+            across: None,
             input: SendBuf::NONE,
             output: RecvBuf::NONE,
             scratch: Scratch::default(),
@@ -105,7 +108,7 @@ impl Collective {
         self.loads.clear();
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
-        (self.unit, self.shift) = (1, 0);
+        (self.unit, self.shift, self.across) = (1, 0, None);
         self.restart(0);
     }
 
@@ -181,8 +184,7 @@ impl Collective {
     }
 
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
-        let envelope = Envelope { context: self.context, tag: self.tag };
-        let to = self.roster.members.at(to);
+        let (to, envelope) = self.way(to);
         match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
             Ok(None) => {}
             Ok(Some(id)) => self.outstanding.push(id),
@@ -191,10 +193,21 @@ impl Collective {
     }
 
     fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
-        let source = Some(self.roster.members.at(from));
-        let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
+        let (source, Envelope { context, tag }) = self.way(from);
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let into = self.target(into);
         self.outstanding.push(endpoint.irecv(pattern, into));
+    }
+
+    /// Whom the schedule means, and what messages between the two carry.
+    #[inline]
+    fn way(&self, party: u32) -> (Process, Envelope) {
+        let own = Envelope { context: self.context, tag: self.tag };
+        match &self.roster.local {
+            None => (self.roster.members.at(party), own),
+            Some(local) if party < local.len() => (local.at(party), own),
+            Some(local) => (self.roster.members.at(party - local.len()), self.across.unwrap_or(own)),
+        }
     }
 
     /// Is everything that was started complete?

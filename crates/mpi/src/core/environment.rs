@@ -74,8 +74,9 @@ impl Mpi {
             buffered: Default::default(),
             origin: Instant::now(),
         };
-        mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
-        mpi.comms.insert(Comm::new(Members::alone(rank), rank, 1, "MPI_COMM_SELF"));
+        let me = net::Process(rank.0);
+        mpi.comms.insert(Comm::new(Members::world(size), me, 0, "MPI_COMM_WORLD"));
+        mpi.comms.insert(Comm::new(Members::alone(me), me, 1, "MPI_COMM_SELF"));
         mpi.groups.insert(Members::EMPTY);
         mpi.infos.insert(info::environment());
         mpi.requests.insert(request::Request::sent());

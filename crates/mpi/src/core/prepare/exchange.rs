@@ -4,7 +4,7 @@ use proto::coll;
 
 impl Mpi {
     pub(super) fn prepare_exchange(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
-        let place = plan.place;
+        let (place, blocks) = (plan.place, plan.blocks);
         match call {
             Coll::Allgather { send, recv } => {
                 let block = self.gather_side(&mut plan, send, recv)?;
@@ -29,13 +29,13 @@ impl Mpi {
             }
             Coll::Alltoallv { send, recv } => {
                 let send = (!send.buf.is_in_place()).then(|| send.as_recv());
-                let sends = send.map(|send| self.parts(place, send)).transpose()?;
-                self.prepare_alltoallv(&mut plan, sends, self.parts(place, recv)?)?;
+                let sends = send.map(|send| self.parts(blocks, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.parts(blocks, recv)?)?;
             }
             Coll::Alltoallw { send, recv } => {
                 let send = (!send.buf.is_in_place()).then(|| send.as_recv());
-                let sends = send.map(|send| self.typed_parts(place, send)).transpose()?;
-                self.prepare_alltoallv(&mut plan, sends, self.typed_parts(place, recv)?)?;
+                let sends = send.map(|send| self.typed_parts(blocks, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.typed_parts(blocks, recv)?)?;
             }
             _ => return fail(ErrorClass::Intern, "not an exchange"),
         }
@@ -46,7 +46,7 @@ impl Mpi {
     fn prepare_alltoallv(&self, plan: &mut Plan, sends: Option<Listed>, recvs: Listed) -> Result<()> {
         let send_list = match sends {
             Some(sends) => {
-                let (spot, list) = plan.blocks(sends, Use::Read)?;
+                let (spot, list) = plan.lay_out(sends, Use::Read)?;
                 plan.input = spot;
                 list
             }
@@ -61,34 +61,34 @@ impl Mpi {
                 list
             }
         };
-        let (spot, recv_list) = plan.blocks(recvs, Use::Written)?;
+        let (spot, recv_list) = plan.lay_out(recvs, Use::Written)?;
         plan.output = spot;
         let (sends, recvs) = (Blocks::Listed(&send_list), Blocks::Listed(&recv_list));
         coll::alltoallv(&mut plan.c.schedule, plan.place, sends, recvs);
         Ok(())
     }
 
-    pub(super) fn parts(&self, place: Place, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
+    pub(super) fn parts(&self, blocks: u32, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
         let ty = self.committed(parts.ty)?;
-        enough(parts.counts.len().min(parts.displs.len()), place)?;
+        enough(parts.counts.len().min(parts.displs.len()), blocks)?;
         let block = |(count, displ): (&i64, &i64)| {
             let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
             Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
         };
-        let blocks = parts.counts.iter().zip(parts.displs).take(place.size as usize).map(block);
+        let blocks = parts.counts.iter().zip(parts.displs).take(blocks as usize).map(block);
         Ok(Listed { origin: parts.buf, blocks: blocks.collect::<Result<_>>()? })
     }
 
-    fn typed_parts(&self, place: Place, parts: TypedParts<'_, RecvBuf>) -> Result<Listed> {
+    pub(super) fn typed_parts(&self, blocks: u32, parts: TypedParts<'_, RecvBuf>) -> Result<Listed> {
         let TypedParts { buf, counts, displs, types } = parts;
-        enough(counts.len().min(displs.len()).min(types.len()), place)?;
+        enough(counts.len().min(displs.len()).min(types.len()), blocks)?;
         let block = |rank: usize| {
             let count = element_count(counts[rank])?;
             // A block of no elements may come with no datatype worth the name.
             let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
             Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: self.committed(ty)?.clone() })
         };
-        let blocks = (0..place.size as usize).map(block);
+        let blocks = (0..blocks as usize).map(block);
         Ok(Listed { origin: buf, blocks: blocks.collect::<Result<_>>()? })
     }
 }
