@@ -224,7 +224,14 @@ pub fn comm_free<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
 /// `MPI_Comm_disconnect`
 pub fn comm_disconnect<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
     let on = comm.get().map_or(On::WORLD, On::Comm);
-    run::<A>("MPI_Comm_disconnect", on, |call| free(call, comm))
+    run::<A>("MPI_Comm_disconnect", on, |call| {
+        let id = handles::comm::<A>(comm.get()?)?;
+        let barrier = call.start_disconnect(id)?;
+        call.complete(barrier)?;
+        attr::delete_all(call, Object::Comm(id))?;
+        call.disconnected(id)?;
+        Ok(comm.set(A::handle(A::C.comm_null))?)
+    })
 }
 
 /// `MPI_Comm_set_name`
@@ -362,5 +369,7 @@ pub fn intercomm_merge<A: Abi>(intercomm: A::Handle, high: c_int, newintracomm: 
 
 /// `MPI_Comm_get_parent`
 pub fn comm_get_parent<A: Abi>(parent: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Comm_get_parent", On::WORLD, |_| Ok(parent.set(A::handle(A::C.comm_null))?))
+    run::<A>("MPI_Comm_get_parent", On::WORLD, |call| {
+        Ok(parent.set(handles::of_comm_or_null::<A>(call.parent()))?)
+    })
 }

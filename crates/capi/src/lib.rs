@@ -20,6 +20,7 @@ pub mod comm;
 pub mod constants;
 pub mod datatype;
 pub mod decode;
+pub mod dynamic;
 pub mod engine;
 pub mod env;
 pub mod errhandler;

@@ -27,6 +27,8 @@ const YIELDS_SHARED: u32 = 200;
 const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
+/// While jobs meet, a process that sleeps looks after it so often.
+const MEETING_LOOK: Duration = Duration::from_millis(1);
 
 /// Who looks in vain this often, without doing anything else for so long in between, lets others run.
 const LOOKS_MAX: u32 = 8;
@@ -76,6 +78,8 @@ pub(crate) struct Waits {
     /// Looks in vain, close behind each other, and when the last one was.
     looks: u32,
     looked_ns: u64,
+    /// Meetings with other jobs that are coming about.
+    pub meetings: u32,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -86,6 +90,13 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// Nothing is to be done about a peer any more.
+    pub fn forget(&mut self, ix: PeerIx) {
+        self.lookups.retain(|other| *other != ix);
+        self.draining.retain(|other| *other != ix);
+        self.doomed.retain(|doomed| doomed.ix != ix);
+    }
+
     pub fn new(warn_s: u64, shared: bool) -> Self {
         Waits {
             warn_s,
@@ -99,6 +110,7 @@ impl Waits {
             timers: false,
             idle: 0,
             busy: 0,
+            meetings: 0,
             looks: 0,
             looked_ns: 0,
             asleep: 0,
@@ -253,7 +265,9 @@ impl Endpoint {
         let due = [self.wireup.poll_timeout(), self.context.next_due_ns()];
         let due = due.into_iter().flatten().chain(self.waits.doomed.iter().map(|doomed| doomed.due_ns)).min();
         let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
-        Some((sleep, until.min(SLEEP_MAX)))
+        // Their descriptors are not watched beside the doorbell: they are rare, and short as a rule.
+        let most = if self.waits.meetings > 0 { MEETING_LOOK } else { SLEEP_MAX };
+        Some((sleep, until.min(most)))
     }
 
     /// Sleeps until something comes, or is due. For who waits long and has no hurry: spinning would only take a core from

@@ -118,6 +118,11 @@ impl<W: Clone + Debug> Wireup<W> {
         self.peers.admit(job, size);
     }
 
+    /// How many ranks a job has that was admitted.
+    pub fn size_of(&self, job: Job) -> Option<u32> {
+        self.peers.size_of(job)
+    }
+
     /// The job disconnects: queue pairs to its peers are destroyed, without a farewell, and their numbers are
     /// stale. Needs must have ended before. What the driver is still making for such a peer, or has not been
     /// asked for yet, is not wanted any more: reporting it is refused as [`IllegalInput::Stale`].

@@ -25,6 +25,13 @@ pub enum Comparison {
     Unequal,
 }
 
+/// What the processes of a job run on, and how many they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobCores {
+    pub(super) cores: Cores,
+    pub(super) ranks: u32,
+}
+
 /// What messages need to know of a communicator. Operations under way share it, so that it outlives a free.
 #[derive(Debug)]
 pub(super) struct Roster {
@@ -77,13 +84,16 @@ impl Roster {
         2 * self.number + 1
     }
 
-    pub(super) fn place(&self, cores: Cores) -> Place {
-        Place { rank: self.rank, size: self.local().len(), cores }
+    pub(super) fn place(&self, job: JobCores) -> Place {
+        let local = self.local();
+        // All of the group must come to the same answer, and another job may know a different one.
+        let cores = if local.reaches(job.ranks) { Cores::Own } else { job.cores };
+        Place { rank: self.rank, size: local.len(), cores }
     }
 
     /// Where this process stands between two groups, if there are two.
-    pub(super) fn sides(&self, cores: Cores) -> Option<Sides> {
-        self.local.as_ref().map(|_| Sides { own: self.place(cores), remote: self.size })
+    pub(super) fn sides(&self, job: JobCores) -> Option<Sides> {
+        self.local.as_ref().map(|_| Sides { own: self.place(job), remote: self.size })
     }
 
     /// The process of a rank, checked.
@@ -211,6 +221,7 @@ impl Mpi {
     }
 
     pub(super) fn forget_comm(&mut self, comm: CommId) {
+        self.dynamic.forget(comm);
         if let Some(old) = self.comms.remove(comm.0) {
             self.release_errhandler(old.errhandler);
             for (key, _) in old.attributes {

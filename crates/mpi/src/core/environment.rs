@@ -44,14 +44,16 @@ impl Mpi {
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;
-        Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))
+        let mut mpi = Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own });
+        mpi.meet_parent()?;
+        Ok(mpi)
     }
 
     fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
-            cores,
+            cores: comm::JobCores { cores, ranks: size },
             comms: Slots::new(),
             groups: Slots::new(),
             types: datatype::predefined_types(),
@@ -72,6 +74,7 @@ impl Mpi {
             lent: Vec::new(),
             spare: Vec::new(),
             buffered: Default::default(),
+            dynamic: Default::default(),
             origin: Instant::now(),
         };
         let me = net::Process(rank.0);
@@ -90,6 +93,7 @@ impl Mpi {
     /// Leaves the job; idempotent.
     pub fn finish(&mut self) -> Result<()> {
         self.drain();
+        self.leave_together();
         Ok(self.endpoint.finish()?)
     }
 

@@ -1,7 +1,12 @@
 //! Members as another process understands them, who numbers processes in its own way: runs of ranks of jobs, in words.
 //!
-//! `count` runs, and of each: job, first rank (upper half) and length, stride. The members of a job in the usual order
-//! are one run, however many they are.
+//! ```text
+//! number of runs; of each: job, first rank (upper half) and length, stride
+//! number of jobs; of each: job, size
+//! of each member: bytes of its card (0: the reader can find it out), then the card, in whole words
+//! ```
+//! The members of a job in the usual order are one run, however many they are. Cards go to readers of other jobs only:
+//! what all know is described in a few words.
 use super::members::Members;
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
@@ -9,6 +14,8 @@ use net::{Job, Process, Rank};
 
 /// Words of a run.
 const RUN_WORDS: usize = 3;
+/// Longer than any card.
+const CARD_BYTES_MAX: usize = 1024;
 
 /// Ranks of one job at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,42 +61,71 @@ impl Run {
 }
 
 impl Mpi {
-    /// Says who the members are.
-    pub(super) fn describe(&self, members: &Members) -> Vec<u64> {
-        let mut runs: Vec<Run> = Vec::new();
+    /// Says who the members are, to processes of the job `to`; `None`: to anybody.
+    pub(super) fn describe(&mut self, members: &Members, to: Option<Job>) -> Vec<u64> {
+        let (mut runs, mut jobs): (Vec<Run>, Vec<Job>) = (Vec::new(), Vec::new());
         for process in members.iter() {
             let (job, rank) = self.name_of(process);
             if !runs.last_mut().is_some_and(|run| run.take(job, rank.0)) {
                 runs.push(Run { job, first: rank.0, count: 1, stride: 1 });
             }
+            if !jobs.contains(&job) {
+                jobs.push(job);
+            }
         }
         let mut words = vec![runs.len() as u64];
         runs.into_iter().for_each(|run| words.extend(run.words()));
+        words.push(jobs.len() as u64);
+        for job in &jobs {
+            words.extend([job.0, u64::from(self.endpoint.size_of(*job).unwrap_or(0))]);
+        }
+        if jobs.iter().any(|job| Some(*job) != to) {
+            self.add_cards(members, to, &mut words);
+        }
         words
     }
 
-    /// Understands what [`Mpi::describe`] of another process says.
-    pub(super) fn recognize(&self, words: &[u64]) -> Result<Members> {
-        let nonsense = || fail(ErrorClass::Intern, "a list of members that makes no sense");
-        let Some((&count, rest)) = words.split_first() else { return nonsense() };
-        if rest.len() as u64 != count.saturating_mul(RUN_WORDS as u64) {
-            return nonsense();
+    fn add_cards(&mut self, members: &Members, to: Option<Job>, words: &mut Vec<u64>) {
+        for process in members.iter() {
+            let (job, rank) = self.name_of(process);
+            let wanted = Some(job) != to;
+            let card = wanted.then(|| self.endpoint.card_bytes(net::Peer::Rank { job, rank })).flatten();
+            let card = card.unwrap_or_default();
+            words.push(card.len() as u64);
+            for part in card.chunks(8) {
+                let mut word = [0; 8];
+                word[..part.len()].copy_from_slice(part);
+                words.push(u64::from_le_bytes(word));
+            }
+        }
+    }
+
+    /// Understands what [`Mpi::describe`] of another process says. Jobs that were not known are known afterwards.
+    pub(super) fn recognize(&mut self, words: &[u64]) -> Result<Members> {
+        let mut reader = Reader(words);
+        let described = reader.runs().and_then(|runs| Some((runs, reader.jobs()?)));
+        let Some((runs, jobs)) = described else { return nonsense() };
+        for (job, size) in jobs {
+            self.endpoint.meet(job, size);
         }
         let mut numbers = Vec::new();
-        for run in rest.chunks_exact(RUN_WORDS).map(Run::parse) {
+        let has_cards = !reader.0.is_empty();
+        for run in runs {
             let Some(ranks) = run.ranks() else { return nonsense() };
             for rank in ranks {
                 let peer = net::Peer::Rank { job: run.job, rank };
-                match self
-                    .endpoint
-                    .process(peer)
-                    .filter(|process| self.endpoint.peer_of(*process) == Some(peer))
-                {
-                    Some(process) => numbers.push(process.0),
-                    None => {
-                        return fail(ErrorClass::Comm, format!("{peer} of job {} is not known here", run.job));
+                let known = |process: &Process| self.endpoint.peer_of(*process) == Some(peer);
+                let Some(process) = self.endpoint.process(peer).filter(known) else {
+                    return fail(ErrorClass::Comm, format!("{peer} of job {} is not known here", run.job));
+                };
+                if has_cards {
+                    let Some(card) = reader.card() else { return nonsense() };
+                    let learned = if card.is_empty() { Ok(()) } else { self.endpoint.learn(peer, &card) };
+                    if learned.is_err() {
+                        return nonsense();
                     }
                 }
+                numbers.push(process.0);
             }
         }
         Ok(Members::listed(numbers))
@@ -102,6 +138,42 @@ impl Mpi {
             _ => (self.endpoint.me().job(), Rank(process.0)),
         }
     }
+}
+
+/// Reads a description; everything is `None` where it ends too early or says what cannot be.
+struct Reader<'w>(&'w [u64]);
+
+impl<'w> Reader<'w> {
+    fn take(&mut self, count: u64) -> Option<&'w [u64]> {
+        let (head, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn runs(&mut self) -> Option<Vec<Run>> {
+        let count = self.take(1)?[0];
+        let words = self.take(count.checked_mul(RUN_WORDS as u64)?)?;
+        Some(words.chunks_exact(RUN_WORDS).map(Run::parse).collect())
+    }
+
+    fn jobs(&mut self) -> Option<Vec<(Job, u32)>> {
+        let count = self.take(1)?[0];
+        let words = self.take(count.checked_mul(2)?)?;
+        words.chunks_exact(2).map(|job| Some((Job(job[0]), u32::try_from(job[1]).ok()?))).collect()
+    }
+
+    fn card(&mut self) -> Option<Vec<u8>> {
+        let bytes = usize::try_from(self.take(1)?[0]).ok().filter(|bytes| *bytes <= CARD_BYTES_MAX)?;
+        let words = self.take(bytes.div_ceil(8) as u64)?;
+        let mut card: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        card.truncate(bytes);
+        Some(card)
+    }
+}
+
+#[cold]
+fn nonsense<T>() -> Result<T> {
+    fail(ErrorClass::Intern, "a list of members that makes no sense")
 }
 
 #[cfg(test)]
@@ -123,15 +195,38 @@ mod tests {
 
     #[test]
     fn who_is_described_is_recognized_and_nonsense_is_not() {
-        let mpi = Mpi::start().expect("a process alone");
-        let words = mpi.describe(&Members::alone(mpi.me()));
-        assert_eq!(words.len(), 1 + RUN_WORDS);
-        let members = mpi.recognize(&words).expect("itself");
-        assert_eq!(members.iter().collect::<Vec<_>>(), [mpi.me()]);
-        assert_eq!(mpi.recognize(&[0]).expect("nobody").len(), 0);
-        for wrong in [vec![], vec![1], vec![2, 0, 1, 1], vec![u64::MAX, 0, 1, 1], vec![1, 0, 1 << 32 | 1, 1]]
+        let mut mpi = Mpi::start().expect("a process alone");
+        let (me, own) = (mpi.me(), mpi.endpoint.me().job());
+        let short = mpi.describe(&Members::alone(me), Some(own));
+        assert_eq!(short.len(), 2 + RUN_WORDS + 2, "no card for those who know it");
+        let long = mpi.describe(&Members::alone(me), None);
+        assert!(long.len() > short.len());
+        for words in [&short, &long] {
+            let members = mpi.recognize(words).expect("itself");
+            assert_eq!(members.iter().collect::<Vec<_>>(), [me]);
+            for cut in 1..words.len() {
+                let whole = words == &long && cut == short.len();
+                assert_eq!(mpi.recognize(&words[..cut]).is_ok(), whole, "{cut} words of {words:?}");
+            }
+        }
+        assert_eq!(mpi.recognize(&[0, 0]).expect("nobody").len(), 0);
+        for wrong in
+            [vec![], vec![1], vec![u64::MAX, 0, 1, 1], vec![0, u64::MAX], vec![1, own.0, 1 << 32 | 1, 1, 0]]
         {
             assert!(mpi.recognize(&wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn processes_of_another_job_are_met_and_forgotten() {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let mut words = mpi.describe(&Members::alone(mpi.me()), None);
+        (words[1], words[5]) = (7, 7); // as if it were of job 7, which has four ranks
+        words[6] = 4;
+        let members = mpi.recognize(&words).expect("a process of job 7");
+        assert_eq!(members.iter().collect::<Vec<_>>(), [Process(1)], "behind this job's only rank");
+        assert_eq!(mpi.endpoint.size_of(Job(7)), Some(4));
+        mpi.endpoint.part(Job(7));
+        assert_eq!((mpi.endpoint.size_of(Job(7)), mpi.endpoint.peer_of(Process(1))), (None, None));
     }
 }

@@ -4,6 +4,7 @@
 //! when the request is complete. Where two groups make an intercommunicator, one leader of each talks to the other
 //! ([`inter`]).
 mod inter;
+mod meeting;
 
 pub use inter::Bridge;
 
@@ -49,6 +50,8 @@ pub(super) struct Making {
     word: u64,
     /// Who speaks for each of two groups, if there are two.
     leaders: Option<Leaders>,
+    /// If another job is met: what only the root knows of it.
+    meets: Option<Meets>,
     round: Box<Collective>,
     end: Option<Result<()>>,
 }
@@ -61,8 +64,20 @@ enum Stage {
     Lengths { local: Members, list: Vec<u64> },
     /// The other leader's list of members.
     Lists { local: Members, own_words: usize, words: usize },
+    /// The root of one job meets that of another; the rest of its group is a stage ahead and waits.
+    Meeting { local: Members, with: Box<net::Meeting> },
     /// The number of the communicator.
     Number(Who),
+}
+
+/// A meeting with another job.
+#[derive(Default)]
+struct Meets {
+    /// A number that nobody had before.
+    chance: u64,
+    /// What the other side says.
+    theirs: Vec<u64>,
+    failed: Option<MpiError>,
 }
 
 /// The members.
@@ -244,7 +259,7 @@ impl Mpi {
         let (agreement, word) = self.numbers.begin(alone);
         let mut round = self.fresh(meeting.roster);
         (round.context, round.tag, round.across) = (meeting.context, meeting.tag, meeting.across);
-        Making { place, stage, agreement, word, leaders: meeting.leaders, round, end: None }
+        Making { place, stage, agreement, word, leaders: meeting.leaders, meets: None, round, end: None }
     }
 
     /// A round in which everybody hears the largest word (and what two groups say that become one).
@@ -275,6 +290,9 @@ impl Mpi {
 
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
+        if !self.advance_meeting(making) {
+            return false;
+        }
         while making.round.advance(&mut self.endpoint) == Advance::Done {
             let heard = making.round.status().and_then(|_| self.hear_round(making));
             match heard {
@@ -311,6 +329,7 @@ impl Mpi {
             }
             Stage::Lengths { .. } => return self.hear_length(making).map(|()| None),
             Stage::Lists { .. } => return self.hear_list(making).map(|()| None),
+            Stage::Meeting { .. } => unreachable!("it has no round"),
             Stage::Number(Who::Merged { high, .. }) => {
                 *high = [making.round.staging.word(4), making.round.staging.word(5)];
                 making.round.staging.word(3)
@@ -333,7 +352,11 @@ impl Mpi {
                 Roster::new(low.filtered(|_| true, high), me, number)
             }
         };
-        self.comm_mut(place)?.roster = Rc::new(roster);
+        let roster = Rc::new(roster);
+        if making.meets.is_some() {
+            self.bind(&roster);
+        }
+        self.comm_mut(place)?.roster = roster;
         Ok(())
     }
 

@@ -83,6 +83,15 @@ impl Members {
         (0..self.len()).map(|rank| self.at(rank))
     }
 
+    /// Is there a member whose number is not below `limit`?
+    pub(super) fn reaches(&self, limit: u32) -> bool {
+        match self {
+            Members::Regular { count: 0, .. } => false,
+            Members::Regular { first, count, .. } => (*first).max(self.at(count - 1).0) >= limit,
+            Members::Listed(listed) => listed.inverse.last().is_some_and(|(process, _)| *process >= limit),
+        }
+    }
+
     pub(super) fn contains(&self, process: Process) -> bool {
         self.rank_of(process).is_some()
     }

@@ -22,6 +22,7 @@ mod comm;
 mod data;
 mod datatype;
 mod distributed;
+mod dynamic;
 mod environment;
 mod external;
 mod group;
@@ -52,6 +53,7 @@ pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
+pub use dynamic::{Command, Meet};
 pub use environment::Errhandler;
 pub use ids::*;
 pub use making::{Bridge, Made, Meanwhile};
@@ -67,7 +69,7 @@ pub const TAG_UB: i32 = (1 << 30) - 1;
 pub struct Mpi {
     endpoint: net::Endpoint,
     /// What the processes of the job run on: decides algorithms.
-    cores: proto::coll::Cores,
+    cores: comm::JobCores,
     comms: Slots<comm::Comm>,
     groups: Slots<members::Members>,
     types: Slots<datatype::TypeEntry>,
@@ -96,5 +98,6 @@ pub struct Mpi {
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
     buffered: buffered::Buffered,
+    dynamic: dynamic::Dynamic,
     origin: Instant,
 }

@@ -209,6 +209,11 @@ pub fn swap(s: &mut Schedule, at: Place, leaders: Leaders, given: usize, taken: 
     spread(s, at, leaders.own, [theirs]);
 }
 
+/// The leader's `Output` goes to all of its own group.
+pub fn tell(s: &mut Schedule, at: Place, leader: u32, bytes: usize) {
+    spread(s, at, leader, [output(0, bytes)]);
+}
+
 /// Everybody of both groups gets everybody's `Input` (`row` bytes): those of the own group first, by rank.
 pub fn table(s: &mut Schedule, at: Sides, row: usize) {
     super::allgather(s, at.own, row);

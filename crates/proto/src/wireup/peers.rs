@@ -114,6 +114,10 @@ impl<W> Peers<W> {
         self.firsts.insert(first, job);
     }
 
+    pub(super) fn size_of(&self, job: Job) -> Option<u32> {
+        self.jobs.get(&job).map(|known| known.size)
+    }
+
     /// The first numbers in a row that no job has.
     fn room_for(&self, size: u32) -> u32 {
         let mut first = self.size;

@@ -9,6 +9,8 @@ use proto::coll::inter::swap;
 const LIST_WORDS_MAX: u64 = 1 << 28;
 /// Tags of leaders that meet in a communicator begin below those of groups that do.
 const LEADERS_TAG: i32 = -1 - (1 << 30);
+/// In place of a length: there is no list.
+pub(super) const FAILED: u64 = u64::MAX - 255;
 /// Apart from other uses of the context in which groups meet without a communicator.
 const GROUPS_SALT: u64 = 0x1b87_3593_cc9e_2d51;
 
@@ -119,7 +121,8 @@ impl Mpi {
         meeting: Meeting,
     ) -> Made {
         let speaks = meeting.leaders.is_some_and(|leaders| leaders.own == meeting.roster.rank);
-        let list = if speaks { self.describe(&local) } else { Vec::new() };
+        let list =
+            if speaks { self.describe(&local, self.job_of_remote(&meeting.roster)) } else { Vec::new() };
         let length = list.len() as u64;
         let mut making = self.begin(place, Stage::Lengths { local, list }, meeting, Meanwhile::Waits);
         self.swap_words(&mut making, &[length], 1);
@@ -128,12 +131,20 @@ impl Mpi {
 
     /// The length of the other side's list is known.
     pub(super) fn hear_length(&mut self, making: &mut Making) -> Result<()> {
-        let words = making.round.staging.word(1);
+        let words = making.round.staging.word(if making.meets.is_some() { 0 } else { 1 });
+        if words >= FAILED {
+            return Err(self.failed_meeting(making, words - FAILED));
+        }
         if words > LIST_WORDS_MAX {
             return fail(ErrorClass::Intern, format!("a list of members of {words} words"));
         }
         let Stage::Lengths { local, list } = &mut making.stage else { unreachable!("lengths are heard") };
         let (local, list) = (local.clone(), std::mem::take(list));
+        if making.meets.is_some() {
+            making.stage = Stage::Lists { local, own_words: 0, words: words as usize };
+            self.tell_words(making, words as usize);
+            return Ok(());
+        }
         making.stage = Stage::Lists { local, own_words: list.len(), words: words as usize };
         self.swap_words(making, &list, words as usize);
         Ok(())
@@ -144,7 +155,11 @@ impl Mpi {
         let Stage::Lists { local, own_words, words } = &making.stage else { unreachable!("lists are heard") };
         let list: Vec<u64> =
             (*own_words..own_words + words).map(|at| making.round.staging.word(at)).collect();
-        let (local, remote) = (local.clone(), self.recognize(&list)?);
+        let local = local.clone();
+        let remote = match making.meets {
+            None => self.recognize(&list)?,
+            Some(_) => self.hear_stranger(making, &local, &list)?,
+        };
         if let Some(both) = remote.iter().find(|process| local.contains(*process)) {
             return fail(ErrorClass::Comm, format!("process {both} would be in both groups"));
         }
@@ -154,6 +169,12 @@ impl Mpi {
         let word = making.word;
         self.largest_word(making, word);
         Ok(())
+    }
+
+    /// The job of the leader that is talked to, if it is known.
+    fn job_of_remote(&self, roster: &Roster) -> Option<net::Job> {
+        let leader = roster.members.iter().next()?;
+        self.endpoint.peer_of(leader).map(net::Peer::job)
     }
 
     fn swap_words(&self, making: &mut Making, given: &[u64], taken: usize) {
