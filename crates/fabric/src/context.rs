@@ -11,6 +11,7 @@ use crate::sockets::{self, Sockets};
 use crate::soft::{SharedRegion, Soft};
 use crate::state::QpState;
 use proto::wireup::Params;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -90,6 +91,8 @@ pub struct Context {
     sockets: Option<Box<Sockets>>,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
+    /// Keys that are shared with processes of other jobs, by the nonces in their cards.
+    shared_keys: BTreeMap<u64, [u8; 32]>,
     card: Card,
     faults: Option<Faults>,
     /// Polls since shared memory had something, and since sockets were looked at.
@@ -142,6 +145,7 @@ impl Context {
             soft,
             sockets: None,
             key,
+            shared_keys: BTreeMap::new(),
             card,
             faults: config.faults.clone(),
             quiet: 0,
@@ -184,7 +188,10 @@ impl Context {
             return Ok(());
         }
         let waits = self.waits().map_err(sockets::OpenError::Poll)?;
-        let sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
+        let mut sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
+        for (nonce, key) in &self.shared_keys {
+            sockets.share_key(*nonce, Some(*key));
+        }
         self.card.sockets = Some(sockets.section());
         self.sockets = Some(Box::new(sockets));
         // A thread that sleeps on the futex would not see them.
@@ -586,6 +593,18 @@ impl Context {
         self.key = Some(key);
         if let Some(sockets) = &mut self.sockets {
             sockets.set_key(key);
+        }
+    }
+
+    /// The process with this nonce in its card is of another job, with which this one shares the key; `None`: it is not
+    /// any more.
+    pub fn share_key(&mut self, nonce: u64, key: Option<[u8; 32]>) {
+        match key {
+            Some(key) => drop(self.shared_keys.insert(nonce, key)),
+            None => drop(self.shared_keys.remove(&nonce)),
+        }
+        if let Some(sockets) = &mut self.sockets {
+            sockets.share_key(nonce, key);
         }
     }
 

@@ -6,14 +6,17 @@ use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::{PmiError, Spawn};
 use crate::reach::ReachSetupError;
-use fabric::Card;
+use fabric::{BreakReason, Card};
 use proto::ids::{Job, Peer, PeerIx};
+use proto::wireup::StateName;
 use proto::meeting::{NoPort, Port, Talk, TalkError};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use sys::socket::{self, Transfer};
 use sys::tcp;
 
@@ -21,6 +24,8 @@ use sys::tcp;
 const STRANGERS_MAX: usize = 32;
 /// Connections that may wait in the kernel.
 const BACKLOG: u32 = 128;
+/// So often it is looked whether processes of other jobs live.
+pub(crate) const DEAD_LOOK_NS: u64 = 500_000_000;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -174,7 +179,7 @@ pub struct Meeting {
 #[derive(Debug)]
 enum Stage {
     /// Somebody is to come, of a job that is being spawned if it is one.
-    Expecting { door: Rc<RefCell<Door>>, spawning: bool },
+    Expecting { door: Rc<RefCell<Door>>, spawning: Option<u64> },
     /// Somebody is there, or was called at this address.
     Talking { line: Line, to: Option<SocketAddr>, said: bool, theirs: Option<Vec<u8>> },
 }
@@ -190,7 +195,7 @@ impl Meeting {
 
     /// Waits for somebody at a door.
     pub fn expect(door: Rc<RefCell<Door>>, mine: Vec<u8>) -> Meeting {
-        Meeting { stage: Stage::Expecting { door, spawning: false }, mine }
+        Meeting { stage: Stage::Expecting { door, spawning: None }, mine }
     }
 
     /// Meets whoever is at the other end of a socket of the program's.
@@ -199,11 +204,13 @@ impl Meeting {
         Ok(Meeting { stage: Stage::Talking { line, to: None, said: false, theirs: None }, mine })
     }
 
-    /// What the other side says, once everything is said and heard.
-    pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<Vec<u8>>, MeetError> {
+    /// What the other side says, once everything is said and heard, and the key that both jobs share from now on.
+    pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<(Vec<u8>, [u8; 32])>, MeetError> {
         if let Stage::Expecting { door, spawning } = &mut self.stage {
-            if *spawning && let Some(pmi) = endpoint.job.pmi.as_mut() {
-                *spawning = !pmi.spawn_poll()?;
+            if let (Some(spawn), Some(pmi)) = (*spawning, endpoint.job.pmi.as_mut())
+                && pmi.spawn_poll(spawn)?
+            {
+                *spawning = None;
             }
             let Some((line, theirs)) = door.borrow_mut().poll()? else { return Ok(None) };
             self.stage = Stage::Talking { line, to: None, said: false, theirs: Some(theirs) };
@@ -221,7 +228,8 @@ impl Meeting {
             line.talk.say(&self.mine, &mut line.out);
         }
         let out = *said && line.flush()?;
-        Ok(if out { theirs.take() } else { None })
+        let key = line.talk.pair_key().filter(|_| out);
+        Ok(key.and_then(|key| Some((theirs.take()?, key))))
     }
 }
 
@@ -243,8 +251,8 @@ impl Endpoint {
         door: Rc<RefCell<Door>>,
         mine: Vec<u8>,
     ) -> Result<Meeting, MeetError> {
-        self.job.pmi.as_mut().ok_or(MeetError::Alone)?.spawn_begin(commands)?;
-        Ok(Meeting { stage: Stage::Expecting { door, spawning: true }, mine })
+        let spawn = self.job.pmi.as_mut().ok_or(MeetError::Alone)?.spawn_begin(commands)?;
+        Ok(Meeting { stage: Stage::Expecting { door, spawning: Some(spawn) }, mine })
     }
 
     /// Was this process's job spawned by another one?
@@ -300,12 +308,39 @@ impl Endpoint {
         self.card_of(peer).ok().flatten().map(|card| card.to_bytes())
     }
 
-    /// Where a process of another job is.
-    pub fn learn(&mut self, peer: Peer, card: &[u8]) -> Result<(), Cause> {
-        if peer.job() != self.job.id {
-            self.job.met.insert(peer, Card::from_bytes(card)?);
+    /// Where a process of another job is, and the key that its job shares with this one, if it has one of its own.
+    pub fn learn(&mut self, peer: Peer, card: &[u8], key: Option<[u8; 32]>) -> Result<(), Cause> {
+        if peer.job() == self.job.id {
+            return Ok(());
         }
+        let card = Card::from_bytes(card)?;
+        if let (Some(sockets), Some(key)) = (&card.sockets, key) {
+            self.context.share_key(sockets.nonce, Some(key));
+        }
+        self.job.met.insert(peer, card);
+        self.set_timers();
         Ok(())
+    }
+
+    /// Looks whether processes of other jobs on this host live, to which there is a connection: no launcher says it.
+    /// (A stream to another host breaks.) Was one lost?
+    pub(crate) fn look_for_dead(&mut self, now_ns: u64) -> bool {
+        if self.job.met.is_empty() || self.job.leaving || now_ns < self.waits.dead_due_ns {
+            return false;
+        }
+        self.waits.dead_due_ns = now_ns + DEAD_LOOK_NS;
+        let host = self.context.card().host;
+        let here = self.job.met.iter().filter(|(_, card)| card.host == host);
+        let dead: Vec<PeerIx> = here
+            .filter_map(|(peer, card)| Some((self.wireup.find(*peer)?, card.soft?)))
+            .filter(|(ix, _)| !matches!(self.wireup.state(*ix), StateName::Idle | StateName::Failed))
+            .filter_map(|(ix, segment)| segment.check_alive().is_err().then_some(ix))
+            .collect();
+        for ix in &dead {
+            self.wireup.broken(*ix, Arc::new(Cause::Break(BreakReason::Closed)));
+        }
+        self.carry_out();
+        !dead.is_empty()
     }
 
     /// The job has disconnected: its processes are forgotten.
@@ -326,7 +361,13 @@ impl Endpoint {
                 *link = Default::default();
             }
         }
-        self.job.met.retain(|peer, _| peer.job() != job);
+        let (gone, met) = std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);
+        self.job.met = met;
+        let gone: HashMap<Peer, Card> = gone;
+        for sockets in gone.values().filter_map(|card| card.sockets) {
+            self.context.share_key(sockets.nonce, None);
+        }
+        self.set_timers();
     }
 }
 

@@ -30,7 +30,7 @@ use env::{AgentFacts, Contact};
 use proto::ids::Rank;
 use proto::meeting::service_word;
 use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -61,8 +61,9 @@ pub struct Client {
     owed: VecDeque<Verb>,
     phase: Phase,
     board: Board,
-    /// How the spawn that was begun last has ended, until somebody asks.
-    spawned: Option<Result<(), PmiError>>,
+    /// How spawns have ended, by their numbers, until somebody asks; and how many were begun.
+    spawned: BTreeMap<u64, Result<(), PmiError>>,
+    spawns_begun: u64,
 }
 
 /// May a question follow another before that is answered?
@@ -206,7 +207,8 @@ impl Client {
             owed: VecDeque::new(),
             phase: Phase::Open,
             board,
-            spawned: None,
+            spawned: BTreeMap::new(),
+            spawns_begun: 0,
         };
         match pace {
             Pace::Ahead => client.tell(&Request::Init { version: 1, subversion: 1 })?,
@@ -326,19 +328,21 @@ impl Client {
     }
 
     /// Has the launcher start processes, and does not wait for it: the last block ends the question.
-    pub fn spawn_begin(&mut self, blocks: &[Spawn<'_>]) -> Result<(), PmiError> {
+    /// Gives the number of the spawn.
+    pub fn spawn_begin(&mut self, blocks: &[Spawn<'_>]) -> Result<u64, PmiError> {
         self.settle()?;
         for block in blocks {
             self.send(Verb::Spawn, &emit(&Request::Spawn(block.clone())))?;
         }
         self.owed.push_back(Verb::Spawn);
-        Ok(())
+        self.spawns_begun += 1;
+        Ok(self.spawns_begun)
     }
 
-    /// Have the processes of the last spawn been started?
-    pub fn spawn_poll(&mut self) -> Result<bool, PmiError> {
+    /// Have the processes of a spawn been started?
+    pub fn spawn_poll(&mut self, spawn: u64) -> Result<bool, PmiError> {
         self.fence_poll(Duration::ZERO)?;
-        self.spawned.take().map_or(Ok(false), |ended| ended.map(|()| true))
+        self.spawned.remove(&spawn).map_or(Ok(false), |ended| ended.map(|()| true))
     }
 
     /// Publishes the name of a service; `false`: it is taken.
@@ -524,7 +528,8 @@ impl Client {
         let Some(verb) = self.owed.pop_front() else { return Ok(()) };
         if verb == Verb::Spawn {
             let ended = self.read_answer(verb, line, |_| Some(()));
-            self.spawned = Some(ended);
+            // Questions wait for the answer to a spawn, so that it is the last one that was begun.
+            self.spawned.insert(self.spawns_begun, ended);
             return Ok(());
         }
         self.read_answer(verb, line, |reply| match reply {

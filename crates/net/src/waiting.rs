@@ -80,6 +80,8 @@ pub(crate) struct Waits {
     looked_ns: u64,
     /// Meetings with other jobs that are coming about.
     pub meetings: u32,
+    /// When it is looked next whether processes of other jobs live.
+    pub dead_due_ns: u64,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -111,6 +113,7 @@ impl Waits {
             idle: 0,
             busy: 0,
             meetings: 0,
+            dead_due_ns: 0,
             looks: 0,
             looked_ns: 0,
             asleep: 0,
@@ -135,6 +138,7 @@ impl Endpoint {
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
             || !waits.doomed.is_empty()
+            || !self.job.met.is_empty()
             || self.context.has_sockets();
         self.waits.timers = timers;
         self.waits.spins = match self.context.has_sockets() {
@@ -151,6 +155,7 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
+        moved |= self.look_for_dead(now_ns);
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
             moved = true;
@@ -266,7 +271,11 @@ impl Endpoint {
         let due = due.into_iter().flatten().chain(self.waits.doomed.iter().map(|doomed| doomed.due_ns)).min();
         let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
         // Their descriptors are not watched beside the doorbell: they are rare, and short as a rule.
-        let most = if self.waits.meetings > 0 { MEETING_LOOK } else { SLEEP_MAX };
+        let most = match () {
+            () if self.waits.meetings > 0 => MEETING_LOOK,
+            () if !self.job.met.is_empty() => SLEEP_MAX.min(Duration::from_nanos(crate::meeting::DEAD_LOOK_NS)),
+            () => SLEEP_MAX,
+        };
         Some((sleep, until.min(most)))
     }
 

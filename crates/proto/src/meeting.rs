@@ -177,6 +177,15 @@ impl Talk {
         Ok(None)
     }
 
+    /// A key that only both sides know, when the other side was heard.
+    pub fn pair_key(&self) -> Option<[u8; KEY_BYTES]> {
+        let theirs = self.theirs.filter(|_| self.over)?;
+        let (low, high) = (self.nonce.min(theirs), self.nonce.max(theirs));
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"pair").update(&low).update(&high);
+        Some(*hasher.finalize().as_bytes())
+    }
+
     fn greeting(&self, part: &[u8]) -> Result<[u8; NONCE_BYTES], TalkError> {
         let (head, nonce) = part.split_at(8);
         if head[..4] != *MAGIC {
@@ -257,7 +266,9 @@ mod tests {
             assert_eq!(hear(&mut b, &mut from_a, most), Ok(Some(b"who I am".to_vec())));
             assert_eq!(from_a, b"the program's");
             // Nothing said is something heard: its tag is true.
+            assert_eq!(a.pair_key(), None);
             assert_eq!(hear(&mut a, &mut from_b, most), Ok(Some(vec![])));
+            assert!(a.pair_key().is_some() && a.pair_key() == b.pair_key());
         }
     }
 

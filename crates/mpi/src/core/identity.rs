@@ -101,7 +101,8 @@ impl Mpi {
     }
 
     /// Understands what [`Mpi::describe`] of another process says. Jobs that were not known are known afterwards.
-    pub(super) fn recognize(&mut self, words: &[u64]) -> Result<Members> {
+    /// `key` is what this job and theirs share, if they have just met.
+    pub(super) fn recognize(&mut self, words: &[u64], key: Option<[u8; 32]>) -> Result<Members> {
         let mut reader = Reader(words);
         let described = reader.runs().and_then(|runs| Some((runs, reader.jobs()?)));
         let Some((runs, jobs)) = described else { return nonsense() };
@@ -120,7 +121,7 @@ impl Mpi {
                 };
                 if has_cards {
                     let Some(card) = reader.card() else { return nonsense() };
-                    let learned = if card.is_empty() { Ok(()) } else { self.endpoint.learn(peer, &card) };
+                    let learned = if card.is_empty() { Ok(()) } else { self.endpoint.learn(peer, &card, key) };
                     if learned.is_err() {
                         return nonsense();
                     }
@@ -202,18 +203,18 @@ mod tests {
         let long = mpi.describe(&Members::alone(me), None);
         assert!(long.len() > short.len());
         for words in [&short, &long] {
-            let members = mpi.recognize(words).expect("itself");
+            let members = mpi.recognize(words, None).expect("itself");
             assert_eq!(members.iter().collect::<Vec<_>>(), [me]);
             for cut in 1..words.len() {
                 let whole = words == &long && cut == short.len();
-                assert_eq!(mpi.recognize(&words[..cut]).is_ok(), whole, "{cut} words of {words:?}");
+                assert_eq!(mpi.recognize(&words[..cut], None).is_ok(), whole, "{cut} words of {words:?}");
             }
         }
-        assert_eq!(mpi.recognize(&[0, 0]).expect("nobody").len(), 0);
+        assert_eq!(mpi.recognize(&[0, 0], None).expect("nobody").len(), 0);
         for wrong in
             [vec![], vec![1], vec![u64::MAX, 0, 1, 1], vec![0, u64::MAX], vec![1, own.0, 1 << 32 | 1, 1, 0]]
         {
-            assert!(mpi.recognize(&wrong).is_err(), "{wrong:?}");
+            assert!(mpi.recognize(&wrong, None).is_err(), "{wrong:?}");
         }
     }
 
@@ -223,7 +224,7 @@ mod tests {
         let mut words = mpi.describe(&Members::alone(mpi.me()), None);
         (words[1], words[5]) = (7, 7); // as if it were of job 7, which has four ranks
         words[6] = 4;
-        let members = mpi.recognize(&words).expect("a process of job 7");
+        let members = mpi.recognize(&words, None).expect("a process of job 7");
         assert_eq!(members.iter().collect::<Vec<_>>(), [Process(1)], "behind this job's only rank");
         assert_eq!(mpi.endpoint.size_of(Job(7)), Some(4));
         mpi.endpoint.part(Job(7));

@@ -157,7 +157,7 @@ impl Mpi {
             (*own_words..own_words + words).map(|at| making.round.staging.word(at)).collect();
         let local = local.clone();
         let remote = match making.meets {
-            None => self.recognize(&list)?,
+            None => self.recognize(&list, None)?,
             Some(_) => self.hear_stranger(making, &local, &list)?,
         };
         if let Some(both) = remote.iter().find(|process| local.contains(*process)) {

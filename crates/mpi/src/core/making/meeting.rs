@@ -9,6 +9,8 @@ use proto::coll::inter::tell;
 
 /// What goes before the description of the members: the root among them, and its number that nobody had before.
 const HEAD_WORDS: usize = 2;
+/// Where the root tells its group: the key that both jobs share, before all that.
+const KEY_WORDS: usize = 4;
 
 /// Reasons that those hear who were not at the meeting.
 const NO_PORT: u64 = 0;
@@ -57,7 +59,7 @@ impl Mpi {
         let Stage::Meeting { local, with } = &mut making.stage else { return true };
         let heard = match with.poll(&mut self.endpoint) {
             Ok(None) => return false,
-            Ok(Some(bytes)) => Ok(bytes),
+            Ok(Some(heard)) => Ok(heard),
             Err(error) => Err(error.into()),
         };
         self.endpoint.expect_meetings(-1);
@@ -67,14 +69,17 @@ impl Mpi {
     }
 
     /// The root tells its group how it went.
-    fn end_meeting(&mut self, making: &mut Making, heard: Result<Vec<u8>>) {
+    fn end_meeting(&mut self, making: &mut Making, heard: Result<(Vec<u8>, [u8; 32])>) {
+        let heard = heard.and_then(|(bytes, key)| {
+            let words = key.chunks_exact(WORD).chain(bytes.chunks_exact(WORD));
+            let words: Vec<u64> = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
+            // At once: the other root may call before this group has heard of it.
+            self.recognize(words.get(KEY_WORDS + HEAD_WORDS..).unwrap_or_default(), Some(key)).map(|_| words)
+        });
         let meets = making.meets.get_or_insert_default();
         let length = match heard {
-            Ok(bytes) => {
-                let words = bytes.chunks_exact(WORD).map(|word| {
-                    u64::from_le_bytes(word.try_into().expect("eight bytes")) // chunks_exact gives no others
-                });
-                meets.theirs = words.collect();
+            Ok(words) => {
+                meets.theirs = words;
                 meets.theirs.len() as u64
             }
             Err(error) => {
@@ -115,10 +120,16 @@ impl Mpi {
         local: &Members,
         list: &[u64],
     ) -> Result<Members> {
-        let Some((&[root, chance], list)) = list.split_first_chunk::<HEAD_WORDS>() else {
+        let head = list.split_first_chunk::<KEY_WORDS>();
+        let head = head.and_then(|(key, list)| Some((key, list.split_first_chunk::<HEAD_WORDS>()?)));
+        let Some((words, (&[root, chance], list))) = head else {
             return fail(ErrorClass::Intern, "a list of members that makes no sense");
         };
-        let remote = self.recognize(list)?;
+        let mut key = [0; KEY_WORDS * WORD];
+        for (part, word) in key.chunks_exact_mut(WORD).zip(words) {
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        let remote = self.recognize(list, Some(key))?;
         if root >= u64::from(remote.len()) {
             return fail(ErrorClass::Intern, "a root that is no member");
         }
