@@ -48,9 +48,9 @@ use link::{Dest, Link, Then};
 use memory::Memory;
 use out::{Lender, Spare};
 use proto::stream::{Frame, MESSAGE_MAX};
-use secrets::Secrets;
 use proto::wireup::Params;
 use receive::Inbox;
+use secrets::Secrets;
 use send::Leaving;
 use silence::Probe;
 use std::cell::Cell;
@@ -285,12 +285,14 @@ impl Sockets {
         }
     }
 
-    /// The process with this nonce is of another job, with which this one shares the key; `None`: not any more.
-    pub fn share_key(&mut self, nonce: u64, key: Option<[u8; 32]>) {
-        match key {
-            Some(key) => self.secrets.share(nonce, key),
-            None => self.secrets.forget(nonce),
-        }
+    /// The key is shared with another job, of which the process with this nonce is one.
+    pub fn share_key(&mut self, key: [u8; 32], nonce: Option<u64>) {
+        self.secrets.share(key, nonce);
+    }
+
+    /// The job that the key was shared with has disconnected.
+    pub fn forget_key(&mut self, key: [u8; 32]) {
+        self.secrets.forget(key);
     }
 
     fn watch(&mut self, key: [u8; 32]) -> io::Result<()> {

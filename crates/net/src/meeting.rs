@@ -8,10 +8,10 @@ use crate::pmi::{PmiError, Spawn};
 use crate::reach::ReachSetupError;
 use fabric::{BreakReason, Card};
 use proto::ids::{Job, Peer, PeerIx};
-use proto::wireup::StateName;
 use proto::meeting::{NoPort, Port, Talk, TalkError};
+use proto::wireup::StateName;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -283,6 +283,7 @@ impl Endpoint {
     /// Some meeting begins or ends: who sleeps meanwhile looks after it now and then.
     pub fn expect_meetings(&mut self, more: i32) {
         self.waits.meetings = self.waits.meetings.saturating_add_signed(more);
+        self.waits.hurry();
     }
 
     /// Processes of another job may be talked to from now on.
@@ -314,8 +315,9 @@ impl Endpoint {
             return Ok(());
         }
         let card = Card::from_bytes(card)?;
-        if let (Some(sockets), Some(key)) = (&card.sockets, key) {
-            self.context.share_key(sockets.nonce, Some(key));
+        if let Some(key) = key {
+            self.context.share_key(key, card.sockets.map(|sockets| sockets.nonce));
+            self.job.keys.insert((peer.job(), key));
         }
         self.job.met.insert(peer, card);
         self.set_timers();
@@ -329,8 +331,7 @@ impl Endpoint {
             return false;
         }
         self.waits.dead_due_ns = now_ns + DEAD_LOOK_NS;
-        let host = self.context.card().host;
-        let here = self.job.met.iter().filter(|(_, card)| card.host == host);
+        let here = self.job.met.iter().filter(|(_, card)| self.context.shares_host(card));
         let dead: Vec<PeerIx> = here
             .filter_map(|(peer, card)| Some((self.wireup.find(*peer)?, card.soft?)))
             .filter(|(ix, _)| !matches!(self.wireup.state(*ix), StateName::Idle | StateName::Failed))
@@ -361,13 +362,39 @@ impl Endpoint {
                 *link = Default::default();
             }
         }
-        let (gone, met) = std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);
+        let (gone, met) =
+            std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);
         self.job.met = met;
         let gone: HashMap<Peer, Card> = gone;
-        for sockets in gone.values().filter_map(|card| card.sockets) {
-            self.context.share_key(sockets.nonce, None);
+        let (old, keys) = std::mem::take(&mut self.job.keys).into_iter().partition(|(of, _)| *of == job);
+        self.job.keys = keys;
+        let old: BTreeSet<(Job, [u8; 32])> = old;
+        old.into_iter().for_each(|(_, key)| self.context.forget_key(key));
+        let hosts: HashSet<[u64; 2]> = self.job.met.values().map(|card| card.host).collect();
+        for card in gone.values().filter(|card| !hosts.contains(&card.host)) {
+            self.context.set_same_host(card.host, false);
         }
         self.set_timers();
+    }
+
+    /// This process's host as the kernel knows it, whoever started the process.
+    pub fn kernel_host(&self) -> [u64; 2] {
+        sys::node::host_id()
+    }
+
+    /// What launchers call the host of a process that is known.
+    pub fn launchers_host(&self, peer: Peer) -> Option<[u64; 2]> {
+        if peer.job() == self.job.id {
+            return (peer == self.me()).then_some(self.context.card().host);
+        }
+        self.job.met.get(&peer).map(|card| card.host)
+    }
+
+    /// Two launchers have called one host `mine` and `theirs`: is it this one, then memory is shared with those there.
+    pub fn share_host(&mut self, mine: [u64; 2], theirs: [u64; 2]) {
+        if mine == self.context.card().host {
+            self.context.set_same_host(theirs, true);
+        }
     }
 }
 

@@ -356,7 +356,7 @@ impl Endpoint {
     pub(crate) fn is_remote(&self, ix: PeerIx) -> bool {
         let who = self.who(ix);
         match self.job.met.get(&who) {
-            Some(card) => card.host != self.context.card().host,
+            Some(card) => !self.context.shares_host(card),
             None => self.node_of_peer(who) != self.node_of(self.rank()),
         }
     }

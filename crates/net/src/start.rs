@@ -11,7 +11,7 @@ use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::wireup::{self, Wireup};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +133,8 @@ pub(crate) struct Membership {
     pub finished: bool,
     /// Where processes of other jobs are.
     pub met: HashMap<Peer, fabric::Card>,
+    /// Keys that are shared with other jobs.
+    pub keys: BTreeSet<(Job, [u8; 32])>,
     /// What a board would have, for endpoints that meet without one.
     #[cfg(test)]
     pub cards: Vec<fabric::Card>,
@@ -194,6 +196,7 @@ impl Endpoint {
             hosts: None,
             finished: false,
             met: HashMap::new(),
+            keys: BTreeSet::new(),
             #[cfg(test)]
             cards: Vec::new(),
         };

@@ -27,8 +27,9 @@ const YIELDS_SHARED: u32 = 200;
 const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
-/// While jobs meet, a process that sleeps looks after it so often.
-const MEETING_LOOK: Duration = Duration::from_millis(1);
+/// While jobs meet, a process that sleeps looks after it so often: the longer it takes, the less.
+const MEETING_LOOK_MIN: Duration = Duration::from_micros(50);
+const MEETING_LOOK_MAX: Duration = Duration::from_millis(5);
 
 /// Who looks in vain this often, without doing anything else for so long in between, lets others run.
 const LOOKS_MAX: u32 = 8;
@@ -80,6 +81,8 @@ pub(crate) struct Waits {
     looked_ns: u64,
     /// Meetings with other jobs that are coming about.
     pub meetings: u32,
+    /// How long to sleep until it is looked after them.
+    meeting_look: Duration,
     /// When it is looked next whether processes of other jobs live.
     pub dead_due_ns: u64,
     /// Threads that sleep.
@@ -92,6 +95,17 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// A meeting begins or ends.
+    pub fn hurry(&mut self) {
+        self.meeting_look = MEETING_LOOK_MIN;
+    }
+
+    fn next_look(&mut self) -> Duration {
+        let look = self.meeting_look;
+        self.meeting_look = (look * 2).min(MEETING_LOOK_MAX);
+        look
+    }
+
     /// Nothing is to be done about a peer any more.
     pub fn forget(&mut self, ix: PeerIx) {
         self.lookups.retain(|other| *other != ix);
@@ -113,6 +127,7 @@ impl Waits {
             idle: 0,
             busy: 0,
             meetings: 0,
+            meeting_look: MEETING_LOOK_MIN,
             dead_due_ns: 0,
             looks: 0,
             looked_ns: 0,
@@ -272,8 +287,10 @@ impl Endpoint {
         let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
         // Their descriptors are not watched beside the doorbell: they are rare, and short as a rule.
         let most = match () {
-            () if self.waits.meetings > 0 => MEETING_LOOK,
-            () if !self.job.met.is_empty() => SLEEP_MAX.min(Duration::from_nanos(crate::meeting::DEAD_LOOK_NS)),
+            () if self.waits.meetings > 0 => self.waits.next_look(),
+            () if !self.job.met.is_empty() => {
+                SLEEP_MAX.min(Duration::from_nanos(crate::meeting::DEAD_LOOK_NS))
+            }
             () => SLEEP_MAX,
         };
         Some((sleep, until.min(most)))

@@ -237,13 +237,12 @@ impl Sockets {
                 Some(Err(_)) => return Heard::Refused,
             };
             if said.len() == wanted {
-                let Some(secret) = self.secrets.of_hello(said) else { return Heard::Refused };
-                return match secret.check_hello(self.section.nonce, said) {
-                    Ok(hello) => {
+                return match self.secrets.check_hello(self.section.nonce, said) {
+                    Some(hello) => {
                         let (from, dial) = (hello.from, hello.dial);
                         Heard::Hello { from, dial, message: hello.message.to_vec() }
                     }
-                    Err(_) => Heard::Refused,
+                    None => Heard::Refused,
                 };
             }
             match read_more(&guest.stream, said, wanted) {

@@ -121,7 +121,8 @@ impl Mpi {
                 };
                 if has_cards {
                     let Some(card) = reader.card() else { return nonsense() };
-                    let learned = if card.is_empty() { Ok(()) } else { self.endpoint.learn(peer, &card, key) };
+                    let learned =
+                        if card.is_empty() { Ok(()) } else { self.endpoint.learn(peer, &card, key) };
                     if learned.is_err() {
                         return nonsense();
                     }

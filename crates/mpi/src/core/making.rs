@@ -94,6 +94,8 @@ enum Who {
     },
 }
 
+/// No word of an agreement.
+const UNREACHED: u64 = u64::MAX;
 /// No 32-bit color.
 const NO_COLOR: u64 = u64::MAX;
 const WORD: usize = size_of::<u64>();
@@ -278,6 +280,8 @@ impl Mpi {
             Some(leaders) => agree(&mut round.schedule, place, *leaders, data),
         }
         lay_out(round, &words, words.len());
+        // If a leader cannot reach the other one, its group hears this.
+        (words.len()..2 * words.len()).for_each(|index| round.staging.set_word(index, UNREACHED));
     }
 
     fn carry_on(&mut self, parent: CommId, making: Making) -> Made {
@@ -336,6 +340,9 @@ impl Mpi {
             }
             Stage::Number(_) => making.round.staging.word(1),
         };
+        if word == UNREACHED {
+            return fail(ErrorClass::Other, "the other group could not be reached");
+        }
         Ok(Some(self.numbers.hear(&mut making.agreement, word)))
     }
 

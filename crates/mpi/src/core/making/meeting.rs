@@ -7,10 +7,13 @@ use super::*;
 use crate::core::dynamic::Meet;
 use proto::coll::inter::tell;
 
-/// What goes before the description of the members: the root among them, and its number that nobody had before.
-const HEAD_WORDS: usize = 2;
-/// Where the root tells its group: the key that both jobs share, before all that.
+/// What goes before the description of the members: the root among them, its number that nobody had before, and its
+/// host as the kernel knows it.
+const HEAD_WORDS: usize = 4;
+/// What a root puts before it for its own group: the key that both jobs share, and what the two launchers call the
+/// roots' host if that is one (else zeros).
 const KEY_WORDS: usize = 4;
+const HOST_WORDS: usize = 4;
 
 /// Reasons that those hear who were not at the meeting.
 const NO_PORT: u64 = 0;
@@ -41,7 +44,8 @@ impl Mpi {
 
     fn begin_meeting(&mut self, making: &mut Making, local: Members, root: i32, how: Meet<'_>) {
         let chance = net::chance();
-        let mut words = vec![root as u64, chance];
+        let [host, space] = self.endpoint.kernel_host();
+        let mut words = vec![root as u64, chance, host, space];
         words.extend(self.describe(&local, None));
         let mine = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         making.meets = Some(Meets { chance, ..Meets::default() });
@@ -71,10 +75,18 @@ impl Mpi {
     /// The root tells its group how it went.
     fn end_meeting(&mut self, making: &mut Making, heard: Result<(Vec<u8>, [u8; 32])>) {
         let heard = heard.and_then(|(bytes, key)| {
-            let words = key.chunks_exact(WORD).chain(bytes.chunks_exact(WORD));
-            let words: Vec<u64> = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
+            let words = |bytes: &[u8]| -> Vec<u64> {
+                let word = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                bytes.chunks_exact(WORD).map(word).collect()
+            };
+            let (mut told, theirs) = (words(&key), words(&bytes));
+            let Some((head, list)) = theirs.split_first_chunk::<HEAD_WORDS>() else { return nonsense() };
             // At once: the other root may call before this group has heard of it.
-            self.recognize(words.get(KEY_WORDS + HEAD_WORDS..).unwrap_or_default(), Some(key)).map(|_| words)
+            let remote = self.recognize(list, Some(key))?;
+            let host = self.one_host(head, &remote);
+            self.share_host(host);
+            told.extend(host.into_iter().chain(theirs));
+            Ok(told)
         });
         let meets = making.meets.get_or_insert_default();
         let length = match heard {
@@ -90,6 +102,24 @@ impl Mpi {
         };
         self.tell_words(making, 1);
         making.round.staging.set_word(0, length);
+    }
+
+    /// What the launchers call the host of both roots, if it is one host.
+    fn one_host(&self, head: &[u64; HEAD_WORDS], remote: &Members) -> [u64; HOST_WORDS] {
+        let [root, _, kernel @ ..] = *head;
+        let root = u32::try_from(root).ok().filter(|root| *root < remote.len());
+        let peer = root.and_then(|root| self.endpoint.peer_of(remote.at(root)));
+        let theirs = peer.and_then(|peer| self.endpoint.launchers_host(peer));
+        match (self.endpoint.launchers_host(self.endpoint.me()), theirs) {
+            (Some([a, b]), Some([c, d])) if kernel == self.endpoint.kernel_host() => [a, b, c, d],
+            _ => [0; HOST_WORDS],
+        }
+    }
+
+    fn share_host(&mut self, [mine, space, theirs, their_space]: [u64; HOST_WORDS]) {
+        if [mine, space] != [0, 0] {
+            self.endpoint.share_host([mine, space], [theirs, their_space]);
+        }
     }
 
     /// The error for a process of the group.
@@ -120,11 +150,12 @@ impl Mpi {
         local: &Members,
         list: &[u64],
     ) -> Result<Members> {
-        let head = list.split_first_chunk::<KEY_WORDS>();
-        let head = head.and_then(|(key, list)| Some((key, list.split_first_chunk::<HEAD_WORDS>()?)));
-        let Some((words, (&[root, chance], list))) = head else {
-            return fail(ErrorClass::Intern, "a list of members that makes no sense");
+        let Some((words, list)) = list.split_first_chunk::<KEY_WORDS>() else { return nonsense() };
+        let Some((&host, list)) = list.split_first_chunk::<HOST_WORDS>() else { return nonsense() };
+        let Some((&[root, chance, ..], list)) = list.split_first_chunk::<HEAD_WORDS>() else {
+            return nonsense();
         };
+        self.share_host(host);
         let mut key = [0; KEY_WORDS * WORD];
         for (part, word) in key.chunks_exact_mut(WORD).zip(words) {
             part.copy_from_slice(&word.to_le_bytes());
@@ -143,4 +174,9 @@ impl Mpi {
         making.round.roster = Rc::new(roster);
         Ok(remote)
     }
+}
+
+#[cold]
+fn nonsense<T>() -> Result<T> {
+    fail(ErrorClass::Intern, "a root that says what makes no sense")
 }
