@@ -168,6 +168,9 @@ impl Door {
     }
 }
 
+/// What the other side has said, and the key that both jobs share.
+pub type Heard = (Vec<u8>, [u8; 32]);
+
 /// A meeting that is coming about.
 #[derive(Debug)]
 pub struct Meeting {
@@ -181,7 +184,7 @@ enum Stage {
     /// Somebody is to come, of a job that is being spawned if it is one.
     Expecting { door: Rc<RefCell<Door>>, spawning: Option<u64> },
     /// Somebody is there, or was called at this address.
-    Talking { line: Line, to: Option<SocketAddr>, said: bool, theirs: Option<Vec<u8>> },
+    Talking { line: Box<Line>, to: Option<SocketAddr>, said: bool, theirs: Option<Vec<u8>> },
 }
 
 impl Meeting {
@@ -190,7 +193,10 @@ impl Meeting {
         let port: Port = port.parse()?;
         let stream = tcp::Stream::dial(None, port.addr).map_err(|e| MeetError::Unanswered(port.addr, e))?;
         let line = Line::new(Wire::Own(stream), port.key)?;
-        Ok(Meeting { stage: Stage::Talking { line, to: Some(port.addr), said: false, theirs: None }, mine })
+        Ok(Meeting {
+            stage: Stage::Talking { line: Box::new(line), to: Some(port.addr), said: false, theirs: None },
+            mine,
+        })
     }
 
     /// Waits for somebody at a door.
@@ -201,11 +207,14 @@ impl Meeting {
     /// Meets whoever is at the other end of a socket of the program's.
     pub fn over(fd: OwnedFd, mine: Vec<u8>) -> Result<Meeting, MeetError> {
         let line = Line::new(Wire::Given(fd), [0; 32])?;
-        Ok(Meeting { stage: Stage::Talking { line, to: None, said: false, theirs: None }, mine })
+        Ok(Meeting {
+            stage: Stage::Talking { line: Box::new(line), to: None, said: false, theirs: None },
+            mine,
+        })
     }
 
     /// What the other side says, once everything is said and heard, and the key that both jobs share from now on.
-    pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<(Vec<u8>, [u8; 32])>, MeetError> {
+    pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<Heard>, MeetError> {
         if let Stage::Expecting { door, spawning } = &mut self.stage {
             if let (Some(spawn), Some(pmi)) = (*spawning, endpoint.job.pmi.as_mut())
                 && pmi.spawn_poll(spawn)?
@@ -213,7 +222,7 @@ impl Meeting {
                 *spawning = None;
             }
             let Some((line, theirs)) = door.borrow_mut().poll()? else { return Ok(None) };
-            self.stage = Stage::Talking { line, to: None, said: false, theirs: Some(theirs) };
+            self.stage = Stage::Talking { line: Box::new(line), to: None, said: false, theirs: Some(theirs) };
         }
         let Stage::Talking { line, to, said, theirs } = &mut self.stage else { return Ok(None) };
         let unanswered = |error| match (error, *to) {

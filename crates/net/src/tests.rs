@@ -134,6 +134,8 @@ fn endpoint(
         warn_s: 0,
         ways,
         leaving: false,
+        met: Default::default(),
+        keys: Default::default(),
         hosts: None,
         finished: true,
         cards: Vec::new(),
