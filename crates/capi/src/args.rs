@@ -379,6 +379,12 @@ pub fn release(memory: BufMut) {
     unsafe { libc::free(memory.0) }
 }
 
+/// Has `function` called when the process exits in the usual way.
+pub fn at_process_exit(function: extern "C" fn()) {
+    // SAFETY: the function needs no arguments and does not unwind. (If it cannot be registered, the launcher will miss it.)
+    unsafe { libc::atexit(function) };
+}
+
 /// Seconds of a clock that never goes back.
 pub fn monotonic_seconds() -> f64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

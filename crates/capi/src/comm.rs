@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object};
+use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object, registry};
 use std::ffi::c_int;
 
 /// `MPI_IDENT` and its family.
@@ -164,7 +164,7 @@ pub fn comm_split_type<A: Abi>(
         let member = match i64::from(split_type) {
             t if t == A::C.comm_type_shared => true,
             t if t == A::C.comm_type_hw_guided || t == A::C.comm_type_resource_guided => {
-                wants_shared_memory(call, info)?
+                wants_shared_memory(info)?
             }
             // No finer hardware than the node is known: everyone gets MPI_COMM_NULL (MPI-5 7.4.2).
             t if t == A::C.undefined || t == A::C.comm_type_hw_unguided => false,
@@ -177,9 +177,9 @@ pub fn comm_split_type<A: Abi>(
 }
 
 /// Is the resource that a guided split names the memory of a node?
-fn wants_shared_memory<A: Abi>(call: &Call<A>, info: Option<InfoId>) -> Outcome<bool> {
+fn wants_shared_memory(info: Option<InfoId>) -> Outcome<bool> {
     let Some(info) = info else { return Ok(false) };
-    Ok(call.info_get(info, "mpi_hw_resource_type")? == Some("mpi_shared_memory"))
+    Ok(registry().info_get(info, "mpi_hw_resource_type")? == Some("mpi_shared_memory"))
 }
 
 /// `MPI_Comm_create`

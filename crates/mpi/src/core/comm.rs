@@ -80,6 +80,8 @@ pub(super) struct Comm {
     pub(super) errhandler: ErrhandlerId,
     pub(super) attributes: Attributes,
     pub(super) cart: Option<Box<Cart>>,
+    /// The session that it, or what it was made of, came from.
+    pub(super) session: Option<SessionId>,
     name: String,
     pub(super) info: Pairs,
 }
@@ -92,6 +94,7 @@ impl Comm {
             errhandler: ErrhandlerId::FATAL,
             attributes: Attributes::new(),
             cart: None,
+            session: None,
             name: name.into(),
             info: Pairs::new(),
         }
@@ -117,7 +120,8 @@ impl Mpi {
     /// The group, as a new object.
     pub fn comm_group(&mut self, comm: CommId) -> Result<GroupId> {
         let members = self.comm(comm)?.roster.members.clone();
-        Ok(self.add_group(members))
+        let session = self.comm(comm)?.session;
+        Ok(self.add_group(members, session))
     }
 
     /// Collective. The caller copies attributes (it has the callbacks).
@@ -150,7 +154,8 @@ impl Mpi {
 
     pub(super) fn forget_comm(&mut self, comm: CommId) {
         if let Some(old) = self.comms.remove(comm.0) {
-            self.release_errhandler(old.errhandler);
+            self.drop_buffer(Holder::Comm(comm));
+            registry().errhandler_release(old.errhandler);
             for (key, _) in old.attributes {
                 self.release_keyval(key);
             }
@@ -188,21 +193,21 @@ impl Mpi {
     /// Sets its error handler.
     pub fn comm_set_errhandler(&mut self, comm: CommId, handler: ErrhandlerId) -> Result<()> {
         self.comm(comm)?;
-        self.errhandler_retain(handler)?;
+        registry().errhandler_retain(handler)?;
         let old = std::mem::replace(&mut self.comm_mut(comm)?.errhandler, handler);
-        self.release_errhandler(old);
+        registry().errhandler_release(old);
         Ok(())
     }
 
     /// The hints, as a new info object.
     pub fn comm_info(&mut self, comm: CommId) -> Result<InfoId> {
         let info = self.comm(comm)?.info.clone();
-        Ok(InfoId(self.infos.insert(info)))
+        Ok(registry().info_with(info))
     }
 
     /// Replaces the hints.
     pub fn comm_set_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
-        let pairs = info.map_or(Ok(Pairs::new()), |info| self.pairs(info).cloned())?;
+        let pairs = info.map_or(Ok(Pairs::new()), |info| registry().pairs(info).cloned())?;
         self.comm_mut(comm)?.info = pairs;
         Ok(())
     }

@@ -3,9 +3,9 @@ use super::*;
 use crate::error::{ErrorClass, Result, fail};
 
 /// Keys and values in the order they were set.
-pub(super) type Pairs = Vec<(String, String)>;
+pub type Pairs = Vec<(String, String)>;
 
-impl Mpi {
+impl Registry {
     /// A new, empty object.
     pub fn info_create(&mut self) -> InfoId {
         InfoId(self.infos.insert(Pairs::new()))
@@ -50,6 +50,11 @@ impl Mpi {
             Some((key, _)) => Ok(key),
             None => fail(ErrorClass::Arg, format!("key number {n} of {}", pairs.len())),
         }
+    }
+
+    /// A new object with these keys and values.
+    pub fn info_with(&mut self, pairs: Pairs) -> InfoId {
+        InfoId(self.infos.insert(pairs))
     }
 
     /// A copy.

@@ -73,10 +73,10 @@ impl Making {
 }
 
 /// Where the members of an agreement meet.
-struct Meeting {
-    roster: Rc<Roster>,
-    context: u32,
-    tag: i32,
+pub(super) struct Meeting {
+    pub(super) roster: Rc<Roster>,
+    pub(super) context: u32,
+    pub(super) tag: i32,
 }
 
 impl Mpi {
@@ -163,7 +163,7 @@ impl Mpi {
         Ok(self.carry_on(comm, Making { place, who: Who::OfColor(mine), agreement, round, end: None }))
     }
 
-    fn agree(
+    pub(super) fn agree(
         &mut self,
         place: Option<CommId>,
         parent: CommId,
@@ -268,14 +268,14 @@ impl Mpi {
         Ok(Meeting { roster, context, tag })
     }
 
-    /// A place for a new communicator; the error handler is that of the parent.
+    /// A place for a new communicator; error handler and session are those of the parent.
     fn reserve_comm(&mut self, parent: CommId) -> Result<CommId> {
-        let handler = self.comm(parent)?.errhandler;
-        self.errhandler_retain(handler)?;
+        let Comm { errhandler: handler, session, .. } = *self.comm(parent)?;
+        registry().errhandler_retain(handler)?;
         let me = self.endpoint.rank();
         // Nobody may use it yet, so that the numbers of messages to itself will do.
         let mut comm = Comm::new(Members::alone(me), me, CommId::SELF.0, "");
-        comm.errhandler = handler;
+        (comm.errhandler, comm.session) = (handler, session);
         Ok(CommId(self.comms.insert(comm)))
     }
 
