@@ -167,7 +167,29 @@ impl Buf {
     }
 }
 
+impl Buf {
+    /// As a value of this type, where a function says so.
+    pub fn value<T>(self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// As a string, where a function says so.
+    pub fn text(self) -> Text {
+        Text(self.0.cast())
+    }
+}
+
 impl BufMut {
+    /// As a place for a value of this type, where a function says so.
+    pub fn place<T>(self) -> Ptr<T> {
+        Ptr(self.0.cast())
+    }
+
+    /// As a place for a string, where a function says so.
+    pub fn text(self) -> TextOut {
+        TextOut(self.0.cast())
+    }
+
     /// The address.
     #[inline(always)]
     pub fn addr(self) -> usize {

@@ -79,6 +79,14 @@ pub fn at_exit(end: impl FnOnce(&mut Mpi)) {
     }
 }
 
+/// Looks at the engine without being a call of the program; `None` if there has been none. Who looks from another thread
+/// than the one that may call has been given a level for it (see [`crate::life`]).
+pub fn look<R>(look: impl FnOnce(&Mpi) -> R) -> Option<R> {
+    let _guard = (phase() != Phase::Single).then(lock);
+    // SAFETY: with the lock nobody else is inside; in phase `Single` nobody else may call.
+    unsafe { (*ENGINE.mpi.get()).as_ref() }.map(look)
+}
+
 fn with_closed(_guard: &MutexGuard<'static, ()>, end: impl FnOnce(&mut Mpi)) {
     if phase() == Phase::Closed {
         // SAFETY: nobody comes in while the phase is `Closed`, and with the lock nobody is inside any more.

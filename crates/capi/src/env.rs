@@ -7,7 +7,7 @@ use crate::errors::{On, Outcome, anytime, code, run};
 use crate::handles;
 use crate::life::{self, Level, World};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Mpi, Object, registry};
+use mpi::core::{CommId, Mpi, Object, Resource, registry};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::thread::ThreadId;
@@ -129,15 +129,13 @@ pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
     })
 }
 
-/// `MPI_Abi_get_fortran_info`: there is no Fortran interface.
-pub fn abi_get_fortran_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
-    anytime::<A>("MPI_Abi_get_fortran_info", || Ok(info.set(A::handle(A::C.info_null))?))
-}
-
-/// `MPI_Get_hw_resource_info`: nothing is known beside what `MPI_Comm_split_type` offers.
+/// `MPI_Get_hw_resource_info`: which kinds of hardware there are to be told apart, and whether this process belongs to
+/// just one piece of each.
 pub fn get_hw_resource_info<A: Abi>(hw_info: Ptr<A::Handle>) -> c_int {
     anytime::<A>("MPI_Get_hw_resource_info", || {
-        let id = registry().info_create();
+        let belongs = |kind: Resource| if kind.of_this_process().is_some() { "true" } else { "false" };
+        let pairs = Resource::ALL.map(|kind| (kind.name().to_string(), belongs(kind).to_string()));
+        let id = registry().info_with(pairs.into());
         Ok(hw_info.set(handles::of_info::<A>(id))?)
     })
 }

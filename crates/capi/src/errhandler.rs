@@ -76,7 +76,12 @@ pub fn errhandler_free<A: Abi>(errhandler: Ptr<A::Handle>) -> c_int {
 }
 
 /// Raises the program's own error on an object, if there is one.
-fn call_handler<A: Abi>(name: &'static str, on: On<A>, object: mpi::Result<Target>, errorcode: c_int) -> c_int {
+fn call_handler<A: Abi>(
+    name: &'static str,
+    on: On<A>,
+    object: mpi::Result<Target>,
+    errorcode: c_int,
+) -> c_int {
     let call = Call::<A>::enter(name);
     match object.and_then(|target| target.check(&call)) {
         Ok(target) => {
@@ -122,12 +127,10 @@ pub fn session_get_errhandler<A: Abi>(session: A::Handle, errhandler: Ptr<A::Han
 /// Class and text of any error code.
 fn meaning<A: Abi>(errorcode: c_int) -> Outcome<(ErrorClass, String)> {
     match class_of::<A>(errorcode) {
-        Some(ErrorClass::User(number)) => {
-            match registry().user_error(number) {
-                Some((class, text)) => Ok((class, text.to_string())),
-                None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
-            }
-        }
+        Some(ErrorClass::User(number)) => match registry().user_error(number) {
+            Some((class, text)) => Ok((class, text.to_string())),
+            None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
+        },
         Some(class) => {
             let name = crate::errors::name_of(class);
             let last = crate::errors::last_with(errorcode).map_or(String::new(), |what| format!(" ({what})"));
@@ -215,7 +218,5 @@ removals!(remove_error_class "MPI_Remove_error_class", remove_error_code "MPI_Re
 
 /// `MPI_Remove_error_string`
 pub fn remove_error_string<A: Abi>(errorcode: c_int) -> c_int {
-    anytime::<A>("MPI_Remove_error_string", || {
-        Ok(registry().add_error_string(added::<A>(errorcode)?, "")?)
-    })
+    anytime::<A>("MPI_Remove_error_string", || Ok(registry().add_error_string(added::<A>(errorcode)?, "")?))
 }

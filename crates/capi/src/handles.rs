@@ -1,7 +1,9 @@
 //! From handles to the engine's numbers and back, with an error for every handle that names nothing; and the
 //! functions that turn handles into Fortran or C integers.
 use crate::abi::{Abi, Kind};
-use mpi::core::{CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, RequestId, SessionId, TypeId};
+use mpi::core::{
+    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, RequestId, SessionId, TypeId,
+};
 use mpi::{ErrorClass, MpiError, Result};
 use std::ffi::c_int;
 

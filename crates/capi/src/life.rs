@@ -110,9 +110,12 @@ struct Life {
     world: Option<Level>,
     sessions: u32,
     started: bool,
+    /// May tools look from other threads?
+    tools: Level,
 }
 
-static LIFE: Mutex<Life> = Mutex::new(Life { world: None, sessions: 0, started: false });
+static LIFE: Mutex<Life> =
+    Mutex::new(Life { world: None, sessions: 0, started: false, tools: Level::Single });
 static WORLD: AtomicU8 = AtomicU8::new(World::Before as u8);
 /// The process that has to say goodbye at its exit; 0 if none. (A forked child has not.)
 static LEAVES_AT_EXIT: AtomicU32 = AtomicU32::new(0);
@@ -140,7 +143,8 @@ pub fn begin_world(level: Level) -> Result<(), BeginError> {
     }
     life.start().map_err(BeginError::Start)?;
     if life.sessions == 0 {
-        engine::set_phase(if level == Level::Multiple { Phase::Threaded } else { Phase::Single });
+        let several = level == Level::Multiple || life.tools >= Level::Serialized;
+        engine::set_phase(if several { Phase::Threaded } else { Phase::Single });
     }
     life.world = Some(level);
     WORLD.store(World::Active as u8, Release);
@@ -173,6 +177,22 @@ pub fn begin_session(wanted: Level) -> Result<Level, MpiError> {
         args::at_process_exit(goodbye);
     }
     Ok(granted)
+}
+
+/// Tools come: gives the level that they get.
+pub fn admit_tools(wanted: Level) -> Level {
+    let mut life = life();
+    let granted = match phase() {
+        Phase::Closed => wanted,
+        _ => life.grant(wanted),
+    };
+    life.tools = life.tools.max(granted);
+    granted
+}
+
+/// Is there an engine, or was there one?
+pub fn has_started() -> bool {
+    life().started
 }
 
 /// A session has ended.

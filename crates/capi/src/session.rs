@@ -90,11 +90,7 @@ fn check<A: Abi>(call: &Call<A>, session: A::Handle) -> Outcome<()> {
 }
 
 /// `MPI_Session_get_num_psets`
-pub fn session_get_num_psets<A: Abi>(
-    session: A::Handle,
-    info: A::Handle,
-    npset_names: Ptr<c_int>,
-) -> c_int {
+pub fn session_get_num_psets<A: Abi>(session: A::Handle, info: A::Handle, npset_names: Ptr<c_int>) -> c_int {
     run::<A>("MPI_Session_get_num_psets", On::Session(session), |call| {
         check(call, session)?;
         handles::info_or_null::<A>(info)?;

@@ -77,7 +77,8 @@ impl Config {
         Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, StartError> {
+    /// As [`Config::from_env`], where `get` knows the variables.
+    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, StartError> {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let node = match get(env::NODE) {
             None => None,

@@ -78,6 +78,29 @@ static void errors(void)
     CHECK(mine == MPI_ERRHANDLER_NULL);
 }
 
+/* What a Fortran interface tells is kept for those who ask. */
+static void fortran(void)
+{
+    int yes = 1, no = 0, got_yes = -1, got_no = -1, set = -1, flag;
+    char value[8];
+    MPI_Info info;
+    MPI_Abi_get_fortran_info(&info);
+    CHECK(info == MPI_INFO_NULL);
+    MPI_Abi_get_fortran_booleans(4, &got_yes, &got_no, &set);
+    CHECK(set == 0);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_logical_size", "4");
+    CHECK(MPI_Abi_set_fortran_info(info) == MPI_SUCCESS);
+    MPI_Info_free(&info);
+    CHECK(MPI_Abi_set_fortran_booleans(4, &yes, &no) == MPI_SUCCESS);
+    MPI_Abi_get_fortran_info(&info);
+    MPI_Info_get(info, "mpi_logical_size", 7, value, &flag);
+    CHECK(flag && strcmp(value, "4") == 0);
+    MPI_Info_free(&info);
+    MPI_Abi_get_fortran_booleans(4, &got_yes, &got_no, &set);
+    CHECK(set && got_yes == 1 && got_no == 0);
+}
+
 static void *all(void *unused)
 {
     char value[8];
@@ -107,6 +130,7 @@ int main(int argc, char **argv)
     MPI_Add_error_code(class, &code);
     MPI_Add_error_string(code, "lost its roots");
     MPI_Comm_create_errhandler(listen, &handler);
+    fortran();
     in_two_threads();
     MPI_Initialized(&is);
     CHECK(!is);

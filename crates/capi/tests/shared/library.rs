@@ -130,7 +130,7 @@ impl Program {
 
 /// Every program that one process can run, and every mistake.
 pub fn check_programs(side: Side, file: &str, soname: &str) {
-    for name in ["always", "coll", "comm", "sessions", "sessions_late", "sessions_only", "stats", "threads", "garbage"] {
+    for name in ["always", "coll", "comm", "hardware", "sessions", "sessions_late", "sessions_only", "stats", "threads", "tool", "garbage"] {
         Program::build(side, name, file, soname).succeeds();
     }
     let errors = Program::build(side, "errors", file, soname);

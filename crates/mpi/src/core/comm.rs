@@ -207,7 +207,7 @@ impl Mpi {
 
     /// Replaces the hints.
     pub fn comm_set_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
-        let pairs = info.map_or(Ok(Pairs::new()), |info| registry().pairs(info).cloned())?;
+        let pairs = info.map_or(Ok(Pairs::new()), |info| registry().info_pairs(info))?;
         self.comm_mut(comm)?.info = pairs;
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 impl Mpi {
     /// Joins the job named by the environment, or starts alone.
     pub fn start() -> Result<Mpi> {
-        let config = Config::from_env()?;
+        let config = Config::from_variables(|name| registry().setting(name))?;
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;

@@ -57,6 +57,11 @@ impl Registry {
         InfoId(self.infos.insert(pairs))
     }
 
+    /// All keys and values.
+    pub fn info_pairs(&self, info: InfoId) -> Result<Pairs> {
+        self.pairs(info).cloned()
+    }
+
     /// A copy.
     pub fn info_dup(&mut self, info: InfoId) -> Result<InfoId> {
         let pairs = self.pairs(info)?.clone();
@@ -70,7 +75,7 @@ impl Registry {
         Ok(())
     }
 
-    pub(super) fn pairs(&self, info: InfoId) -> Result<&Pairs> {
+    fn pairs(&self, info: InfoId) -> Result<&Pairs> {
         match self.infos.get(info.0) {
             Some(pairs) => Ok(pairs),
             None => fail(ErrorClass::Info, format!("there is no info object {}", info.0)),

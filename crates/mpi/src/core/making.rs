@@ -49,7 +49,7 @@ enum Who {
     OfColor(u64),
 }
 
-/// No 32-bit color.
+/// No color: others are shorter.
 const NO_COLOR: u64 = u64::MAX;
 const WORD: usize = size_of::<u64>();
 /// Words that a process gives in the first round of a split: color, key, and its word of the agreement.
@@ -102,13 +102,29 @@ impl Mpi {
         if let Some(color) = color.filter(|color| *color < 0) {
             return fail(ErrorClass::Arg, format!("color {color}"));
         }
-        self.split(comm, color.map(|color| color as u32), key)
+        self.split(comm, color.map(|color| color as u64), key)
     }
 
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn start_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Made> {
         let node = self.endpoint.node_of(self.endpoint.rank()).0;
-        self.split(comm, member.then_some(node), key)
+        self.split(comm, member.then_some(u64::from(node)), key)
+    }
+
+    /// Collective: one communicator for each piece of hardware of a kind that processes belong to, and one for those on
+    /// a node that belong to none of it, which are told so.
+    pub fn start_split_hardware(
+        &mut self,
+        comm: CommId,
+        kind: Resource,
+        key: i32,
+    ) -> Result<(Made, Option<u32>)> {
+        let node = self.endpoint.node_of(self.endpoint.rank()).0;
+        let piece = kind.of_this_process();
+        // Processes that ask for different kinds, which they must not, do not get together. 0 is nobody's piece.
+        let place = Resource::ALL.iter().position(|other| *other == kind).unwrap_or(0) as u64;
+        let color = u64::from(node) << 32 | place << 24 | piece.map_or(0, |cpu| u64::from(cpu) + 1);
+        Ok((self.split(comm, Some(color), key)?, piece))
     }
 
     /// Collective over `comm`: a communicator of the members of `group`.
@@ -145,8 +161,8 @@ impl Mpi {
         Ok(made.comm)
     }
 
-    fn split(&mut self, comm: CommId, color: Option<u32>, key: i32) -> Result<Made> {
-        let mine = color.map_or(NO_COLOR, u64::from);
+    fn split(&mut self, comm: CommId, color: Option<u64>, key: i32) -> Result<Made> {
+        let mine = color.unwrap_or(NO_COLOR);
         let Meeting { roster, context, tag } = self.meet(comm)?;
         let place = color.map(|_| self.reserve_comm(comm)).transpose()?;
         let (agreement, word) = self.numbers.begin(!self.threaded);

@@ -1,4 +1,4 @@
-//! Objects that need no engine: info objects, error handlers, error classes and codes.
+//! Objects that need no engine: info objects, error handlers, error classes and codes, settings.
 //!
 //! MPI lets programs use them before the library is initialised, after it is finalised and from any thread
 //! (MPI-5 11.4.1). So there is one table of them per process with a lock of its own. Messages never look here; who
@@ -7,6 +7,7 @@ use super::info::{self, Pairs};
 use super::slots::Slots;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
+use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// An error handler.
@@ -42,6 +43,8 @@ pub struct Registry {
     pub(super) infos: Slots<Pairs>,
     errhandlers: Slots<ErrhandlerEntry>,
     user_errors: Slots<UserError>,
+    /// What was put in the place of variables of the environment.
+    pub(super) settings: BTreeMap<&'static str, String>,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(|| Mutex::new(Registry::new()));
@@ -53,8 +56,12 @@ pub fn registry() -> MutexGuard<'static, Registry> {
 
 impl Registry {
     fn new() -> Self {
-        let mut new =
-            Registry { infos: Slots::new(), errhandlers: Slots::new(), user_errors: Slots::new() };
+        let mut new = Registry {
+            infos: Slots::new(),
+            errhandlers: Slots::new(),
+            user_errors: Slots::new(),
+            settings: BTreeMap::new(),
+        };
         new.infos.insert(info::environment());
         for handler in [Errhandler::Fatal, Errhandler::Return, Errhandler::Abort] {
             // One reference is never given back: predefined handlers cannot be freed.
