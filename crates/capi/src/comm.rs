@@ -327,7 +327,7 @@ pub fn comm_get_info<A: Abi>(comm: A::Handle, info_used: Ptr<A::Handle>) -> c_in
 pub fn comm_set_info<A: Abi>(comm: A::Handle, info: A::Handle) -> c_int {
     run::<A>("MPI_Comm_set_info", On::Comm(comm), |call| {
         let info = handles::info_or_null::<A>(info)?;
-        Ok(call.comm_set_info(handles::comm::<A>(comm)?, info)?)
+        Ok(call.comm_update_info(handles::comm::<A>(comm)?, info)?)
     })
 }
 

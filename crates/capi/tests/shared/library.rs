@@ -140,6 +140,7 @@ pub fn check_programs(side: Side, file: &str, soname: &str) {
         "sessions_only",
         "stats",
         "threads",
+        "threads_sessions",
         "tool",
         "garbage",
     ] {

@@ -11,6 +11,15 @@ use net::Rank;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
+/// What a program may promise of a communicator.
+const HINTS: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+
 /// How two communicators or groups relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
@@ -207,8 +216,18 @@ impl Mpi {
 
     /// Replaces the hints.
     pub fn comm_set_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
+        self.comm_mut(comm)?.info.clear();
+        self.comm_update_info(comm, info)
+    }
+
+    /// Adds to the hints. Those that mean nothing here are not kept: who asks learns what is heeded (MPI-5 7.4.4).
+    pub fn comm_update_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
         let pairs = info.map_or(Ok(Pairs::new()), |info| registry().info_pairs(info))?;
-        self.comm_mut(comm)?.info = pairs;
+        let hints = &mut self.comm_mut(comm)?.info;
+        for (key, value) in pairs.into_iter().filter(|(key, _)| HINTS.contains(&key.as_str())) {
+            hints.retain(|(known, _)| *known != key);
+            hints.push((key, value));
+        }
         Ok(())
     }
 
