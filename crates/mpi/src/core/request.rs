@@ -9,6 +9,7 @@ use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail};
 use net::{Backoff, Rest};
 use net::{ReqId, UserBufMut};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A generalized request: callbacks of the program, opaque words.
@@ -50,6 +51,8 @@ pub(super) enum State {
     Recv(Receiving),
     Collective(Box<Collective>),
     Making(Box<Making>),
+    /// Of a buffer: is it done?
+    Flush(Rc<Cell<bool>>),
     Generalized {
         callbacks: Grequest,
         complete: bool,
@@ -131,7 +134,7 @@ impl Mpi {
         if !self.running.is_empty() {
             moved |= self.advance_running();
         }
-        if !self.buffered.is_idle() {
+        if !self.buffers.is_idle() {
             self.reap_buffered();
         }
         if !self.orphans.is_empty() {
@@ -199,6 +202,7 @@ impl Mpi {
             State::Inactive | State::Idle(_) | State::Complete(_) => true,
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
+            State::Flush(done) => done.get(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
             State::Recv(Receiving { id, companion, .. }) => {
@@ -457,7 +461,7 @@ impl Mpi {
     /// Lets everything that needs no peer's further call leave this process.
     pub(super) fn drain(&mut self) {
         // Nobody is left to be told of a message that failed.
-        let _ = self.buffer_flush();
+        let _ = self.until(|mpi| Ok(mpi.buffers.is_idle().then_some(())));
         self.progress();
     }
 }
@@ -469,6 +473,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Complete(status) => Ok(Some(*status)),
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
+        State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, status, .. } => match endpoint.take(*id) {
             None => Ok(None),
