@@ -24,6 +24,7 @@ pub mod engine;
 pub mod env;
 pub mod errhandler;
 pub mod errors;
+pub mod graph;
 pub mod group;
 pub mod handles;
 pub mod info;
@@ -39,5 +40,6 @@ pub mod topo;
 mod types;
 
 pub use abi::Abi;
+pub use coll::neighborhood;
 pub use mpich::Mpich;
 pub use standard::Standard;

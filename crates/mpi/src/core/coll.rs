@@ -69,6 +69,27 @@ pub enum Coll<'a> {
     ReduceScatterBlock(Reduction),
     Scan(Reduction),
     Exscan(Reduction),
+    /// With the neighbors of the communicator's topology, as all that follow.
+    NeighborAllgather {
+        send: SendData,
+        recv: RecvData,
+    },
+    NeighborAllgatherv {
+        send: SendData,
+        recv: Parts<'a, RecvBuf>,
+    },
+    NeighborAlltoall {
+        send: SendData,
+        recv: RecvData,
+    },
+    NeighborAlltoallv {
+        send: Parts<'a, SendBuf>,
+        recv: Parts<'a, RecvBuf>,
+    },
+    NeighborAlltoallw {
+        send: TypedParts<'a, SendBuf>,
+        recv: TypedParts<'a, RecvBuf>,
+    },
 }
 
 impl Mpi {

@@ -5,6 +5,7 @@
 use super::attr::Attributes;
 use super::info::Pairs;
 use super::members::Members;
+use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::Rank;
@@ -79,7 +80,7 @@ pub(super) struct Comm {
     pub(super) sequence: u32,
     pub(super) errhandler: ErrhandlerId,
     pub(super) attributes: Attributes,
-    pub(super) cart: Option<Box<Cart>>,
+    pub(super) topology: Option<Rc<Topology>>,
     name: String,
     pub(super) info: Pairs,
 }
@@ -91,7 +92,7 @@ impl Comm {
             sequence: 0,
             errhandler: ErrhandlerId::FATAL,
             attributes: Attributes::new(),
-            cart: None,
+            topology: None,
             name: name.into(),
             info: Pairs::new(),
         }

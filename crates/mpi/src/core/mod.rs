@@ -22,8 +22,10 @@ mod comm;
 mod data;
 mod datatype;
 mod distributed;
+mod edges;
 mod environment;
 mod external;
+mod graph;
 mod group;
 pub mod ids;
 mod info;
@@ -33,6 +35,7 @@ mod making;
 mod members;
 mod op;
 mod p2p;
+
 pub mod predefined;
 mod prepare;
 mod request;
@@ -53,11 +56,12 @@ pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
 pub use environment::Errhandler;
 pub use ids::*;
+pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
 pub use making::{Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
 pub use request::Grequest;
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
-pub use topology::Cart;
+pub use topology::{Cart, Neighborhood, Topology};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;
