@@ -300,6 +300,11 @@ impl<A: Abi, M: Memory> Passed<A, M> {
         Passed { buf, count: count.wide(), datatype }
     }
 
+    /// Where there are no blocks, there need be no buffer either.
+    pub fn for_each_of(self, blocks: usize) -> Self {
+        Passed { count: if blocks == 0 { self.count.min(0) } else { self.count }, ..self }
+    }
+
     /// The data, which may be `MPI_IN_PLACE`: then count and datatype are ignored.
     pub fn data(self) -> Outcome<Data<M::Engine>> {
         if is_in_place::<A>(self.buf) {

@@ -159,7 +159,8 @@ pub fn dist_graph_create_adjacent<A: Abi>(
     run::<A>("MPI_Dist_graph_create_adjacent", On::Comm(comm_old), |call| {
         comm_dist_graph.set(A::handle(A::C.comm_null))?;
         handles::info_or_null::<A>(info)?;
-        let (incoming, outgoing) = (number(indegree, "incoming edges")?, number(outdegree, "outgoing edges")?);
+        let (incoming, outgoing) =
+            (number(indegree, "incoming edges")?, number(outdegree, "outgoing edges")?);
         let weights = match (weights::<A>(sourceweights, incoming)?, weights::<A>(destweights, outgoing)?) {
             (Some(sources), Some(dests)) => Some((sources, dests)),
             (None, None) => None,
@@ -190,9 +191,10 @@ pub fn dist_graph_create<A: Abi>(
         handles::info_or_null::<A>(info)?;
         let n = number(n, "sources")?;
         let (sources, degrees) = (sources.list(n)?, degrees.list(n)?);
-        let ends = sources.iter().zip(&degrees).map(|(source, degree)| {
-            Ok(std::iter::repeat_n(*source, number(*degree, "edges of a source")?))
-        });
+        let ends = sources
+            .iter()
+            .zip(&degrees)
+            .map(|(source, degree)| Ok(std::iter::repeat_n(*source, number(*degree, "edges of a source")?)));
         let ends: Vec<c_int> = ends.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect();
         let (dests, weights) = (destinations.list(ends.len())?, self::weights::<A>(weights, ends.len())?);
         let edge = |(place, (source, dest)): (usize, (&c_int, &c_int))| {

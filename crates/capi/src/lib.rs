@@ -32,6 +32,7 @@ pub mod mpich;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod part;
 pub mod request;
 pub mod standard;
 pub mod stats;

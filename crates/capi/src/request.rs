@@ -616,7 +616,7 @@ pub fn grequest_start<A: Abi>(
             free: free_fn.0,
             cancel: cancel_fn.0,
             extra: extra_state.addr(),
-        });
+        })?;
         p2p::put_request::<A>(request, id, Flavor::Generalized)
     })
 }

@@ -202,7 +202,7 @@ impl Communicator {
         tag: i32,
     ) -> Result<Status> {
         let (id, dest, source) = (self.id(), Dest::new(peer(to), tag), source(from, tag));
-        let call = |mpi: &mut Mpi| mpi.sendrecv(id, sent(data), dest, received(into), source);
+        let call = |mpi: &mut Mpi| mpi.sendrecv(id, (sent(data), dest), (received(into), source));
         let status = self.engine().block(call, no_job)?;
         Ok(Status::new(&status))
     }

@@ -39,6 +39,7 @@ impl<A: Abi> Calling<'_, A> {
 }
 
 fn allgather_with<A: Abi>(at: Calling<A>, send: Passed<A, Buf>, recv: Passed<A, BufMut>) -> Outcome<()> {
+    let recv = recv.for_each_of(at.neighbors()?.0);
     at.perform(Coll::NeighborAllgather { send: send.data()?, recv: recv.data()? })
 }
 
@@ -52,6 +53,8 @@ fn allgatherv_with<A: Abi, C: Count>(
 }
 
 fn alltoall_with<A: Abi>(at: Calling<A>, send: Passed<A, Buf>, recv: Passed<A, BufMut>) -> Outcome<()> {
+    let (sources, dests) = at.neighbors()?;
+    let (send, recv) = (send.for_each_of(dests), recv.for_each_of(sources));
     at.perform(Coll::NeighborAlltoall { send: send.data()?, recv: recv.data()? })
 }
 

@@ -130,7 +130,7 @@ impl Program {
 
 /// Every program that one process can run, and every mistake.
 pub fn check_programs(side: Side, file: &str, soname: &str) {
-    for name in ["coll", "comm", "stats", "threads", "garbage"] {
+    for name in ["coll", "comm", "part", "stats", "threads", "topo", "garbage"] {
         Program::build(side, name, file, soname).succeeds();
     }
     let errors = Program::build(side, "errors", file, soname);

@@ -144,7 +144,8 @@ impl Edges {
 
     fn hear(&mut self, source: Option<Rank>, message: &Scratch, words: usize) {
         let rank = source.and_then(|process| self.barrier.roster.members.rank_of(process));
-        let edge = |at: usize| Told::parse([message.word(EDGE_WORDS * at), message.word(EDGE_WORDS * at + 1)]);
+        let edge =
+            |at: usize| Told::parse([message.word(EDGE_WORDS * at), message.word(EDGE_WORDS * at + 1)]);
         let told = (0..words / EDGE_WORDS).map(edge);
         self.heard.entry(rank.unwrap_or(u32::MAX)).or_default().extend(told);
     }

@@ -57,6 +57,8 @@ impl Mpi {
             types: datatype::predefined_types(),
             ops: Slots::new(),
             requests: Slots::new(),
+            requests_max: REQUESTS_MAX as usize,
+            channels: Default::default(),
             messages: Slots::new(),
             infos: Slots::new(),
             keyvals: Slots::new(),

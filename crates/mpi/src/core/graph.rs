@@ -27,7 +27,10 @@ impl Graph {
             return fail(ErrorClass::Arg, format!("{} edges where the index has {count}", edges.len()));
         };
         if let Some(edge) = edges.iter().find(|edge| !(0..index.len() as i32).contains(*edge)) {
-            return fail(ErrorClass::Arg, format!("an edge to {edge} in a graph of {} processes", index.len()));
+            return fail(
+                ErrorClass::Arg,
+                format!("an edge to {edge} in a graph of {} processes", index.len()),
+            );
         }
         Ok(Graph { index: index.to_vec(), edges: edges.to_vec() })
     }

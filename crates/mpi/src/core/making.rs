@@ -91,6 +91,9 @@ impl Mpi {
 
     /// Collective. The caller copies attributes (it has the callbacks).
     pub fn start_dup(&mut self, comm: CommId, meanwhile: Meanwhile) -> Result<Made> {
+        if meanwhile == Meanwhile::GoesOn {
+            self.room_for_request()?;
+        }
         let meeting = self.meet(comm)?;
         let members = meeting.roster.members.clone();
         let place = self.reserve_comm(comm)?;
@@ -186,7 +189,10 @@ impl Mpi {
         }
         let all = round.staging.as_recv().shifted((SPLIT_WORDS * WORD) as isize);
         (round.input, round.output) = (round.staging.as_send(), all);
-        Ok(self.carry_on(comm, Making { place, who: Who::OfColor(mine), agreement, round, before: None, end: None }))
+        Ok(self.carry_on(
+            comm,
+            Making { place, who: Who::OfColor(mine), agreement, round, before: None, end: None },
+        ))
     }
 
     fn agree(

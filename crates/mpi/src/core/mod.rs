@@ -35,7 +35,7 @@ mod making;
 mod members;
 mod op;
 mod p2p;
-
+mod partitioned;
 pub mod predefined;
 mod prepare;
 mod request;
@@ -55,8 +55,8 @@ pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
 pub use environment::Errhandler;
-pub use ids::*;
 pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
+pub use ids::*;
 pub use making::{Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
 pub use request::Grequest;
@@ -65,6 +65,9 @@ pub use topology::{Cart, Neighborhood, Topology};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;
+
+/// Requests that a program may have at a time: as many as their handles can tell apart.
+pub const REQUESTS_MAX: u32 = 1 << 24;
 
 /// One process's MPI.
 pub struct Mpi {
@@ -99,5 +102,8 @@ pub struct Mpi {
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
     buffered: buffered::Buffered,
+    channels: partitioned::Channels,
+    /// [`REQUESTS_MAX`], but in tests.
+    requests_max: usize,
     origin: Instant,
 }

@@ -167,9 +167,7 @@ impl Mpi {
         let Some(dimension) = usize::try_from(dimension).ok().filter(|d| *d < cart.dims.len()) else {
             return fail(ErrorClass::Dims, format!("dimension {dimension} of {}", cart.dims.len()));
         };
-        let at = |by: i32| {
-            cart.shifted(dimension, by).map_or(Peer::Null, |rank| Peer::Rank(rank as i32))
-        };
+        let at = |by: i32| cart.shifted(dimension, by).map_or(Peer::Null, |rank| Peer::Rank(rank as i32));
         Ok((at(displacement.wrapping_neg()), at(displacement)))
     }
 

@@ -552,8 +552,7 @@ fn blocks_travel_along_the_edges_of_a_graph_in_order() {
     for (seed, unit) in SEEDS.into_iter().zip([3, tuning::SEND_FIRST_BYTES]) {
         for size in 1..=SIZE_MAX {
             // Edge e goes from `from` to `to` and carries (e % 3) units.
-            let edges: Vec<(u32, u32)> =
-                (0..2 * size).map(|e| (e * e % size, (e / 3 * 5) % size)).collect();
+            let edges: Vec<(u32, u32)> = (0..2 * size).map(|e| (e * e % size, (e / 3 * 5) % size)).collect();
             let side = |at: u32, other: fn((u32, u32)) -> (u32, u32)| {
                 let mut end = 0;
                 let mut list = Vec::new();
