@@ -45,7 +45,8 @@ pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flav
     Ok(out.set(handles::of_request::<A>(request, flavor))?)
 }
 
-/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype.
+/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype; nor do
+/// no elements.
 #[inline(always)]
 pub(crate) fn carried<A: Abi, M: Memory>(
     buf: M,
@@ -54,7 +55,10 @@ pub(crate) fn carried<A: Abi, M: Memory>(
     peer: c_int,
 ) -> Outcome<Data<M::Engine>> {
     match args::data::<A, M>(buf, count, datatype) {
-        Err(_) if i64::from(peer) == A::C.proc_null && A::bits(datatype) == A::C.datatype_null => {
+        Err(_)
+            if (i64::from(peer) == A::C.proc_null || count.wide() == 0)
+                && A::bits(datatype) == A::C.datatype_null =>
+        {
             Ok(Data::new(buf.engine(), 0, TypeId::BYTE))
         }
         data => data,

@@ -224,7 +224,7 @@ fn coords_of(dims: &[i32], rank: u32) -> Vec<i32> {
 }
 
 /// Cuts `number` into `parts` factors that are as close as possible (the least difference between the largest and the
-/// smallest, and then the smallest of the largest), largest first.
+/// smallest, and then the largest of the smallest, as MPICH has it), largest first.
 fn balanced(number: i32, parts: usize) -> Vec<i32> {
     match parts {
         0 => return Vec::new(),
@@ -240,10 +240,10 @@ fn balanced(number: i32, parts: usize) -> Vec<i32> {
         }
         let spread = best.as_ref().map(|best| best[0] - best[parts - 1]);
         let smallest_at_most = root(rest, parts - 1);
-        if spread.is_some_and(|spread| largest - smallest_at_most >= spread) {
+        if spread.is_some_and(|spread| largest - smallest_at_most > spread) {
             break; // and larger ones are worse still
         }
-        let better = |smallest: i32| spread.is_none_or(|spread| largest - smallest < spread);
+        let better = |smallest: i32| spread.is_none_or(|spread| largest - smallest <= spread);
         let candidates: Vec<i32> =
             factoring.divisors.iter().copied().filter(|d| *d <= smallest_at_most && better(*d)).collect();
         for smallest in candidates.into_iter().rev().filter(|d| rest % d == 0) {
@@ -337,6 +337,7 @@ mod tests {
             (12, vec![0, 0], vec![4, 3]),
             (1, vec![0, 0], vec![1, 1]),
             (60, vec![0, 0, 0], vec![5, 4, 3]),
+            (5040, vec![0, 0, 0], vec![21, 16, 15]), // not 20, 18, 14, which differ as much
         ] {
             Mpi::dims_create(nodes, &mut dims).unwrap();
             assert_eq!(dims, expected, "{nodes}");
