@@ -256,7 +256,21 @@ fn balanced(number: i32, parts: usize) -> Vec<i32> {
             }
         }
     }
-    best.unwrap_or_default()
+    let mut best = best.unwrap_or_default();
+    balance_middle(&mut best);
+    best
+}
+
+/// The factors between the largest and the smallest should be as close as possible, too.
+fn balance_middle(factors: &mut [i32]) {
+    let [largest, middle @ .., smallest] = factors else { return };
+    if middle.len() < 2 {
+        return;
+    }
+    let closer = balanced(middle.iter().product(), middle.len());
+    if closer[0] <= *largest && closer[closer.len() - 1] >= *smallest {
+        middle.copy_from_slice(&closer);
+    }
 }
 
 /// The search for factors of a number.
@@ -338,6 +352,7 @@ mod tests {
             (1, vec![0, 0], vec![1, 1]),
             (60, vec![0, 0, 0], vec![5, 4, 3]),
             (5040, vec![0, 0, 0], vec![21, 16, 15]), // not 20, 18, 14, which differ as much
+            (5616, vec![0, 0, 0, 0], vec![13, 9, 8, 6]), // not 13, 12, 6, 6
         ] {
             Mpi::dims_create(nodes, &mut dims).unwrap();
             assert_eq!(dims, expected, "{nodes}");
