@@ -476,7 +476,12 @@ impl Mpi {
         let Some(Request { state: State::Partitioned(end), .. }) = entry else {
             return fail(ErrorClass::Request, format!("request {} has no partitions", request.0));
         };
-        end.ready(&mut self.endpoint, partition)
+        end.ready(&mut self.endpoint, partition)?;
+        if end.advance(&mut self.endpoint, &mut self.channels) {
+            self.running.retain(|other| *other != request);
+            self.endpoint.note_end();
+        }
+        Ok(())
     }
 
     /// Has a partition of a receive arrived? Makes no progress.

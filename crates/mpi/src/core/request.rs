@@ -393,6 +393,7 @@ impl Mpi {
             State::Generalized { complete, .. } => *complete = true,
             _ => return fail(ErrorClass::Request, format!("request {} is not a generalized one", request.0)),
         }
+        self.endpoint.note_end();
         Ok(())
     }
 
