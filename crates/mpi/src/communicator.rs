@@ -107,7 +107,7 @@ impl Communicator {
         Communicator::new(engine, id).expect("predefined communicators exist")
     }
 
-    fn new(engine: Rc<Engine>, id: CommId) -> Result<Self> {
+    pub(crate) fn new(engine: Rc<Engine>, id: CommId) -> Result<Self> {
         let (rank, size) = {
             let mpi = engine.mpi.borrow();
             (mpi.comm_rank(id)? as usize, mpi.comm_size(id)? as usize)

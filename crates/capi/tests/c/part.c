@@ -219,6 +219,23 @@ static void mistakes(void)
     MPI_Wait(&send, MPI_STATUS_IGNORE);
     MPI_Request_free(&send);
     MPI_Request_free(&recv);
+    /* more is sent than received: one of several requests fails, the others come to their ends */
+    int two[2] = {1, 2};
+    MPI_Request list[3];
+    MPI_Status statuses[3];
+    MPI_Precv_init(&y, 1, 1, MPI_INT, rank, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &list[0]);
+    MPI_Psend_init(two, 2, 1, MPI_INT, rank, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &list[1]);
+    MPI_Startall(2, list);
+    MPI_Irecv(&x, 1, MPI_INT, rank, 78, MPI_COMM_WORLD, &list[2]);
+    MPI_Pready_range(0, 1, list[1]);
+    MPI_Send(&two[1], 1, MPI_INT, rank, 78, MPI_COMM_WORLD);
+    CHECK(class_of(MPI_Waitall(3, list, statuses)) == MPI_ERR_IN_STATUS);
+    CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && statuses[2].MPI_ERROR == MPI_SUCCESS);
+    CHECK(list[2] == MPI_REQUEST_NULL && x == 2);
+    MPI_Request_free(&list[0]);
+    MPI_Request_free(&list[1]);
+
     MPI_Irecv(&y, 1, MPI_INT, rank, 77, MPI_COMM_WORLD, &other);
     CHECK(class_of(MPI_Pready(0, other)) == MPI_ERR_REQUEST);
     MPI_Cancel(&other);

@@ -225,7 +225,13 @@ impl Mpi {
 
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
     pub fn peek(&mut self, request: RequestId) -> Result<Option<Status>> {
-        let status = self.poll(request)?;
+        let polled = self.poll(request);
+        let message = matches!(self.entry(request)?.state, State::Send { .. } | State::Recv(_));
+        let status = match polled {
+            // The endpoint has told of it, and will not again.
+            Err(error) if message => Some(Status { error: error.class, ..Status::EMPTY }),
+            polled => polled?,
+        };
         if let (Some(status), Some(entry)) = (status, self.requests.get_mut(request.0)) {
             // Remember what was taken from the endpoint; inactive and generalized requests stay what they are.
             if matches!(entry.state, State::Send { .. } | State::Recv(_)) {
