@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, code, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::{CommId, Command, Meet};
+use mpi::core::{CommId, Command, Meet, registry};
 use std::ffi::c_int;
 
 /// `MPI_Open_port`
@@ -123,7 +123,7 @@ pub fn comm_spawn<A: Abi>(
     run::<A>("MPI_Comm_spawn", On::Comm(comm), |call| {
         let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
         let commands = match at_root {
-            true => vec![command_of(call, command, argv, maxprocs, info)?],
+            true => vec![command_of::<A>(command, argv, maxprocs, info)?],
             false => Vec::new(),
         };
         spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
@@ -152,31 +152,19 @@ pub fn comm_spawn_multiple<A: Abi>(
             for index in 0..count as usize {
                 let (program, argv) = (array_of_commands.text(index)?, array_of_argv.list(index)?);
                 let (processes, info) = (array_of_maxprocs.at(index)?, array_of_info.at(index)?);
-                commands.push(command_of(call, program, argv, processes, info)?);
+                commands.push(command_of::<A>(program, argv, processes, info)?);
             }
         }
         spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
     })
 }
 
-fn command_of<A: Abi>(
-    call: &Call<A>,
-    program: Text,
-    argv: Opaque,
-    processes: c_int,
-    info: A::Handle,
-) -> Outcome<Command> {
+fn command_of<A: Abi>(program: Text, argv: Opaque, processes: c_int, info: A::Handle) -> Outcome<Command> {
     if processes < 0 {
         return fail(ErrorClass::Arg, format!("{processes} processes"));
     }
-    let mut hints = Vec::new();
-    if let Some(info) = handles::info_or_null::<A>(info)? {
-        for n in 0..call.info_nkeys(info)? {
-            let key = call.info_nthkey(info, n as i64)?.to_string();
-            let value = call.info_get(info, &key)?.unwrap_or_default().to_string();
-            hints.push((key, value));
-        }
-    }
+    let info = handles::info_or_null::<A>(info)?;
+    let hints = info.map_or_else(|| Ok(Vec::new()), |info| registry().info_pairs(info))?;
     Ok(Command { program: program.read()?, args: argv.texts()?, processes: processes as u32, hints })
 }
 

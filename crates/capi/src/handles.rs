@@ -1,7 +1,10 @@
 //! From handles to the engine's numbers and back, with an error for every handle that names nothing; and the
 //! functions that turn handles into Fortran or C integers.
 use crate::abi::{Abi, Kind};
-use mpi::core::{CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, RequestId, TypeId};
+use mpi::core::{
+    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, REQUESTS_MAX, RequestId, SessionId,
+    TypeId,
+};
 use mpi::{ErrorClass, MpiError, Result};
 use std::ffi::c_int;
 
@@ -188,8 +191,8 @@ pub enum Flavor {
 const PERSISTENT: u32 = 1 << 25;
 const GENERALIZED: u32 = 1 << 24;
 const REQUEST_MASK: u32 = GENERALIZED - 1;
-/// Requests that a handle can tell apart.
-pub const REQUESTS_MAX: u32 = REQUEST_MASK + 1;
+// The engine gives no number that a handle could not carry.
+const _: () = assert!(REQUESTS_MAX <= REQUEST_MASK + 1);
 
 /// A request; `None` is `MPI_REQUEST_NULL`.
 #[inline(always)]
@@ -235,6 +238,17 @@ pub fn of_message<A: Abi>(message: MessageId) -> A::Handle {
         MessageId::NO_PROC => A::handle(A::C.message_no_proc),
         MessageId(index) => A::dynamic(Kind::Message, index),
     }
+}
+
+/// A session.
+pub fn session<A: Abi>(handle: A::Handle) -> Result<SessionId> {
+    let index = A::index(Kind::Session, handle).map(SessionId);
+    index.ok_or_else(|| bad::<A>(ErrorClass::Session, "session", handle, A::C.session_null))
+}
+
+/// The handle of a session.
+pub fn of_session<A: Abi>(session: SessionId) -> A::Handle {
+    A::dynamic(Kind::Session, session.0)
 }
 
 /// Handles are the same numbers in C and in Fortran.
@@ -295,6 +309,7 @@ mod tests {
             assert_eq!(errhandler::<A>(of_errhandler::<A>(ErrhandlerId(n))).unwrap(), ErrhandlerId(n));
             assert_eq!(keyval::<A>(of_keyval::<A>(KeyvalId(n))).unwrap(), KeyvalId(n));
             assert_eq!(message::<A>(of_message::<A>(MessageId(n))).unwrap(), MessageId(n));
+            assert_eq!(session::<A>(of_session::<A>(SessionId(n))).unwrap(), SessionId(n));
             assert_eq!(op::<A>(of_op::<A>(OpId(n + OpId::PREDEFINED))).unwrap(), OpId(n + OpId::PREDEFINED));
             assert_eq!(comm::<A>(comm_f2c::<A>(comm_c2f::<A>(of_comm::<A>(CommId(n))))).unwrap(), CommId(n));
             for flavor in [Flavor::Once, Flavor::Persistent, Flavor::Generalized] {

@@ -68,7 +68,7 @@ pub(crate) struct Waits {
     /// Are actions being carried out?
     pub carrying: bool,
     /// Was it said to the node that a queue pair of its device is lacking?
-    pub lacks: bool,
+    pub lack: Option<proto::wireup::Lack>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -121,7 +121,7 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            lacks: false,
+            lack: None,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
@@ -329,6 +329,11 @@ impl Endpoint {
         if self.waits.asleep > 0 {
             self.tell_sleepers();
         }
+    }
+
+    /// Something has ended that was no message here, and that a thread may wait for: [`Endpoint::stir`] wakes it.
+    pub fn note_end(&mut self) {
+        self.waits.news += 1;
     }
 
     #[cold]

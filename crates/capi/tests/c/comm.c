@@ -113,6 +113,33 @@ static int delete_attr(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+static int free_key(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm;
+    (void)value;
+    (void)extra;
+    return MPI_Comm_free_keyval(&key);
+}
+
+/* A key may be freed for each of the objects that carry it. */
+static void freed_twice(void)
+{
+    int key, again, once_more;
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_SELF, &copy);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_key, &key, NULL);
+    again = once_more = key;
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    MPI_Comm_set_attr(copy, key, NULL);
+    CHECK(MPI_Comm_free(&copy) == MPI_SUCCESS);
+    CHECK(MPI_Comm_free_keyval(&key) == MPI_SUCCESS);
+    CHECK(MPI_Comm_free_keyval(&again) == MPI_SUCCESS);
+    CHECK(MPI_Comm_delete_attr(MPI_COMM_SELF, once_more) == MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Comm_free_keyval(&once_more)) == MPI_ERR_KEYVAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void attributes(void)
 {
     int key, dup_key, step = 4, flag, *tag_ub;
@@ -200,13 +227,47 @@ static void names_and_grid(void)
     MPI_Comm_free(&grid);
 }
 
+/* A communicator has the hints that mean something, from the program's first to its last word. */
+static void hints(void)
+{
+    MPI_Info info, used;
+    MPI_Comm comm, copy;
+    char value[16];
+    int flag, count;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+    MPI_Info_set(info, "colour", "green");
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_set(info, "mpi_assert_exact_length", "true");
+    MPI_Info_delete(info, "mpi_assert_no_any_tag");
+    MPI_Comm_set_info(comm, info);
+    MPI_Comm_dup(comm, &copy);
+    MPI_Comm_get_info(copy, &used);
+    MPI_Info_get_nkeys(used, &count);
+    MPI_Info_get(used, "mpi_assert_no_any_tag", 15, value, &flag);
+    CHECK(count == 2 && flag && strcmp(value, "true") == 0);
+    MPI_Info_free(&used);
+    MPI_Comm_free(&copy);
+    MPI_Comm_dup_with_info(comm, info, &copy);
+    MPI_Comm_get_info(copy, &used);
+    MPI_Info_get_nkeys(used, &count);
+    CHECK(count == 1);
+    MPI_Info_free(&used);
+    MPI_Info_free(&info);
+    MPI_Comm_free(&copy);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
     dup_and_split();
     groups();
     attributes();
+    freed_twice();
     info();
+    hints();
     names_and_grid();
     return finish("comm");
 }

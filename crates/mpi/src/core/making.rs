@@ -10,11 +10,13 @@ pub use inter::Bridge;
 
 use super::collective::{Advance, Collective};
 use super::comm::{Comm, Roster, check_tag};
+use super::edges::Edges;
 use super::kernels::kernel;
 use super::members::Members;
 use super::op::Combine;
 use super::predefined::{Meaning, Scalar};
 use super::request::{Request, State};
+use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Envelope, Process};
@@ -53,6 +55,8 @@ pub(super) struct Making {
     /// If another job is met: what only the root knows of it.
     meets: Option<Meets>,
     round: Box<Collective>,
+    /// What comes before the agreement: the processes of a distributed graph learn of their edges.
+    before: Option<Box<Edges>>,
     end: Option<Result<()>>,
 }
 
@@ -81,7 +85,7 @@ struct Meets {
 }
 
 /// The members.
-enum Who {
+pub(super) enum Who {
     One(Members),
     Two {
         local: Members,
@@ -96,7 +100,7 @@ enum Who {
 
 /// No word of an agreement.
 const UNREACHED: u64 = u64::MAX;
-/// No 32-bit color.
+/// No color: others are shorter.
 const NO_COLOR: u64 = u64::MAX;
 const WORD: usize = size_of::<u64>();
 /// Words that a process gives in the first round of a split: color, key, and its word of the agreement.
@@ -120,13 +124,13 @@ impl Making {
 }
 
 /// Where the members of an agreement meet.
-struct Meeting {
-    roster: Rc<Roster>,
-    context: u32,
-    tag: i32,
-    leaders: Option<Leaders>,
+pub(super) struct Meeting {
+    pub(super) roster: Rc<Roster>,
+    pub(super) context: u32,
+    pub(super) tag: i32,
+    pub(super) leaders: Option<Leaders>,
     /// What messages between the leaders carry, if that is something else.
-    across: Option<Envelope>,
+    pub(super) across: Option<Envelope>,
 }
 
 impl Mpi {
@@ -137,6 +141,9 @@ impl Mpi {
 
     /// Collective. The caller copies attributes (it has the callbacks).
     pub fn start_dup(&mut self, comm: CommId, meanwhile: Meanwhile) -> Result<Made> {
+        if meanwhile == Meanwhile::GoesOn {
+            self.room_for_request()?;
+        }
         let meeting = self.meet(comm)?;
         let roster = &meeting.roster;
         let who = match &roster.local {
@@ -145,9 +152,9 @@ impl Mpi {
         };
         let place = self.reserve_comm(comm)?;
         let old = self.comm(comm)?;
-        let (cart, info) = (old.cart.clone(), old.info.clone());
+        let (topology, info) = (old.topology.clone(), old.info.clone());
         let new = self.comm_mut(place)?;
-        (new.cart, new.info) = (cart, info);
+        (new.topology, new.info) = (topology, info);
         Ok(self.agree(Some(place), comm, who, meeting, meanwhile))
     }
 
@@ -156,14 +163,31 @@ impl Mpi {
         if let Some(color) = color.filter(|color| *color < 0) {
             return fail(ErrorClass::Arg, format!("color {color}"));
         }
-        self.split(comm, color.map(|color| color as u32), key)
+        self.split(comm, color.map(|color| color as u64), key)
     }
 
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn start_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Made> {
         self.one_group(comm, "a split by hardware")?;
         let node = self.endpoint.node_of(self.endpoint.rank()).0;
-        self.split(comm, member.then_some(node), key)
+        self.split(comm, member.then_some(u64::from(node)), key)
+    }
+
+    /// Collective: one communicator for each piece of hardware of a kind that processes belong to, and one for those on
+    /// a node that belong to none of it, which are told so.
+    pub fn start_split_hardware(
+        &mut self,
+        comm: CommId,
+        kind: Resource,
+        key: i32,
+    ) -> Result<(Made, Option<u32>)> {
+        self.one_group(comm, "a split by hardware")?;
+        let node = self.endpoint.node_of(self.endpoint.rank()).0;
+        let piece = kind.of_this_process();
+        // Processes that ask for different kinds, which they must not, do not get together. 0 is nobody's piece.
+        let place = Resource::ALL.iter().position(|other| *other == kind).unwrap_or(0) as u64;
+        let color = u64::from(node) << 32 | place << 24 | piece.map_or(0, |cpu| u64::from(cpu) + 1);
+        Ok((self.split(comm, Some(color), key)?, piece))
     }
 
     /// Collective over `comm`: a communicator of the members of `group`.
@@ -177,6 +201,28 @@ impl Mpi {
             return Ok(self.exchange_lists(place, comm, members, meeting));
         }
         Ok(self.agree(place, comm, Who::One(members), meeting, Meanwhile::Waits))
+    }
+
+    /// Collective over `comm`: a communicator of its first `count` members, which have a topology.
+    pub(super) fn start_first(&mut self, comm: CommId, count: u32, topology: Topology) -> Result<Made> {
+        let meeting = self.meet(comm)?;
+        let members = meeting.roster.members.first(count);
+        let inside = meeting.roster.rank < count;
+        let place = inside.then(|| self.reserve_comm(comm)).transpose()?;
+        if let Some(place) = place {
+            self.comm_mut(place)?.topology = Some(Rc::new(topology));
+        }
+        Ok(self.agree(place, comm, Who::One(members), meeting, Meanwhile::Waits))
+    }
+
+    /// Collective over `comm`: a communicator of the same processes, which learn of their edges first.
+    pub(super) fn start_after(&mut self, comm: CommId, before: Edges) -> Result<Made> {
+        let meeting = self.meet(comm)?;
+        let members = meeting.roster.members.clone();
+        let place = self.reserve_comm(comm)?;
+        let mut making = self.agreement(Some(place), Who::One(members), meeting, Meanwhile::Waits);
+        making.before = Some(Box::new(before));
+        Ok(self.carry_on(comm, making))
     }
 
     /// Collective over `group` only.
@@ -214,8 +260,8 @@ impl Mpi {
         None
     }
 
-    fn split(&mut self, comm: CommId, color: Option<u32>, key: i32) -> Result<Made> {
-        let mine = color.map_or(NO_COLOR, u64::from);
+    fn split(&mut self, comm: CommId, color: Option<u64>, key: i32) -> Result<Made> {
+        let mine = color.unwrap_or(NO_COLOR);
         let meeting = self.meet(comm)?;
         let place = color.map(|_| self.reserve_comm(comm)).transpose()?;
         let mut making = self.begin(place, Stage::Colors(mine), meeting, Meanwhile::Waits);
@@ -236,7 +282,7 @@ impl Mpi {
         Ok(self.carry_on(comm, making))
     }
 
-    fn agree(
+    pub(super) fn agree(
         &mut self,
         place: Option<CommId>,
         parent: CommId,
@@ -244,10 +290,22 @@ impl Mpi {
         meeting: Meeting,
         meanwhile: Meanwhile,
     ) -> Made {
+        let making = self.agreement(place, who, meeting, meanwhile);
+        self.carry_on(parent, making)
+    }
+
+    /// An agreement that has not begun.
+    fn agreement(
+        &mut self,
+        place: Option<CommId>,
+        who: Who,
+        meeting: Meeting,
+        meanwhile: Meanwhile,
+    ) -> Making {
         let mut making = self.begin(place, Stage::Number(who), meeting, meanwhile);
         let word = making.word;
         self.largest_word(&mut making, word);
-        self.carry_on(parent, making)
+        making
     }
 
     fn begin(
@@ -261,7 +319,17 @@ impl Mpi {
         let (agreement, word) = self.numbers.begin(alone);
         let mut round = self.fresh(meeting.roster);
         (round.context, round.tag, round.across) = (meeting.context, meeting.tag, meeting.across);
-        Making { place, stage, agreement, word, leaders: meeting.leaders, meets: None, round, end: None }
+        Making {
+            place,
+            stage,
+            agreement,
+            word,
+            leaders: meeting.leaders,
+            meets: None,
+            round,
+            before: None,
+            end: None,
+        }
     }
 
     /// A round in which everybody hears the largest word (and what two groups say that become one).
@@ -297,6 +365,16 @@ impl Mpi {
         if !self.advance_meeting(making) {
             return false;
         }
+        match self.advance_edges(making) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                self.numbers.abandon();
+                making.end = Some(Err(error));
+                making.place.into_iter().for_each(|place| self.forget_comm(place));
+                return true;
+            }
+        }
         while making.round.advance(&mut self.endpoint) == Advance::Done {
             let heard = making.round.status().and_then(|_| self.hear_round(making));
             match heard {
@@ -320,6 +398,17 @@ impl Mpi {
             return true;
         }
         false
+    }
+
+    /// Goes on with what comes before the agreement. Is it at its end?
+    fn advance_edges(&mut self, making: &mut Making) -> Result<bool> {
+        let Some(before) = &mut making.before else { return Ok(true) };
+        let Some(edges) = before.advance(&mut self.endpoint)? else { return Ok(false) };
+        making.before = None;
+        if let Some(place) = making.place {
+            self.comm_mut(place)?.topology = Some(Rc::new(Topology::Distributed(edges)));
+        }
+        Ok(true)
     }
 
     /// A round has ended. `None`: the next one is prepared.
@@ -376,14 +465,14 @@ impl Mpi {
         Ok(Meeting { roster, context, tag, leaders, across: None })
     }
 
-    /// A place for a new communicator; the error handler is that of the parent.
+    /// A place for a new communicator; error handler and session are those of the parent.
     fn reserve_comm(&mut self, parent: CommId) -> Result<CommId> {
-        let handler = self.comm(parent)?.errhandler;
-        self.errhandler_retain(handler)?;
+        let Comm { errhandler: handler, session, .. } = *self.comm(parent)?;
+        registry().errhandler_retain(handler)?;
         let me = self.me();
         // Nobody may use it yet, so that the numbers of messages to itself will do.
         let mut comm = Comm::new(Members::alone(me), me, CommId::SELF.0, "");
-        comm.errhandler = handler;
+        (comm.errhandler, comm.session) = (handler, session);
         Ok(CommId(self.comms.insert(comm)))
     }
 

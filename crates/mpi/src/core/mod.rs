@@ -23,9 +23,12 @@ mod data;
 mod datatype;
 mod distributed;
 mod dynamic;
+mod edges;
 mod environment;
 mod external;
+mod graph;
 mod group;
+mod hardware;
 mod identity;
 pub mod ids;
 mod info;
@@ -35,9 +38,13 @@ mod making;
 mod members;
 mod op;
 mod p2p;
+mod partitioned;
 pub mod predefined;
 mod prepare;
+mod registry;
 mod request;
+mod session;
+mod settings;
 mod slots;
 mod softfloat;
 mod status;
@@ -48,22 +55,31 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 pub use attr::{Keyval, Object};
+pub use buffered::Holder;
 pub use coll::Coll;
 pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
 pub use dynamic::{Command, Meet};
-pub use environment::Errhandler;
+pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
+pub use hardware::Resource;
 pub use ids::*;
+pub use info::Pairs;
 pub use making::{Bridge, Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
+pub use registry::{Errhandler, Registry, registry};
 pub use request::Grequest;
+pub use session::PROCESS_SETS;
+pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
-pub use topology::Cart;
+pub use topology::{Cart, Neighborhood, Topology};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;
+
+/// Requests that a program may have at a time: as many as their handles can tell apart.
+pub const REQUESTS_MAX: u32 = 1 << 24;
 
 /// One process's MPI.
 pub struct Mpi {
@@ -71,16 +87,14 @@ pub struct Mpi {
     /// What the processes of the job run on: decides algorithms.
     cores: comm::JobCores,
     comms: Slots<comm::Comm>,
-    groups: Slots<members::Members>,
+    groups: Slots<group::Group>,
+    sessions: Slots<session::Session>,
     types: Slots<datatype::TypeEntry>,
     f90_types: Vec<(F90, TypeId)>,
     ops: Slots<UserOp>,
     requests: Slots<request::Request>,
     messages: Slots<p2p::Taken>,
-    infos: Slots<info::Pairs>,
     keyvals: Slots<attr::KeyvalEntry>,
-    errhandlers: Slots<environment::ErrhandlerEntry>,
-    user_errors: Slots<environment::UserError>,
     win_attributes: BTreeMap<u32, attr::Attributes>,
     /// Numbers of communicators.
     numbers: proto::context::Numbers,
@@ -97,7 +111,10 @@ pub struct Mpi {
     /// (Boxed as they are in requests: they move between the two often.)
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
-    buffered: buffered::Buffered,
+    buffers: buffered::Buffers,
+    channels: partitioned::Channels,
+    /// [`REQUESTS_MAX`], but in tests.
+    requests_max: usize,
     dynamic: dynamic::Dynamic,
     origin: Instant,
 }

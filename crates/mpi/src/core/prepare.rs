@@ -4,6 +4,7 @@
 //! program's memory; elsewhere it works on a copy of ours ("staging") that is loaded before and stored after.
 mod between;
 mod exchange;
+mod neighborhood;
 mod reduction;
 mod rooted;
 
@@ -47,7 +48,7 @@ struct Plan {
     c: Box<Collective>,
     place: Place,
     /// How many blocks a buffer with one for each process has.
-    blocks: u32,
+    blocks: usize,
     staged_bytes: usize,
     input: Spot,
     output: Spot,
@@ -136,7 +137,7 @@ impl Mpi {
     pub(super) fn prepare(&mut self, comm: CommId, call: Coll<'_>) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
         let (place, sides) = (roster.place(self.cores), roster.sides(self.cores));
-        let (context, blocks) = (roster.collective_context(), roster.size);
+        let (context, blocks) = (roster.collective_context(), roster.size as usize);
         check_in_place(&call)?;
         let mut c = self.fresh(roster);
         c.context = context;
@@ -161,6 +162,11 @@ impl Mpi {
             | Coll::Alltoall { .. }
             | Coll::Alltoallv { .. }
             | Coll::Alltoallw { .. } => self.prepare_exchange(plan, call),
+            Coll::NeighborAllgather { .. }
+            | Coll::NeighborAllgatherv { .. }
+            | Coll::NeighborAlltoall { .. }
+            | Coll::NeighborAlltoallv { .. }
+            | Coll::NeighborAlltoallw { .. } => self.prepare_neighborhood(comm, plan, call),
             _ => self.prepare_reduction(plan, call),
         }
     }
@@ -185,8 +191,8 @@ fn same_bytes(sent: usize, received: usize) -> Result<()> {
     }
 }
 
-fn enough(entries: usize, blocks: u32) -> Result<()> {
-    if entries >= blocks as usize {
+fn enough(entries: usize, blocks: usize) -> Result<()> {
+    if entries >= blocks {
         return Ok(());
     }
     fail(ErrorClass::Arg, format!("{entries} counts for {blocks} processes"))
@@ -209,7 +215,13 @@ fn check_in_place(call: &Coll<'_>) -> Result<()> {
         | Coll::ReduceScatterBlock(of)
         | Coll::Scan(of)
         | Coll::Exscan(of) => of.recv.buf.is_in_place(),
+        Coll::NeighborAllgather { send, recv } | Coll::NeighborAlltoall { send, recv } => {
+            send.buf.is_in_place() || recv.buf.is_in_place()
+        }
+        Coll::NeighborAllgatherv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
+        Coll::NeighborAlltoallv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
+        Coll::NeighborAlltoallw { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
         _ => false,
     };
-    if misplaced { fail(ErrorClass::Buffer, "the receive buffer cannot be in place") } else { Ok(()) }
+    if misplaced { fail(ErrorClass::Buffer, "the buffer cannot be in place") } else { Ok(()) }
 }

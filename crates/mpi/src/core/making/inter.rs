@@ -80,6 +80,7 @@ impl Mpi {
         }
         let roster = Rc::new(Roster::new(local.clone(), me, 0));
         let place = self.reserve_comm(CommId::SELF)?;
+        self.comm_mut(place)?.session = self.session_of_group(group);
         let meeting = Meeting { roster, context, tag, leaders: None, across: None };
         let meeting = self.bridged(meeting, leader as u32, other);
         Ok(self.exchange_lists(Some(place), CommId::SELF, local, meeting))

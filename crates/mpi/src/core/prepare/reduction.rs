@@ -49,7 +49,7 @@ impl Mpi {
         counts: &[i64],
     ) -> Result<(Elements, Vec<Block>)> {
         let place = plan.place;
-        enough(counts.len(), place.size)?;
+        enough(counts.len(), place.size as usize)?;
         let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
         let counts = counts.collect::<Result<Vec<usize>>>()?;
         let own = counts[place.rank as usize];

@@ -119,7 +119,7 @@ impl Mpi {
     pub(super) fn for_everyone(&self, plan: &Plan, data: RecvData) -> Result<(usize, Checked<RecvBuf>)> {
         let mut all = self.checked(data)?;
         let per_rank = all.count;
-        all.count = per_rank.saturating_mul(plan.blocks as usize);
+        all.count = per_rank.saturating_mul(plan.blocks);
         all.bytes()?;
         Ok((per_rank, all))
     }
