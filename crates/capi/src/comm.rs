@@ -284,6 +284,7 @@ pub fn comm_disconnect<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
         let barrier = call.start_disconnect(id)?;
         call.complete(barrier)?;
         attr::delete_all(call, Object::Comm(id))?;
+        call.until(|call| call.farewell(id))?;
         call.disconnected(id)?;
         Ok(comm.set(A::handle(A::C.comm_null))?)
     })

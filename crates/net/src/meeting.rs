@@ -26,6 +26,8 @@ const STRANGERS_MAX: usize = 32;
 const BACKLOG: u32 = 128;
 /// So often it is looked whether processes of other jobs live.
 pub(crate) const DEAD_LOOK_NS: u64 = 500_000_000;
+/// How long the answers of a job that disconnects are waited for.
+const FAREWELL_NS_MAX: u64 = 500_000_000;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -351,6 +353,32 @@ impl Endpoint {
         }
         self.carry_out();
         !dead.is_empty()
+    }
+
+    /// Closes the connections to a job's processes by agreement, when what was to be sent is sent. Is none left? Ask
+    /// again until it is so: otherwise one that is being closed would wait for its answer for ever, and keep its place.
+    /// It is not waited for ever: an answer may get lost on its way from somebody who has forgotten this job already.
+    pub fn farewell(&mut self, job: Job) -> bool {
+        let of_job = |(ix, peer): (PeerIx, Peer)| (peer.job() == job).then_some(ix);
+        let peers: Vec<PeerIx> = self.wireup.peers().filter_map(of_job).collect();
+        let (now_ns, mut left) = (self.now_ns(), false);
+        for ix in peers {
+            let sent = self.links.get(ix.index()).is_none_or(|link| link.queue.is_empty());
+            match self.wireup.state(ix) {
+                StateName::Failed => continue,
+                StateName::Idle if sent => continue,
+                StateName::Ready if sent => drop(self.wireup.close(ix, now_ns)),
+                _ => {}
+            }
+            left = true;
+        }
+        self.carry_out();
+        let since_ns = *self.waits.farewell_ns.get_or_insert(now_ns);
+        let over = !left || now_ns.saturating_sub(since_ns) > FAREWELL_NS_MAX;
+        if over {
+            self.waits.farewell_ns = None;
+        }
+        over
     }
 
     /// The job has disconnected: its processes are forgotten.

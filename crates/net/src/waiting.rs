@@ -85,6 +85,8 @@ pub(crate) struct Waits {
     meeting_look: Duration,
     /// When it is looked next whether processes of other jobs live.
     pub dead_due_ns: u64,
+    /// Since when connections to a job that disconnects are being closed.
+    pub farewell_ns: Option<u64>,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -129,6 +131,7 @@ impl Waits {
             meetings: 0,
             meeting_look: MEETING_LOOK_MIN,
             dead_due_ns: 0,
+            farewell_ns: None,
             looks: 0,
             looked_ns: 0,
             asleep: 0,

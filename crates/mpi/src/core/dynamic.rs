@@ -184,15 +184,18 @@ impl Mpi {
         self.icollective(comm, Coll::Barrier)
     }
 
+    /// The second step, when all have come: have connections to processes that no other communicator has been closed?
+    /// Ask again until it is so.
+    pub fn farewell(&mut self, comm: CommId) -> Result<bool> {
+        let jobs = self.jobs_only_in(comm)?;
+        Ok(jobs.into_iter().fold(true, |closed, job| self.endpoint.farewell(job) && closed))
+    }
+
     /// The communicator is given up, and with it all processes that no other one has.
     pub fn disconnected(&mut self, comm: CommId) -> Result<()> {
-        let roster = self.comm(comm)?.roster.clone();
+        let jobs = self.jobs_only_in(comm)?;
         self.comm_free(comm)?;
-        for job in self.jobs_of(&roster) {
-            let still = |roster: &Roster| self.jobs_of(roster).contains(&job);
-            if self.comms.iter().any(|(_, comm)| still(&comm.roster)) {
-                continue;
-            }
+        for job in jobs {
             let bonds = std::mem::take(&mut self.dynamic.bonds);
             self.dynamic.bonds =
                 bonds.into_iter().filter(|bond| !self.jobs_of(bond).contains(&job)).collect();
@@ -203,8 +206,9 @@ impl Mpi {
 
     /// `MPI_Finalize` is collective over all that are connected: nobody goes while another job needs its answer.
     pub(super) fn leave_together(&mut self) {
-        let mut barriers = Vec::new();
+        let (mut barriers, mut jobs) = (Vec::new(), BTreeSet::new());
         for roster in std::mem::take(&mut self.dynamic.bonds) {
+            jobs.extend(self.jobs_of(&roster));
             let Some(sides) = roster.sides(self.cores) else { continue };
             let mut barrier = self.fresh(roster.clone());
             (barrier.context, barrier.tag) = (roster.collective_context(), LEAVING_TAG);
@@ -215,6 +219,21 @@ impl Mpi {
             // One that fails has lost somebody, who will not be waited for.
             let _ = self.until(|mpi| mpi.test(barrier));
         }
+        for job in jobs {
+            let _ = self.until(|mpi| Ok(mpi.endpoint.farewell(job).then_some(())));
+        }
+    }
+
+    /// The other jobs that have processes in this communicator and in no other one.
+    fn jobs_only_in(&self, comm: CommId) -> Result<BTreeSet<Job>> {
+        let mut jobs = self.jobs_of(&self.comm(comm)?.roster);
+        if !jobs.is_empty() {
+            for (_, other) in self.comms.iter().filter(|(id, _)| *id != comm.0) {
+                let elsewhere = self.jobs_of(&other.roster);
+                jobs.retain(|job| !elsewhere.contains(job));
+            }
+        }
+        Ok(jobs)
     }
 
     /// The other jobs that processes of a communicator belong to.
