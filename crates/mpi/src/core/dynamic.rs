@@ -188,7 +188,7 @@ impl Mpi {
     /// Ask again until it is so.
     pub fn farewell(&mut self, comm: CommId) -> Result<bool> {
         let jobs = self.jobs_only_in(comm)?;
-        Ok(jobs.into_iter().fold(true, |closed, job| self.endpoint.farewell(job) && closed))
+        Ok(jobs.into_iter().all(|job| self.endpoint.farewell(job)))
     }
 
     /// The communicator is given up, and with it all processes that no other one has.
