@@ -31,13 +31,10 @@ pub struct Mark(*const c_int);
 // SAFETY: nobody follows or changes the pointer.
 unsafe impl Sync for Mark {}
 
-static UNWEIGHTED: c_int = 0;
-static WEIGHTS_EMPTY: c_int = 0;
-
 #[unsafe(no_mangle)]
-pub static MPI_UNWEIGHTED: Mark = Mark(&raw const UNWEIGHTED);
+pub static MPI_UNWEIGHTED: Mark = Mark(&raw const capi::mpich::UNWEIGHTED);
 #[unsafe(no_mangle)]
-pub static MPI_WEIGHTS_EMPTY: Mark = Mark(&raw const WEIGHTS_EMPTY);
+pub static MPI_WEIGHTS_EMPTY: Mark = Mark(&raw const capi::mpich::WEIGHTS_EMPTY);
 /// As `MPI_STATUS_IGNORE`.
 const IGNORE: *const c_int = std::ptr::without_provenance(Mpich::C.status_ignore as usize);
 #[unsafe(no_mangle)]

@@ -35,6 +35,8 @@ pub trait Abi: Sized + 'static {
     /// What `MPI_Abi_get_version` says.
     const VERSION: (i32, i32);
 
+    /// `MPI_UNWEIGHTED` and `MPI_WEIGHTS_EMPTY`, as addresses.
+    fn weight_marks() -> [usize; 2];
     /// The handle as a number, comparable with the constants.
     fn bits(handle: Self::Handle) -> i64;
     /// The handle of a constant.

@@ -95,7 +95,17 @@ impl<T: Copy> In<T> {
 
     /// The first `len` elements.
     pub fn list(self, len: usize) -> Result<Vec<T>> {
-        (0..len).map(|i| self.at(i)).collect()
+        self.mapped(len, |item| item)
+    }
+
+    /// The first `len` elements, each as `f` gives it: lists may be long, so that none is made on the way.
+    fn mapped<U>(self, len: usize, f: impl Fn(T) -> U) -> Result<Vec<U>> {
+        if self.0.is_null() && len > 0 {
+            return Err(null());
+        }
+        // SAFETY: not null; the C caller passed an array of as many elements as the function demands.
+        let item = |index| unsafe { self.0.add(index).read_unaligned() };
+        Ok((0..len).map(|index| f(item(index))).collect())
     }
 }
 
@@ -269,7 +279,7 @@ pub fn not_negative(count: i64) -> Outcome<i64> {
 
 /// Counts or displacements, by rank.
 pub fn wide<C: Count>(list: In<C>, len: usize) -> Outcome<Vec<i64>> {
-    Ok(list.list(len)?.into_iter().map(C::wide).collect())
+    Ok(list.mapped(len, C::wide)?)
 }
 
 /// The three arguments by which C names data, checked: buffer, count and datatype of every function, in the small and
@@ -320,6 +330,11 @@ impl<A: Abi, M: Memory> Passed<A, M> {
     /// As the caller passed them.
     pub fn new(buf: M, count: impl Count, datatype: A::Handle) -> Self {
         Passed { buf, count: count.wide(), datatype }
+    }
+
+    /// Where there are no blocks, there need be no buffer either.
+    pub fn for_each_of(self, blocks: usize) -> Self {
+        Passed { count: if blocks == 0 { self.count.min(0) } else { self.count }, ..self }
     }
 
     /// The data, which may be `MPI_IN_PLACE`: then count and datatype are ignored.

@@ -119,15 +119,15 @@ impl<B: Copy> Layout<B> {
     }
 }
 
-/// As [`PassedParts`], where every block has its own datatype.
-struct PassedTypedParts<A: Abi, M, C> {
+/// As [`PassedParts`], where every block has its own datatype and displacements may have a type of their own.
+struct PassedTypedParts<A: Abi, M, C, D = C> {
     buf: M,
     counts: In<C>,
-    displs: In<C>,
+    displs: In<D>,
     datatypes: In<A::Handle>,
 }
 
-impl<A: Abi, M: Memory, C: Count> PassedTypedParts<A, M, C> {
+impl<A: Abi, M: Memory, C: Count, D: Count> PassedTypedParts<A, M, C, D> {
     /// As [`PassedParts::read`].
     fn read(self, len: usize) -> Outcome<TypedLayout<M::Engine>> {
         if is_in_place::<A>(self.buf) {
@@ -212,6 +212,8 @@ macro_rules! forms {
         }
     )*};
 }
+
+pub mod neighborhood;
 
 forms! {
     bcast_with: bcast ibcast bcast_init "MPI_Bcast" "MPI_Ibcast" "MPI_Bcast_init"

@@ -2,7 +2,8 @@
 //! functions that turn handles into Fortran or C integers.
 use crate::abi::{Abi, Kind};
 use mpi::core::{
-    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, RequestId, SessionId, TypeId,
+    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, REQUESTS_MAX, RequestId, SessionId,
+    TypeId,
 };
 use mpi::{ErrorClass, MpiError, Result};
 use std::ffi::c_int;
@@ -190,8 +191,8 @@ pub enum Flavor {
 const PERSISTENT: u32 = 1 << 25;
 const GENERALIZED: u32 = 1 << 24;
 const REQUEST_MASK: u32 = GENERALIZED - 1;
-/// Requests that a handle can tell apart.
-pub const REQUESTS_MAX: u32 = REQUEST_MASK + 1;
+// The engine gives no number that a handle could not carry.
+const _: () = assert!(REQUESTS_MAX <= REQUEST_MASK + 1);
 
 /// A request; `None` is `MPI_REQUEST_NULL`.
 #[inline(always)]

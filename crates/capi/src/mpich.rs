@@ -28,12 +28,21 @@ const PAIR_TYPE: u32 = 0x8c00_0000;
 /// Derived datatypes are numbered after the pairs.
 const PAIRS: u32 = 16;
 
+/// What `MPI_UNWEIGHTED` points to; only the address counts.
+pub static UNWEIGHTED: i32 = 0;
+/// What `MPI_WEIGHTS_EMPTY` points to; only the address counts.
+pub static WEIGHTS_EMPTY: i32 = 0;
+
 impl Abi for Mpich {
     type Handle = i32;
     type Status = Status;
     const C: Constants = MPICH;
     /// "Not the standard interface": mpi4py chooses by it.
     const VERSION: (i32, i32) = (-1, -1);
+
+    fn weight_marks() -> [usize; 2] {
+        [&raw const UNWEIGHTED, &raw const WEIGHTS_EMPTY].map(|mark| mark as usize)
+    }
 
     #[inline(always)]
     fn bits(handle: i32) -> i64 {

@@ -1,26 +1,24 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{self, Buf, BufMut, Memory, Ptr, Scratch};
+use crate::args::{self, Buf, BufMut, Memory, Ptr};
 use crate::engine::Call;
-use crate::errors::{On, Outcome, fail, run};
+use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
 use crate::status;
-use mpi::core::{
-    Blocking, CommId, Data, Dest, Mode, Peer, RecvData, RequestId, SendData, Source, Status, Tag, TypeId,
-};
-use mpi::{ErrorClass, Result};
+use mpi::Result;
+use mpi::core::{Blocking, Data, Dest, Mode, Peer, RecvData, RequestId, Source, Status, Tag, TypeId};
 use std::ffi::c_int;
 
 /// Where a message goes; the engine checks rank and tag.
 #[inline(always)]
-fn dest<A: Abi>(rank: c_int, tag: c_int) -> Dest {
+pub(crate) fn dest<A: Abi>(rank: c_int, tag: c_int) -> Dest {
     let peer = if i64::from(rank) == A::C.proc_null { Peer::Null } else { Peer::Rank(rank) };
     Dest { peer, tag }
 }
 
 /// Which messages a receive or probe accepts.
 #[inline(always)]
-fn source<A: Abi>(rank: c_int, tag: c_int) -> Source {
+pub(crate) fn source<A: Abi>(rank: c_int, tag: c_int) -> Source {
     let peer = match i64::from(rank) {
         any if any == A::C.any_source => Peer::Any,
         null if null == A::C.proc_null => Peer::Null,
@@ -44,22 +42,23 @@ impl<A: Abi> Call<A> {
 /// Stores the handle of a request.
 #[inline(always)]
 pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flavor) -> Outcome<()> {
-    if request.0 >= handles::REQUESTS_MAX {
-        return fail(ErrorClass::NoMem, format!("more than {} requests at a time", handles::REQUESTS_MAX));
-    }
     Ok(out.set(handles::of_request::<A>(request, flavor))?)
 }
 
-/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype.
+/// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype; nor do
+/// no elements.
 #[inline(always)]
-fn carried<A: Abi, M: Memory>(
+pub(crate) fn carried<A: Abi, M: Memory>(
     buf: M,
     count: impl Count,
     datatype: A::Handle,
     peer: c_int,
 ) -> Outcome<Data<M::Engine>> {
     match args::data::<A, M>(buf, count, datatype) {
-        Err(_) if i64::from(peer) == A::C.proc_null && A::bits(datatype) == A::C.datatype_null => {
+        Err(_)
+            if (i64::from(peer) == A::C.proc_null || count.wide() == 0)
+                && A::bits(datatype) == A::C.datatype_null =>
+        {
             Ok(Data::new(buf.engine(), 0, TypeId::BYTE))
         }
         data => data,
@@ -192,33 +191,41 @@ pub fn sendrecv<A: Abi, C: Count>(
         let (recv, from) =
             (carried::<A, _>(recvbuf, recvcount, recvtype, source)?, self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
-            exchange_unlocked(call, comm, (send, to), (recv, from))?
+            let request = call.isendrecv(comm, (send, to), (recv, from))?;
+            call.complete(request)?
         } else {
-            let both = call.sendrecv(comm, send, to, recv, from)?;
+            let both = call.sendrecv(comm, (send, to), (recv, from))?;
             call.end(both)?
         };
         status::complete::<A>(status, &result)
     })
 }
 
-/// Receives and sends meanwhile, giving the lock up while it waits.
-fn exchange_unlocked<A: Abi>(
-    call: &mut Call<A>,
-    comm: CommId,
-    (send, dest): (SendData, Dest),
-    (recv, source): (RecvData, Source),
-) -> Outcome<Status> {
-    let receive = call.irecv(comm, recv, source)?;
-    let sent = call.isend(comm, send, dest, Mode::Standard).and_then(|send| call.complete(send)?.checked());
-    match sent {
-        Ok(_) => Ok(call.complete(receive)?),
-        Err(error) => {
-            // Nothing may write to the receive's buffer after this call: one that has matched ends first.
-            let _ = call.cancel(receive);
-            let _ = call.complete(receive);
-            Err(error.into())
-        }
-    }
+/// `MPI_Isendrecv`
+#[allow(clippy::too_many_arguments)]
+pub fn isendrecv<A: Abi, C: Count>(
+    sendbuf: Buf,
+    sendcount: C,
+    sendtype: A::Handle,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: BufMut,
+    recvcount: C,
+    recvtype: A::Handle,
+    source: c_int,
+    recvtag: c_int,
+    comm: A::Handle,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Isendrecv", On::Comm(comm), |call| {
+        let comm = handles::comm::<A>(comm)?;
+        let (send, to) =
+            (carried::<A, _>(sendbuf, sendcount, sendtype, dest)?, self::dest::<A>(dest, sendtag));
+        let (recv, from) =
+            (carried::<A, _>(recvbuf, recvcount, recvtype, source)?, self::source::<A>(source, recvtag));
+        let id = call.isendrecv(comm, (send, to), (recv, from))?;
+        put_request::<A>(request, id, Flavor::Once)
+    })
 }
 
 /// `MPI_Sendrecv_replace`
@@ -238,7 +245,8 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
         let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
         let result = if call.is_threaded() {
-            replace_unlocked(call, comm, data, to, from)?
+            let request = call.isendrecv_replace(comm, data, to, from)?;
+            call.complete(request)?
         } else {
             let both = call.sendrecv_replace(comm, data, to, from)?;
             call.end(both)?
@@ -247,20 +255,25 @@ pub fn sendrecv_replace<A: Abi, C: Count>(
     })
 }
 
-/// Sends a copy and receives over the original, giving the lock up while it waits.
-fn replace_unlocked<A: Abi>(
-    call: &mut Call<A>,
-    comm: CommId,
-    data: RecvData,
-    dest: Dest,
-    source: Source,
-) -> Outcome<Status> {
-    let bytes = call.pack_size(data.count, data.ty)?;
-    let (mut copy, mut end) = (Scratch::with(bytes), 0);
-    call.pack(data.as_source(), copy.target(), bytes as i64, &mut end)?;
-    let packed = Data::new(copy.source(), end, TypeId::PACKED);
-    // The copy lives until the exchange has ended, and with it the send.
-    exchange_unlocked(call, comm, (packed, dest), (data, source))
+/// `MPI_Isendrecv_replace`
+#[allow(clippy::too_many_arguments)]
+pub fn isendrecv_replace<A: Abi, C: Count>(
+    buf: BufMut,
+    count: C,
+    datatype: A::Handle,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: A::Handle,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Isendrecv_replace", On::Comm(comm), |call| {
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
+        let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
+        let id = call.isendrecv_replace(comm, data, to, from)?;
+        put_request::<A>(request, id, Flavor::Once)
+    })
 }
 
 /// `MPI_Probe`

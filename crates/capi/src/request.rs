@@ -77,6 +77,23 @@ fn retire_generalized<A: Abi>(call: &mut Call<A>, id: RequestId, status: Status)
     Ok(Completed { status, filled: Some(filled) })
 }
 
+/// A request has failed, and is gone with that unless it is persistent: so is its handle.
+#[cold]
+fn retire_failed<A: Abi>(place: Ptr<A::Handle>, request: Named, error: MpiError) -> Failure {
+    if request.1 != Flavor::Persistent
+        && let Err(null) = place.set(A::handle(A::C.request_null))
+    {
+        return null.into();
+    }
+    error.into()
+}
+
+/// As one of several, a request that failed ends with a status that says so.
+#[cold]
+fn failure(error: MpiError) -> Status {
+    Status { error: error.class, ..Status::EMPTY }
+}
+
 /// `MPI_Wait`
 #[inline(always)]
 pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
@@ -89,7 +106,10 @@ pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
             return status::store_empty::<A>(status);
         }
         blame(call, on, named.0);
-        let result = call.complete(named.0)?;
+        let result = match call.complete(named.0) {
+            Ok(result) => result,
+            Err(error) => return Err(retire_failed::<A>(request, named, error)),
+        };
         let done = retire(call, request, 0, named, result)?;
         done.store(status)?;
         status::check(&done.status)
@@ -98,12 +118,12 @@ pub fn wait<A: Abi>(request: Ptr<A::Handle>, status: Ptr<A::Status>) -> c_int {
 
 /// Tests, and makes progress once if nothing has come.
 #[inline(always)]
-fn poke<A: Abi>(call: &mut Call<A>, request: RequestId) -> Outcome<Option<Status>> {
+fn poke<A: Abi>(call: &mut Call<A>, request: RequestId) -> mpi::Result<Option<Status>> {
     if let Some(status) = call.test(request)? {
         return Ok(Some(status));
     }
     call.advance();
-    Ok(call.test(request)?)
+    call.test(request)
 }
 
 /// `MPI_Test`
@@ -115,7 +135,10 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
             return status::store_empty::<A>(status);
         };
         blame(call, on, named.0);
-        let result = poke(call, named.0)?;
+        let result = match poke(call, named.0) {
+            Ok(result) => result,
+            Err(error) => return Err(retire_failed::<A>(request, named, error)),
+        };
         flag.set(result.is_some().into())?;
         let Some(result) = result else {
             call.in_vain();
@@ -177,7 +200,7 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
             if first.is_none() {
                 blame(call, on, named.0);
             }
-            let result = call.complete(named.0)?;
+            let result = call.complete(named.0).unwrap_or_else(failure);
             if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
                 failed += 1;
                 first = first.or(Some(error));
@@ -215,7 +238,7 @@ pub fn testall<A: Abi>(
                 continue;
             };
             blame(call, on, named.0);
-            let result = call.test(named.0)?.unwrap_or(Status::EMPTY);
+            let result = call.test(named.0).map_or_else(failure, |done| done.unwrap_or(Status::EMPTY));
             if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
                 failed += 1;
                 first = first.or(Some(error));
@@ -238,6 +261,12 @@ fn active<A: Abi>(call: &Call<A>, all: &[Option<Named>]) -> Outcome<Vec<(usize, 
     Ok(list)
 }
 
+/// Takes the result of a request, if it is complete.
+fn taken<A: Abi>(call: &mut Call<A>, place: usize, named: Named) -> Option<Finished> {
+    let done = call.test(named.0).unwrap_or_else(|error| Some(failure(error)));
+    done.map(|status| (place, named, status))
+}
+
 /// The first of them that is complete.
 fn first_complete<A: Abi>(
     call: &mut Call<A>,
@@ -246,8 +275,8 @@ fn first_complete<A: Abi>(
 ) -> mpi::Result<Option<Finished>> {
     for (i, named) in list {
         blame(call, on, named.0);
-        if let Some(status) = call.test(named.0)? {
-            return Ok(Some((*i, *named, status)));
+        if let Some(found) = taken(call, *i, *named) {
+            return Ok(Some(found));
         }
     }
     Ok(None)
@@ -267,7 +296,7 @@ fn complete_at_once<A: Abi>(
         }
         if call.is_complete(named.0)? {
             blame(call, on, named.0);
-            return Ok(call.test(named.0)?.map(|status| (i, named, status)));
+            return Ok(taken(call, i, named));
         }
     }
     Ok(None)
@@ -348,9 +377,7 @@ fn complete_ones<A: Abi>(
         if call.peek(named.0)?.is_some() {
             blame(call, on, named.0);
         }
-        if let Some(status) = call.test(named.0)? {
-            found.push((*i, *named, status));
-        }
+        found.extend(taken(call, *i, *named));
     }
     Ok(found)
 }
@@ -616,7 +643,7 @@ pub fn grequest_start<A: Abi>(
             free: free_fn.0,
             cancel: cancel_fn.0,
             extra: extra_state.addr(),
-        });
+        })?;
         p2p::put_request::<A>(request, id, Flavor::Generalized)
     })
 }

@@ -31,6 +31,10 @@ impl Abi for Standard {
     const C: Constants = STANDARD;
     const VERSION: (i32, i32) = (1, 0);
 
+    fn weight_marks() -> [usize; 2] {
+        [10, 11]
+    }
+
     #[inline(always)]
     fn bits(handle: usize) -> i64 {
         handle as i64

@@ -5,7 +5,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::{Cart, CommId, Mpi, Peer};
+use mpi::core::{Cart, CommId, Mpi, Peer, Topology};
 use std::ffi::c_int;
 
 fn dimensions(n: c_int) -> Outcome<usize> {
@@ -154,7 +154,12 @@ pub fn dims_create<A: Abi>(nnodes: c_int, ndims: c_int, dims: Ptr<c_int>) -> c_i
 /// `MPI_Topo_test`
 pub fn topo_test<A: Abi>(comm: A::Handle, status: Ptr<c_int>) -> c_int {
     run::<A>("MPI_Topo_test", On::Comm(comm), |call| {
-        let has = call.cart(handles::comm::<A>(comm)?)?.is_some();
-        Ok(status.set(if has { A::C.cart } else { A::C.undefined } as c_int)?)
+        let kind = match call.topology(handles::comm::<A>(comm)?)? {
+            Some(Topology::Cart(_)) => A::C.cart,
+            Some(Topology::Graph(_)) => A::C.graph,
+            Some(Topology::Distributed(_)) => A::C.dist_graph,
+            None => A::C.undefined,
+        };
+        Ok(status.set(kind as c_int)?)
     })
 }

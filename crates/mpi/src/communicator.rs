@@ -107,7 +107,7 @@ impl Communicator {
         Communicator::new(engine, id).expect("predefined communicators exist")
     }
 
-    fn new(engine: Rc<Engine>, id: CommId) -> Result<Self> {
+    pub(crate) fn new(engine: Rc<Engine>, id: CommId) -> Result<Self> {
         let (rank, size) = {
             let mpi = engine.mpi.borrow();
             (mpi.comm_rank(id)? as usize, mpi.comm_size(id)? as usize)
@@ -202,7 +202,7 @@ impl Communicator {
         tag: i32,
     ) -> Result<Status> {
         let (id, dest, source) = (self.id(), Dest::new(peer(to), tag), source(from, tag));
-        let call = |mpi: &mut Mpi| mpi.sendrecv(id, sent(data), dest, received(into), source);
+        let call = |mpi: &mut Mpi| mpi.sendrecv(id, (sent(data), dest), (received(into), source));
         let status = self.engine().block(call, no_job)?;
         Ok(Status::new(&status))
     }

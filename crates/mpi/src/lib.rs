@@ -26,6 +26,7 @@ mod communicator;
 pub mod core;
 mod datum;
 pub mod error;
+mod neighbors;
 mod scope;
 #[cfg(any(test, feature = "selftest"))]
 #[doc(hidden)]
@@ -37,6 +38,7 @@ pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
 pub use datum::{Datum, Op};
 pub use error::{Cause, ErrorClass, MpiError, Result};
+pub use neighbors::Neighbors;
 pub use net::{Backoff, Rest, Stat};
 pub use scope::{Pending, Scope};
 pub use universe::{Universe, init};

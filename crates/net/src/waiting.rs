@@ -291,6 +291,11 @@ impl Endpoint {
         }
     }
 
+    /// Something has ended that was no message here, and that a thread may wait for: [`Endpoint::stir`] wakes it.
+    pub fn note_end(&mut self) {
+        self.waits.news += 1;
+    }
+
     #[cold]
     fn tell_sleepers(&mut self) {
         // Whoever sleeps has seen to what was to be sent until then, not to what came behind it.

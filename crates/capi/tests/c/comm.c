@@ -113,6 +113,33 @@ static int delete_attr(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+static int free_key(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm;
+    (void)value;
+    (void)extra;
+    return MPI_Comm_free_keyval(&key);
+}
+
+/* A key may be freed for each of the objects that carry it. */
+static void freed_twice(void)
+{
+    int key, again, once_more;
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_SELF, &copy);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_key, &key, NULL);
+    again = once_more = key;
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    MPI_Comm_set_attr(copy, key, NULL);
+    CHECK(MPI_Comm_free(&copy) == MPI_SUCCESS);
+    CHECK(MPI_Comm_free_keyval(&key) == MPI_SUCCESS);
+    CHECK(MPI_Comm_free_keyval(&again) == MPI_SUCCESS);
+    CHECK(MPI_Comm_delete_attr(MPI_COMM_SELF, once_more) == MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Comm_free_keyval(&once_more)) == MPI_ERR_KEYVAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void attributes(void)
 {
     int key, dup_key, step = 4, flag, *tag_ub;
@@ -238,6 +265,7 @@ int main(int argc, char **argv)
     dup_and_split();
     groups();
     attributes();
+    freed_twice();
     info();
     hints();
     names_and_grid();

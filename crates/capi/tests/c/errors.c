@@ -134,6 +134,9 @@ static void nothing(void)
     MPI_Wait(&request, &status);
     CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
     MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
+    MPI_Send(NULL, 0, MPI_DATATYPE_NULL, rank, 0, MPI_COMM_WORLD);
+    MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, rank, 0, MPI_COMM_WORLD, &status);
+    CHECK(status.MPI_SOURCE == rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &comm) != MPI_SUCCESS && comm == MPI_COMM_NULL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);

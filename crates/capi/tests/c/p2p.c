@@ -255,6 +255,70 @@ static void derived(void)
     CHECK(column == MPI_DATATYPE_NULL);
 }
 
+/* MPI_Isendrecv and MPI_Isendrecv_replace: short and long, with gaps, with the null process, and an error. */
+static void exchanges(void)
+{
+    enum { LONG = 300000 };
+    int *out = malloc(sizeof(int) * LONG), *in = malloc(sizeof(int) * LONG), n, i, count, x = rank, flag = 0;
+    MPI_Request request, both[2];
+    MPI_Status status, statuses[2];
+    MPI_Datatype pairs;
+    for (n = 1; n <= LONG; n = n == 1 ? 1000 : n == 1000 ? LONG : LONG + 1) {
+        for (i = 0; i < n; i++) {
+            out[i] = rank + i;
+            in[i] = -1;
+        }
+        MPI_Isendrecv(out, n, MPI_INT, peer, 20, in, LONG, MPI_INT, peer, 20, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, &status);
+        MPI_Get_count(&status, MPI_INT, &count);
+        CHECK(request == MPI_REQUEST_NULL && count == n && status.MPI_SOURCE == peer && status.MPI_TAG == 20);
+        CHECK(in[0] == peer && in[n - 1] == peer + n - 1);
+        MPI_Isendrecv_replace_c(out, n, MPI_INT, peer, 21, peer, 21, MPI_COMM_WORLD, &request);
+        while (!flag)
+            MPI_Test(&request, &flag, &status);
+        flag = 0;
+        CHECK(out[0] == peer && out[n - 1] == peer + n - 1);
+    }
+    /* two at once, ended in the other order */
+    int a = rank, b = 10 + rank, c = -1;
+    MPI_Isendrecv(&a, 1, MPI_INT, peer, 22, &c, 1, MPI_INT, peer, 22, MPI_COMM_WORLD, &both[1]);
+    MPI_Isendrecv_replace(&b, 1, MPI_INT, peer, 23, peer, 23, MPI_COMM_WORLD, &both[0]);
+    MPI_Waitall(2, both, statuses);
+    CHECK(c == peer && b == 10 + peer && statuses[0].MPI_TAG == 23 && statuses[1].MPI_TAG == 22);
+
+    MPI_Type_vector(1000, 1, 2, MPI_INT, &pairs);
+    MPI_Type_commit(&pairs);
+    for (i = 0; i < 2000; i++)
+        out[i] = 10000 * rank + i;
+    MPI_Isendrecv_replace(out, 1, pairs, peer, 24, peer, 24, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (i = 0; i < 2000; i++)
+        CHECK(out[i] == 10000 * (i % 2 ? rank : peer) + i);
+    MPI_Type_free(&pairs);
+
+    x = rank;
+    MPI_Isendrecv(&x, 1, MPI_INT, MPI_PROC_NULL, 0, &c, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL && c == peer);
+    MPI_Isendrecv(out, LONG, MPI_INT, rank ? 0 : MPI_PROC_NULL, 25, in, LONG, MPI_INT, rank ? MPI_PROC_NULL : 1, 25,
+                  MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, &status);
+    CHECK(status.MPI_SOURCE == (rank ? MPI_PROC_NULL : 1));
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    c = -5;
+    CHECK(class_of(MPI_Isendrecv(&x, 1, MPI_INT, size + 9, 26, &c, 1, MPI_INT, rank, 26, MPI_COMM_WORLD, &request)) ==
+          MPI_ERR_RANK);
+    /* nothing of it is left: the message that it would have received is still there */
+    MPI_Send(&x, 1, MPI_INT, rank, 26, MPI_COMM_WORLD);
+    MPI_Iprobe(rank, 26, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    CHECK(flag && c == -5);
+    MPI_Recv(&c, 1, MPI_INT, rank, 26, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    free(out);
+    free(in);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -272,6 +336,7 @@ int main(int argc, char **argv)
         cancel_and_null();
         truncation();
         derived();
+        exchanges();
     }
     MPI_Barrier(MPI_COMM_WORLD);
     any_source();

@@ -2,6 +2,7 @@
  * the main thread runs collectives on a communicator of its own. */
 #include "check.h"
 #include <pthread.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 50, LENGTH = 3000 };
 
@@ -51,6 +52,101 @@ static void given_up(void)
     MPI_Comm_free(&comm);
 }
 
+static int query(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    MPI_Status_set_elements(status, MPI_INT, 5);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = 3;
+    status->MPI_TAG = 4;
+    return MPI_SUCCESS;
+}
+
+static int freed;
+
+static int free_state(void *extra)
+{
+    freed += *(int *)extra;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *extra, int complete)
+{
+    (void)extra;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+static MPI_Request ends[2];
+static double ended_at;
+static int what;
+
+/* Returns when the main thread sleeps (or after long, which some systems hide). */
+static void until_main_sleeps(void)
+{
+    char path[64], line[256];
+    int i;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    for (i = 0; i < 200000; i++) {
+        FILE *file = fopen(path, "r");
+        char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        if (file)
+            fclose(file);
+        if (name_end && name_end[2] == 'S')
+            return;
+    }
+}
+
+static void *end_it(void *arg)
+{
+    (void)arg;
+    until_main_sleeps();
+    ended_at = MPI_Wtime();
+    if (what == 0)
+        MPI_Grequest_complete(ends[0]);
+    else
+        MPI_Pready(1, ends[1]);
+    return NULL;
+}
+
+/* Whoever sleeps in a wait is woken by another thread that ends what it waits for, also where no message ends. */
+static void woken(void)
+{
+    int one = 1, out[2] = {1, 2}, in[2], index, count, i;
+    pthread_t thread;
+    MPI_Status status;
+    MPI_Request recv, list[3];
+    MPI_Psend_init(out, 2, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_SELF, MPI_INFO_NULL, &ends[1]);
+    MPI_Irecv(in, 1, MPI_INT, 0, 99, MPI_COMM_SELF, &recv);
+    for (i = 0; i < 4; i++) {
+        what = i % 2;
+        MPI_Grequest_start(query, free_state, cancel, &one, &ends[0]);
+        MPI_Start(&ends[1]);
+        MPI_Pready(0, ends[1]);
+        list[0] = recv;
+        list[1] = ends[0];
+        list[2] = ends[1];
+        CHECK(pthread_create(&thread, NULL, end_it, NULL) == 0);
+        MPI_Waitany(3, list, &index, &status);
+        CHECK(MPI_Wtime() - ended_at < 1.0); /* a sleep that nobody ends is longer */
+        pthread_join(thread, NULL);
+        CHECK(index == 1 + what);
+        if (what == 0) {
+            MPI_Get_count(&status, MPI_INT, &count);
+            CHECK(count == 5 && status.MPI_SOURCE == 3 && status.MPI_TAG == 4 && list[1] == MPI_REQUEST_NULL);
+            MPI_Pready(1, ends[1]);
+            MPI_Wait(&ends[1], MPI_STATUS_IGNORE);
+        } else {
+            MPI_Grequest_complete(ends[0]);
+            MPI_Wait(&ends[0], MPI_STATUS_IGNORE);
+        }
+        CHECK(freed == i + 1);
+    }
+    MPI_Cancel(&recv);
+    MPI_Wait(&recv, MPI_STATUS_IGNORE);
+    MPI_Request_free(&ends[1]);
+}
+
 int main(int argc, char **argv)
 {
     int provided, main_thread, i, sum;
@@ -65,6 +161,7 @@ int main(int argc, char **argv)
     MPI_Is_thread_main(&main_thread);
     CHECK(main_thread);
     given_up();
+    woken();
     MPI_Comm_dup(MPI_COMM_WORLD, &mine);
     for (i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, talk, (void *)(long)i) == 0);

@@ -143,6 +143,8 @@ pub fn check_programs(side: Side, file: &str, soname: &str) {
         "threads_sessions",
         "tool",
         "garbage",
+        "part",
+        "topo",
     ] {
         Program::build(side, name, file, soname).succeeds();
     }

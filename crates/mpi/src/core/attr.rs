@@ -50,11 +50,13 @@ impl Mpi {
         }
     }
 
-    /// The program gives the key up.
+    /// The program gives the key up. While an object carries it, it may say so again: MPI-5 7.7.2 lets a delete function
+    /// do it for each of several objects.
     pub fn keyval_free(&mut self, id: KeyvalId) -> Result<()> {
         match self.keyvals.get_mut(id.0) {
-            Some(entry) if !entry.freed => entry.freed = true,
-            _ => return fail(ErrorClass::Keyval, format!("there is no attribute key {}", id.0)),
+            Some(entry) if entry.freed => return Ok(()),
+            Some(entry) => entry.freed = true,
+            None => return fail(ErrorClass::Keyval, format!("there is no attribute key {}", id.0)),
         }
         self.release_keyval(id);
         Ok(())

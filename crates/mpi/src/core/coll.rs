@@ -69,6 +69,27 @@ pub enum Coll<'a> {
     ReduceScatterBlock(Reduction),
     Scan(Reduction),
     Exscan(Reduction),
+    /// With the neighbors of the communicator's topology, as all that follow.
+    NeighborAllgather {
+        send: SendData,
+        recv: RecvData,
+    },
+    NeighborAllgatherv {
+        send: SendData,
+        recv: Parts<'a, RecvBuf>,
+    },
+    NeighborAlltoall {
+        send: SendData,
+        recv: RecvData,
+    },
+    NeighborAlltoallv {
+        send: Parts<'a, SendBuf>,
+        recv: Parts<'a, RecvBuf>,
+    },
+    NeighborAlltoallw {
+        send: TypedParts<'a, SendBuf>,
+        recv: TypedParts<'a, RecvBuf>,
+    },
 }
 
 impl Mpi {
@@ -82,6 +103,7 @@ impl Mpi {
 
     /// Starts a collective.
     pub fn icollective(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
+        self.room_for_request()?;
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
@@ -90,6 +112,7 @@ impl Mpi {
 
     /// Prepares a persistent collective; [`Mpi::start_request`] runs it.
     pub fn collective_init(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
+        self.room_for_request()?;
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         // Its runs meet by its creation, in whatever order persistent operations are started.

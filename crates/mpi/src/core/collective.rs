@@ -351,6 +351,13 @@ impl Mpi {
         let Some(entry) = self.requests.get_mut(id.0) else { return false };
         let c = match &mut entry.state {
             request::State::Collective(c) => c,
+            request::State::Partitioned(end) => {
+                let done = end.advance(&mut self.endpoint, &mut self.channels);
+                if end.is_finished() {
+                    self.running.retain(|other| *other != id);
+                }
+                return done;
+            }
             making @ request::State::Making(_) => {
                 let making = std::mem::replace(making, request::State::Inactive);
                 return self.advance_taken(id, making);

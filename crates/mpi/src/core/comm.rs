@@ -5,6 +5,7 @@
 use super::attr::Attributes;
 use super::info::Pairs;
 use super::members::Members;
+use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::Rank;
@@ -88,9 +89,9 @@ pub(super) struct Comm {
     pub(super) sequence: u32,
     pub(super) errhandler: ErrhandlerId,
     pub(super) attributes: Attributes,
-    pub(super) cart: Option<Box<Cart>>,
     /// The session that it, or what it was made of, came from.
     pub(super) session: Option<SessionId>,
+    pub(super) topology: Option<Rc<Topology>>,
     name: String,
     pub(super) info: Pairs,
 }
@@ -102,8 +103,8 @@ impl Comm {
             sequence: 0,
             errhandler: ErrhandlerId::FATAL,
             attributes: Attributes::new(),
-            cart: None,
             session: None,
+            topology: None,
             name: name.into(),
             info: Pairs::new(),
         }

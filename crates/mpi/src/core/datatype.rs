@@ -237,9 +237,9 @@ impl Mpi {
         let entries = displs.iter().enumerate().map(|(i, displ)| {
             let repeat = blocks.at(i);
             not_negative(&[repeat])?;
-            Ok(Entry::block(product(*displ, unit)?, repeat, ty))
+            Ok((product(*displ, unit)?, repeat))
         });
-        let made = Datatype::try_of(entries, origin)?;
+        let made = Datatype::of_blocks(entries, ty, origin)?;
         Ok(self.new_type(Rc::new(made)))
     }
 

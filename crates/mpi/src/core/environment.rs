@@ -31,6 +31,8 @@ impl Mpi {
             types: datatype::predefined_types(),
             ops: Slots::new(),
             requests: Slots::new(),
+            requests_max: REQUESTS_MAX as usize,
+            channels: Default::default(),
             messages: Slots::new(),
             keyvals: Slots::new(),
             f90_types: Vec::new(),

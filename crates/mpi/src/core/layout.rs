@@ -14,7 +14,7 @@ use crate::error::{ErrorClass, Result, fail_with};
 use bounds::{Bounds, Collected};
 use net::{UserBuf, UserBufMut};
 pub(super) use shape::product;
-use shape::{Form, Placed, sum, times};
+use shape::{Form, Placed, Survey, sum, times};
 pub(super) use signature::pair_parts;
 use std::cell::Cell;
 use std::fmt;
@@ -128,6 +128,23 @@ impl Datatype {
             builder.add(entry?)?;
         }
         builder.finish(origin)
+    }
+
+    /// Blocks of a datatype, each so many elements at a place in bytes.
+    pub(super) fn of_blocks<'a>(
+        blocks: impl Iterator<Item = Result<(i64, i64)>> + Clone,
+        ty: &'a Rc<Datatype>,
+        origin: Origin,
+    ) -> Result<Self> {
+        match Builder::of_bytes(blocks.clone(), ty)? {
+            Some(builder) => builder.finish(origin),
+            // Errors have their words there, too.
+            None => {
+                let entry =
+                    |block: Result<(i64, i64)>| block.map(|(at, repeat)| Entry::block(at, repeat, ty));
+                Datatype::try_of(blocks.map(entry), origin)
+            }
+        }
     }
 
     /// The same data with other bounds.
@@ -301,6 +318,31 @@ impl<'a> Builder<'a> {
             self.pieces.push(block.repeated(count as u64, stride)?.shifted(at)?);
         }
         Ok(())
+    }
+
+    /// Of blocks of elements that are bytes in a row, in two passes over the list. `None`: they are something else, or
+    /// a number is too large.
+    fn of_bytes(
+        blocks: impl Iterator<Item = Result<(i64, i64)>> + Clone,
+        ty: &'a Rc<Datatype>,
+    ) -> Result<Option<Self>> {
+        let (Form::Bytes(size @ 1..), true) = (&ty.placed.form, ty.dense) else { return Ok(None) };
+        let bytes = blocks.map(|block| {
+            let (at, repeat) = block.ok()?;
+            let len = u64::try_from(repeat).ok()?.checked_mul(*size)?;
+            Some((at.checked_add(ty.placed.at)?, len))
+        });
+        let filled = bytes.filter(|block| !matches!(block, Some((_, 0))));
+        let Some(seen) = Survey::of(filled.clone()) else { return Ok(None) };
+        let elements = seen.bytes / size;
+        let mut builder = Builder { size: seen.bytes, align: ty.align, ..Builder::default() };
+        builder.basic = ty.basic * elements;
+        builder.external_size = ty.external_size * elements;
+        builder.uniform = (ty.basic > 0).then_some(ty.uniform);
+        let (low, high) = (seen.low - ty.placed.at, seen.high - ty.placed.at - ty.extent);
+        builder.collected.add(ty, low, high)?;
+        builder.pieces.push(Placed::blocks(&seen, filled.flatten())?);
+        Ok(Some(builder))
     }
 
     fn block(&mut self, repeat: i64, ty: &'a Rc<Datatype>) -> Result<Placed> {

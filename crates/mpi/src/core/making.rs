@@ -4,11 +4,13 @@
 //! when the request is complete.
 use super::collective::{Advance, Collective};
 use super::comm::{Comm, Roster, check_tag};
+use super::edges::Edges;
 use super::kernels::kernel;
 use super::members::Members;
 use super::op::Combine;
 use super::predefined::{Meaning, Scalar};
 use super::request::{Request, State};
+use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use proto::coll::{Elements, allgather, allreduce};
@@ -39,6 +41,8 @@ pub(super) struct Making {
     who: Who,
     agreement: Agreement,
     round: Box<Collective>,
+    /// What comes before the agreement: the processes of a distributed graph learn of their edges.
+    before: Option<Box<Edges>>,
     end: Option<Result<()>>,
 }
 
@@ -87,13 +91,16 @@ impl Mpi {
 
     /// Collective. The caller copies attributes (it has the callbacks).
     pub fn start_dup(&mut self, comm: CommId, meanwhile: Meanwhile) -> Result<Made> {
+        if meanwhile == Meanwhile::GoesOn {
+            self.room_for_request()?;
+        }
         let meeting = self.meet(comm)?;
         let members = meeting.roster.members.clone();
         let place = self.reserve_comm(comm)?;
         let old = self.comm(comm)?;
-        let (cart, info) = (old.cart.clone(), old.info.clone());
+        let (topology, info) = (old.topology.clone(), old.info.clone());
         let new = self.comm_mut(place)?;
-        (new.cart, new.info) = (cart, info);
+        (new.topology, new.info) = (topology, info);
         Ok(self.agree(Some(place), comm, members, meeting, meanwhile))
     }
 
@@ -137,6 +144,28 @@ impl Mpi {
         Ok(self.agree(place, comm, members, meeting, Meanwhile::Waits))
     }
 
+    /// Collective over `comm`: a communicator of its first `count` members, which have a topology.
+    pub(super) fn start_first(&mut self, comm: CommId, count: u32, topology: Topology) -> Result<Made> {
+        let meeting = self.meet(comm)?;
+        let members = meeting.roster.members.first(count);
+        let inside = meeting.roster.rank < count;
+        let place = inside.then(|| self.reserve_comm(comm)).transpose()?;
+        if let Some(place) = place {
+            self.comm_mut(place)?.topology = Some(Rc::new(topology));
+        }
+        Ok(self.agree(place, comm, members, meeting, Meanwhile::Waits))
+    }
+
+    /// Collective over `comm`: a communicator of the same processes, which learn of their edges first.
+    pub(super) fn start_after(&mut self, comm: CommId, before: Edges) -> Result<Made> {
+        let meeting = self.meet(comm)?;
+        let members = meeting.roster.members.clone();
+        let place = self.reserve_comm(comm)?;
+        let mut making = self.agreement(Some(place), members, meeting, Meanwhile::Waits);
+        making.before = Some(Box::new(before));
+        Ok(self.carry_on(comm, making))
+    }
+
     /// Collective over `group` only.
     pub fn start_create_group(&mut self, comm: CommId, group: GroupId, tag: i32) -> Result<Made> {
         check_tag(tag)?;
@@ -176,7 +205,10 @@ impl Mpi {
         }
         let all = round.staging.as_recv().shifted((SPLIT_WORDS * WORD) as isize);
         (round.input, round.output) = (round.staging.as_send(), all);
-        Ok(self.carry_on(comm, Making { place, who: Who::OfColor(mine), agreement, round, end: None }))
+        Ok(self.carry_on(
+            comm,
+            Making { place, who: Who::OfColor(mine), agreement, round, before: None, end: None },
+        ))
     }
 
     pub(super) fn agree(
@@ -187,12 +219,24 @@ impl Mpi {
         meeting: Meeting,
         meanwhile: Meanwhile,
     ) -> Made {
+        let making = self.agreement(place, members, meeting, meanwhile);
+        self.carry_on(parent, making)
+    }
+
+    /// An agreement that has not begun.
+    fn agreement(
+        &mut self,
+        place: Option<CommId>,
+        members: Members,
+        meeting: Meeting,
+        meanwhile: Meanwhile,
+    ) -> Making {
         let alone = meanwhile == Meanwhile::Waits && !self.threaded;
         let (agreement, word) = self.numbers.begin(alone);
         let mut round = self.fresh(meeting.roster);
         (round.context, round.tag) = (meeting.context, meeting.tag);
         self.largest_word(&mut round, word);
-        self.carry_on(parent, Making { place, who: Who::Known(members), agreement, round, end: None })
+        Making { place, who: Who::Known(members), agreement, round, before: None, end: None }
     }
 
     /// A round in which everybody hears the largest word.
@@ -218,6 +262,16 @@ impl Mpi {
 
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
+        match self.advance_edges(making) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                self.numbers.abandon();
+                making.end = Some(Err(error));
+                making.place.into_iter().for_each(|place| self.forget_comm(place));
+                return true;
+            }
+        }
         while making.round.advance(&mut self.endpoint) == Advance::Done {
             let heard = making.round.status().map(|_| self.hear_round(making));
             match heard {
@@ -240,6 +294,17 @@ impl Mpi {
             return true;
         }
         false
+    }
+
+    /// Goes on with what comes before the agreement. Is it at its end?
+    fn advance_edges(&mut self, making: &mut Making) -> Result<bool> {
+        let Some(before) = &mut making.before else { return Ok(true) };
+        let Some(edges) = before.advance(&mut self.endpoint)? else { return Ok(false) };
+        making.before = None;
+        if let Some(place) = making.place {
+            self.comm_mut(place)?.topology = Some(Rc::new(Topology::Distributed(edges)));
+        }
+        Ok(true)
     }
 
     /// A round has ended.

@@ -60,6 +60,17 @@ impl Members {
         }
     }
 
+    /// Those with the lowest ranks.
+    pub(super) fn first(&self, ranks: u32) -> Members {
+        match self {
+            Members::Regular { first, stride, count } => {
+                Members::Regular { first: *first, stride: *stride, count: ranks.min(*count) }
+            }
+            Members::Listed(listed) if listed.world.len() <= ranks as usize => self.clone(),
+            Members::Listed(listed) => Members::listed(listed.world[..ranks as usize].to_vec()),
+        }
+    }
+
     /// The rank of a process, if it is a member.
     #[inline]
     pub(super) fn rank_of(&self, process: Rank) -> Option<u32> {

@@ -22,8 +22,10 @@ mod comm;
 mod data;
 mod datatype;
 mod distributed;
+mod edges;
 mod environment;
 mod external;
+mod graph;
 mod group;
 mod hardware;
 pub mod ids;
@@ -34,6 +36,7 @@ mod making;
 mod members;
 mod op;
 mod p2p;
+mod partitioned;
 pub mod predefined;
 mod prepare;
 mod registry;
@@ -56,6 +59,7 @@ pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
+pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
 pub use hardware::Resource;
 pub use ids::*;
 pub use info::Pairs;
@@ -66,10 +70,13 @@ pub use request::Grequest;
 pub use session::PROCESS_SETS;
 pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
-pub use topology::Cart;
+pub use topology::{Cart, Neighborhood, Topology};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;
+
+/// Requests that a program may have at a time: as many as their handles can tell apart.
+pub const REQUESTS_MAX: u32 = 1 << 24;
 
 /// One process's MPI.
 pub struct Mpi {
@@ -102,5 +109,8 @@ pub struct Mpi {
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
     buffers: buffered::Buffers,
+    channels: partitioned::Channels,
+    /// [`REQUESTS_MAX`], but in tests.
+    requests_max: usize,
     origin: Instant,
 }

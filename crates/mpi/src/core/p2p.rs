@@ -83,6 +83,7 @@ impl Mpi {
         push: Push,
     ) -> Result<RequestId> {
         let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(RequestId::SENT) };
+        self.room_for_request()?;
         let outgoing = self.outgoing(data)?;
         Ok(match self.start_send(to, envelope, outgoing, mode, push)? {
             None => RequestId::SENT,
@@ -118,12 +119,14 @@ impl Mpi {
 
     /// Starts a receive.
     pub fn irecv(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        self.room_for_request()?;
         let state = self.start_recv(comm, data, source)?;
         Ok(self.add_request(Request::new(comm, state)))
     }
 
     /// Prepares a send; [`Mpi::start_request`] starts it.
     pub fn send_init(&mut self, comm: CommId, data: SendData, dest: Dest, mode: Mode) -> Result<RequestId> {
+        self.room_for_request()?;
         self.address(comm, dest)?;
         let recipe = Recipe::Send { data: self.checked(data)?, dest, mode };
         let roster = self.comm(comm)?.roster.clone();
@@ -132,6 +135,7 @@ impl Mpi {
 
     /// Prepares a receive; [`Mpi::start_request`] starts it.
     pub fn recv_init(&mut self, comm: CommId, data: RecvData, source: Source) -> Result<RequestId> {
+        self.room_for_request()?;
         self.pattern(comm, source)?;
         let recipe = Recipe::Recv { data: self.checked(data)?, source };
         let roster = self.comm(comm)?.roster.clone();
@@ -142,14 +146,23 @@ impl Mpi {
     pub fn sendrecv(
         &mut self,
         comm: CommId,
-        send: SendData,
-        dest: Dest,
-        recv: RecvData,
-        source: Source,
+        send: (SendData, Dest),
+        recv: (RecvData, Source),
     ) -> Result<Blocking> {
-        let to = self.address(comm, dest)?;
-        let outgoing = self.outgoing(send)?;
-        self.exchange(comm, to.map(|to| (to, outgoing)), recv, source)
+        let state = self.exchange(comm, send, recv, Push::Now)?;
+        self.block_on(Request::new(comm, state))
+    }
+
+    /// Starts to send and to receive at the same time.
+    pub fn isendrecv(
+        &mut self,
+        comm: CommId,
+        send: (SendData, Dest),
+        recv: (RecvData, Source),
+    ) -> Result<RequestId> {
+        self.room_for_request()?;
+        let state = self.exchange(comm, send, recv, Push::Now)?;
+        Ok(self.add_request(Request::new(comm, state)))
     }
 
     /// As `sendrecv`, with one buffer.
@@ -160,32 +173,69 @@ impl Mpi {
         dest: Dest,
         source: Source,
     ) -> Result<Blocking> {
+        let state = self.replace(comm, data, dest, source)?;
+        self.block_on(Request::new(comm, state))
+    }
+
+    /// As `isendrecv`, with one buffer.
+    pub fn isendrecv_replace(
+        &mut self,
+        comm: CommId,
+        data: RecvData,
+        dest: Dest,
+        source: Source,
+    ) -> Result<RequestId> {
+        self.room_for_request()?;
+        let state = self.replace(comm, data, dest, source)?;
+        Ok(self.add_request(Request::new(comm, state)))
+    }
+
+    fn exchange(
+        &mut self,
+        comm: CommId,
+        (send, dest): (SendData, Dest),
+        (recv, source): (RecvData, Source),
+        push: Push,
+    ) -> Result<State> {
+        let to = self.address(comm, dest)?;
+        let outgoing = self.outgoing(send)?;
+        self.both(comm, to.map(|to| (to, outgoing)), recv, source, push)
+    }
+
+    fn replace(&mut self, comm: CommId, data: RecvData, dest: Dest, source: Source) -> Result<State> {
         let to = self.address(comm, dest)?;
         let Checked { buf, count, ty } = self.checked(data)?;
         // A copy even where the data is flat: the receive writes there at once.
         let outgoing = packed(buf.as_source(), count, &ty)?;
-        self.exchange(comm, to.map(|to| (to, outgoing)), data, source)
+        self.both(comm, to.map(|to| (to, outgoing)), data, source, Push::Now)
     }
 
-    /// Receives, and sends meanwhile (unless to the null process).
-    fn exchange(
+    /// Starts to receive, and to send (unless to the null process).
+    fn both(
         &mut self,
         comm: CommId,
         send: Option<((Rank, Envelope), Outgoing)>,
         recv: RecvData,
         source: Source,
-    ) -> Result<Blocking> {
+        push: Push,
+    ) -> Result<State> {
         let state = self.start_recv(comm, recv, source)?;
-        let Some(((to, envelope), outgoing)) = send else { return self.finish_both(comm, state, None) };
-        match self.start_send(to, envelope, outgoing, Mode::Standard, Push::Now) {
-            Ok(sent) => self.finish_both(comm, state, sent),
+        let Some(((to, envelope), outgoing)) = send else { return Ok(state) };
+        let sent = match self.start_send(to, envelope, outgoing, Mode::Standard, push) {
+            Ok(sent) => sent,
             Err(error) => {
                 if let State::Recv(receiving) = &state {
                     withdraw(&mut self.endpoint, receiving.id);
                 }
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        Ok(match (state, sent) {
+            (State::Recv(receiving), companion) => State::Recv(Receiving { companion, ..receiving }),
+            // The null process sends nothing: only the send is left to wait for.
+            (State::Complete(status), Some((id, packed))) => State::Send { id, packed, status },
+            (state, _) => state,
+        })
     }
 
     /// Is there a message? Makes progress once if not.
@@ -220,6 +270,7 @@ impl Mpi {
 
     /// Starts to receive a message that `improbe` took.
     pub fn imrecv(&mut self, message: MessageId, data: RecvData) -> Result<RequestId> {
+        self.room_for_request()?;
         if message == MessageId::NO_PROC {
             return Ok(self.add_request(Request::detached(State::Complete(Status::PROC_NULL))));
         }
@@ -327,19 +378,6 @@ impl Mpi {
 
     fn receiving(&self, comm: CommId, id: ReqId, unpack: Option<Box<Unpack>>) -> Result<Receiving> {
         Ok(Receiving { id, roster: self.comm(comm)?.roster.clone(), unpack, companion: None })
-    }
-
-    /// Waits for a receive and the send that was started with it.
-    fn finish_both(&mut self, comm: CommId, state: State, sent: Option<Sending>) -> Result<Blocking> {
-        match (state, sent) {
-            (State::Recv(mut receiving), sent) => {
-                receiving.companion = sent;
-                self.block_on(Request::new(comm, State::Recv(receiving)))
-            }
-            // The null process sends nothing: only the send is left to wait for.
-            (State::Complete(status), Some((id, packed))) => self.finish_send(comm, id, packed, status),
-            (state, _) => self.block_on(Request::new(comm, state)),
-        }
     }
 
     fn finish_send(
@@ -503,7 +541,7 @@ mod tests {
         let (mine, mut room) = (Scratch::with(8), Scratch::with(8));
         let (send, recv) =
             (Data::new(mine.as_send(), 8, TypeId::BYTE), Data::new(room.as_recv(), 8, TypeId::BYTE));
-        let failed = mpi.sendrecv(comm, send, THERE, recv, HERE).expect_err("rank 9 of 1");
+        let failed = mpi.sendrecv(comm, (send, THERE), (recv, HERE)).expect_err("rank 9 of 1");
         assert_eq!(failed.class, ErrorClass::Rank);
         let failed = mpi.sendrecv_replace(comm, recv, THERE, HERE).expect_err("rank 9 of 1");
         assert_eq!(failed.class, ErrorClass::Rank);
@@ -523,9 +561,45 @@ mod tests {
         let gone = mpi.endpoint.irecv(pattern, Scratch::default().part(0));
         withdraw(&mut mpi.endpoint, gone);
         receiving.companion = Some((gone, None));
-        let failed = mpi.block_on(Request::new(comm, State::Recv(receiving))).expect_err("no such send");
-        assert_eq!(failed.class, ErrorClass::Request);
+        let request = mpi.add_request(Request::new(comm, State::Recv(receiving)));
+        // Whoever looks first and takes later hears of it both times.
+        let looked = mpi.peek(request).expect("it has ended").map(|status| status.error);
+        assert_eq!(looked, Some(ErrorClass::Request));
+        let taken = mpi.test(request).expect("it has ended").map(|status| status.error);
+        assert_eq!(taken, Some(ErrorClass::Request));
         nothing_is_posted(&mut mpi, comm, &mut room);
+    }
+
+    #[test]
+    fn too_many_requests_are_refused_before_anything_starts() {
+        let mut mpi = Mpi::start().expect("a process alone");
+        let (mine, mut room) = (Scratch::with(8), Scratch::with(8));
+        let (send, recv) =
+            (Data::new(mine.as_send(), 8, TypeId::BYTE), Data::new(room.as_recv(), 8, TypeId::BYTE));
+        let nobody = Source::new(Peer::Any, Tag::Is(99));
+        let held = mpi.irecv(CommId::WORLD, recv, nobody).expect("a receive");
+        mpi.requests_max = mpi.requests.iter().count();
+        let (to, comm) = (Dest::new(Peer::Rank(0), 5), CommId::WORLD);
+        let refused = [
+            mpi.irecv(comm, recv, HERE),
+            mpi.isend(comm, send, to, Mode::Standard),
+            mpi.isendrecv(comm, (send, to), (recv, HERE)),
+            mpi.isendrecv_replace(comm, recv, to, HERE),
+            mpi.send_init(comm, send, to, Mode::Standard),
+            mpi.recv_init(comm, recv, HERE),
+            mpi.psend_init(comm, send, 2, to),
+            mpi.precv_init(comm, recv, 2, HERE),
+            mpi.icollective(comm, Coll::Barrier),
+            mpi.collective_init(comm, Coll::Barrier),
+        ];
+        for (place, refused) in refused.into_iter().enumerate() {
+            assert_eq!(refused.expect_err("no room").class, ErrorClass::NoMem, "operation {place}");
+        }
+        assert_eq!(mpi.iprobe(comm, HERE).expect("a probe"), None, "something was sent");
+        nothing_is_posted(&mut mpi, comm, &mut room);
+        mpi.cancel(held).expect("a receive");
+        assert!(mpi.test(held).expect("a receive").is_some());
+        assert!(mpi.irecv(comm, recv, nobody).is_ok(), "there is room again");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Schedules know byte ranges only. Where the program's elements are bytes in a row, the schedule works on the
 //! program's memory; elsewhere it works on a copy of ours ("staging") that is loaded before and stored after.
 mod exchange;
+mod neighborhood;
 mod reduction;
 mod rooted;
 
@@ -154,6 +155,11 @@ impl Mpi {
             | Coll::Alltoall { .. }
             | Coll::Alltoallv { .. }
             | Coll::Alltoallw { .. } => self.prepare_exchange(plan, call),
+            Coll::NeighborAllgather { .. }
+            | Coll::NeighborAllgatherv { .. }
+            | Coll::NeighborAlltoall { .. }
+            | Coll::NeighborAlltoallv { .. }
+            | Coll::NeighborAlltoallw { .. } => self.prepare_neighborhood(comm, plan, call),
             _ => self.prepare_reduction(plan, call),
         }
     }
@@ -178,11 +184,11 @@ fn same_bytes(sent: usize, received: usize) -> Result<()> {
     }
 }
 
-fn enough(entries: usize, place: Place) -> Result<()> {
-    if entries >= place.size as usize {
+fn enough(entries: usize, blocks: usize) -> Result<()> {
+    if entries >= blocks {
         return Ok(());
     }
-    fail(ErrorClass::Arg, format!("{entries} counts for {} processes", place.size))
+    fail(ErrorClass::Arg, format!("{entries} counts for {blocks} processes"))
 }
 
 /// A buffer "in place" where the standard has none is the caller's mistake.
@@ -202,7 +208,13 @@ fn check_in_place(call: &Coll<'_>) -> Result<()> {
         | Coll::ReduceScatterBlock(of)
         | Coll::Scan(of)
         | Coll::Exscan(of) => of.recv.buf.is_in_place(),
+        Coll::NeighborAllgather { send, recv } | Coll::NeighborAlltoall { send, recv } => {
+            send.buf.is_in_place() || recv.buf.is_in_place()
+        }
+        Coll::NeighborAllgatherv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
+        Coll::NeighborAlltoallv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
+        Coll::NeighborAlltoallw { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
         _ => false,
     };
-    if misplaced { fail(ErrorClass::Buffer, "the receive buffer cannot be in place") } else { Ok(()) }
+    if misplaced { fail(ErrorClass::Buffer, "the buffer cannot be in place") } else { Ok(()) }
 }

@@ -4,9 +4,10 @@ use super::comm::Roster;
 use super::data::Checked;
 use super::making::Making;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
+use super::partitioned::Partitioned;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Backoff, Rest};
 use net::{ReqId, UserBufMut};
 use std::cell::Cell;
@@ -53,6 +54,8 @@ pub(super) enum State {
     Making(Box<Making>),
     /// Of a buffer: is it done?
     Flush(Rc<Cell<bool>>),
+    /// One end of a partitioned message, active or not.
+    Partitioned(Box<Partitioned>),
     Generalized {
         callbacks: Grequest,
         complete: bool,
@@ -95,6 +98,17 @@ pub(super) enum Recipe {
     Send { data: Checked<SendBuf>, dest: Dest, mode: Mode },
     Recv { data: Checked<RecvBuf>, source: Source },
     Collective,
+    Partitioned,
+}
+
+impl State {
+    fn is_active(&self) -> bool {
+        match self {
+            State::Inactive | State::Idle(_) => false,
+            State::Partitioned(end) => end.is_active(),
+            _ => true,
+        }
+    }
 }
 
 impl Request {
@@ -203,6 +217,7 @@ impl Mpi {
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
             State::Flush(done) => done.get(),
+            State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
             State::Recv(Receiving { id, companion, .. }) => {
@@ -214,7 +229,13 @@ impl Mpi {
 
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
     pub fn peek(&mut self, request: RequestId) -> Result<Option<Status>> {
-        let status = self.poll(request)?;
+        let polled = self.poll(request);
+        let message = matches!(self.entry(request)?.state, State::Send { .. } | State::Recv(_));
+        let status = match polled {
+            // The endpoint has told of it, and will not again.
+            Err(error) if message => Some(Status { error: error.class, ..Status::EMPTY }),
+            polled => polled?,
+        };
         if let (Some(status), Some(entry)) = (status, self.requests.get_mut(request.0)) {
             // Remember what was taken from the endpoint; inactive and generalized requests stay what they are.
             if matches!(entry.state, State::Send { .. } | State::Recv(_)) {
@@ -272,13 +293,18 @@ impl Mpi {
         let Some(recipe) = entry.recipe.take() else {
             return fail(ErrorClass::Request, format!("request {} is not persistent", request.0));
         };
-        if !matches!(entry.state, State::Inactive | State::Idle(_)) {
+        if entry.state.is_active() {
             entry.recipe = Some(recipe);
             return fail(ErrorClass::Request, format!("persistent request {} is active", request.0));
         }
         let state = std::mem::replace(&mut entry.state, State::Inactive);
         let started = match state {
             State::Idle(collective) => Ok(self.restart(request, collective)),
+            State::Partitioned(mut end) => {
+                end.start();
+                self.running.push(request);
+                Ok(State::Partitioned(end))
+            }
             _ => self.start_recipe(&recipe.0, &recipe.1),
         };
         let entry = self.entry_mut(request)?;
@@ -306,7 +332,7 @@ impl Mpi {
                 };
                 Ok(State::Recv(self.post(pattern, incoming(*buf, *count, ty)?, roster.clone())))
             }
-            Recipe::Collective => fail(ErrorClass::Intern, "a collective has its own start"),
+            Recipe::Collective | Recipe::Partitioned => fail(ErrorClass::Intern, "it has its own start"),
         }
     }
 
@@ -323,7 +349,7 @@ impl Mpi {
 
     /// Is it under way or complete but not yet asked for? False: inactive, ignored by waitany and the like.
     pub fn is_active(&self, request: RequestId) -> Result<bool> {
-        Ok(!matches!(self.entry(request)?.state, State::Inactive | State::Idle(_)))
+        Ok(self.entry(request)?.state.is_active())
     }
 
     /// The program gives the request up; it completes in the background.
@@ -333,10 +359,9 @@ impl Mpi {
         }
         let entry = self.entry_mut(request)?;
         entry.recipe = None;
-        match entry.state {
-            State::Inactive | State::Idle(_) | State::Complete(_) | State::Generalized { .. } => {
-                self.requests.remove(request.0);
-            }
+        match &entry.state {
+            State::Complete(_) | State::Generalized { .. } => _ = self.requests.remove(request.0),
+            state if !state.is_active() => _ = self.requests.remove(request.0),
             _ => self.orphans.push(request),
         }
         Ok(())
@@ -357,8 +382,10 @@ impl Mpi {
     }
 
     /// A new generalized request.
-    pub fn grequest_start(&mut self, grequest: Grequest) -> RequestId {
-        self.add_request(Request::detached(State::Generalized { callbacks: grequest, complete: false }))
+    pub fn grequest_start(&mut self, grequest: Grequest) -> Result<RequestId> {
+        self.room_for_request()?;
+        let state = State::Generalized { callbacks: grequest, complete: false };
+        Ok(self.add_request(Request::detached(state)))
     }
 
     /// The callbacks, if it is a generalized request. After `test` or `wait` said complete, such a request
@@ -376,6 +403,7 @@ impl Mpi {
             State::Generalized { complete, .. } => *complete = true,
             _ => return fail(ErrorClass::Request, format!("request {} is not a generalized one", request.0)),
         }
+        self.endpoint.note_end();
         Ok(())
     }
 
@@ -399,6 +427,15 @@ impl Mpi {
             Some(bytes) => Ok(bytes),
             None => fail(ErrorClass::Arg, format!("{elements} basic elements of datatype {}", ty.0)),
         }
+    }
+
+    /// Asked before an operation starts that the program will know by a request: afterwards it is too late to refuse.
+    #[inline(always)]
+    pub(super) fn room_for_request(&self) -> Result<()> {
+        if !self.requests.is_full(self.requests_max) {
+            return Ok(());
+        }
+        fail_with(ErrorClass::NoMem, || format!("more than {} requests at a time", self.requests_max))
     }
 
     pub(super) fn add_request(&mut self, request: Request) -> RequestId {
@@ -444,6 +481,10 @@ impl Mpi {
         entry.state = match std::mem::replace(&mut entry.state, State::Inactive) {
             State::Collective(done) => State::Idle(done),
             State::Idle(idle) => State::Idle(idle),
+            State::Partitioned(mut end) => {
+                end.rest();
+                State::Partitioned(end)
+            }
             _ => State::Inactive,
         };
     }
@@ -474,6 +515,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
         State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
+        State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, status, .. } => match endpoint.take(*id) {
             None => Ok(None),

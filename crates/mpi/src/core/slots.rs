@@ -21,6 +21,12 @@ impl<T> Slots<T> {
         u32::try_from(self.items.len() - 1).expect("fewer than 2^32 objects")
     }
 
+    /// Would another object get a number that is not below `max`?
+    #[inline]
+    pub(super) fn is_full(&self, max: usize) -> bool {
+        self.items.len() >= max && self.free.is_empty()
+    }
+
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&T> {
         self.items.get(index as usize)?.as_ref()

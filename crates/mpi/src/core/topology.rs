@@ -1,7 +1,46 @@
-//! Cartesian topologies.
+//! Topologies of communicators, and the Cartesian one. Graphs are in [`super::graph`].
+use super::graph::{Distributed, Graph};
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
 use std::collections::HashSet;
+use std::rc::Rc;
+
+/// What the processes of a communicator are to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// A grid.
+    Cart(Cart),
+    /// A graph that every process knows.
+    Graph(Graph),
+    /// A graph of which a process knows its own edges.
+    Distributed(Distributed),
+}
+
+/// Whom a process receives from and sends to in a neighborhood collective, in the order of its blocks. `None` is the
+/// null process: its block stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighborhood {
+    /// Those who send to it.
+    pub sources: Vec<Option<u32>>,
+    /// Those to whom it sends.
+    pub dests: Vec<Option<u32>>,
+    /// Do the two neighbors of a dimension change places between a sender and its receiver? What goes down a dimension
+    /// comes from above, also where both neighbors are the same process.
+    pub(super) paired: bool,
+}
+
+impl Neighborhood {
+    fn of_graph(sources: &[i32], dests: &[i32]) -> Self {
+        let ranks = |list: &[i32]| list.iter().map(|rank| Some(*rank as u32)).collect();
+        Neighborhood { sources: ranks(sources), dests: ranks(dests), paired: false }
+    }
+
+    /// The places of the sources in the order in which their messages are expected.
+    pub(super) fn expected(&self) -> impl Iterator<Item = usize> {
+        let flip = usize::from(self.paired);
+        (0..self.sources.len()).map(move |place| place ^ flip)
+    }
+}
 
 /// A Cartesian grid of processes; the last dimension runs fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +56,18 @@ pub struct Cart {
 impl Cart {
     fn new(dims: &[i32], periods: &[bool], rank: u32) -> Self {
         Cart { dims: dims.to_vec(), periods: periods.to_vec(), coords: coords_of(dims, rank) }
+    }
+
+    /// The neighbors in each dimension, the lower one first.
+    fn neighbors(&self) -> Vec<Option<u32>> {
+        let dims = 0..self.dims.len();
+        dims.flat_map(|dimension| [self.shifted(dimension, -1), self.shifted(dimension, 1)]).collect()
+    }
+
+    /// The rank at a distance in one dimension.
+    fn shifted(&self, dimension: usize, by: i32) -> Option<u32> {
+        let at = self.coords.iter().enumerate();
+        self.rank(at.map(|(d, at)| if d == dimension { at.wrapping_add(by) } else { *at }))
     }
 
     /// The rank at `coords`, wrapped where periodic; `None` outside the grid.
@@ -46,17 +97,36 @@ impl Mpi {
         if cells > i64::from(size) {
             return fail(ErrorClass::Dims, format!("a grid of {cells} in a communicator of {size}"));
         }
-        let inside = i64::from(rank) < cells;
-        let made = self.start_split(comm, inside.then_some(0), rank as i32)?;
-        if let Some(new) = made.comm {
-            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(dims, periods, rank)));
-        }
-        Ok(made)
+        self.start_first(comm, cells as u32, Topology::Cart(Cart::new(dims, periods, rank)))
+    }
+
+    /// The topology of a communicator; `None` if it has none.
+    pub fn topology(&self, comm: CommId) -> Result<Option<&Topology>> {
+        Ok(self.comm(comm)?.topology.as_deref())
+    }
+
+    /// This process's neighbors.
+    pub fn neighborhood(&self, comm: CommId) -> Result<Neighborhood> {
+        Ok(match self.topology(comm)? {
+            Some(Topology::Cart(cart)) => {
+                let both = cart.neighbors();
+                Neighborhood { sources: both.clone(), dests: both, paired: true }
+            }
+            Some(Topology::Graph(graph)) => {
+                let both = graph.neighbors(self.comm_rank(comm)? as i32)?;
+                Neighborhood::of_graph(both, both)
+            }
+            Some(Topology::Distributed(edges)) => Neighborhood::of_graph(&edges.sources, &edges.dests),
+            None => return fail(ErrorClass::Topology, "the communicator has no topology"),
+        })
     }
 
     /// The grid of a communicator; `None` if it has none.
     pub fn cart(&self, comm: CommId) -> Result<Option<&Cart>> {
-        Ok(self.comm(comm)?.cart.as_deref())
+        Ok(match self.topology(comm)? {
+            Some(Topology::Cart(cart)) => Some(cart),
+            _ => None,
+        })
     }
 
     fn grid(&self, comm: CommId) -> Result<&Cart> {
@@ -97,12 +167,8 @@ impl Mpi {
         let Some(dimension) = usize::try_from(dimension).ok().filter(|d| *d < cart.dims.len()) else {
             return fail(ErrorClass::Dims, format!("dimension {dimension} of {}", cart.dims.len()));
         };
-        let at = |by: i32| {
-            let moved =
-                cart.coords.iter().enumerate().map(|(d, at)| if d == dimension { at + by } else { *at });
-            cart.rank(moved).map_or(Peer::Null, |rank| Peer::Rank(rank as i32))
-        };
-        Ok((at(-displacement), at(displacement)))
+        let at = |by: i32| cart.shifted(dimension, by).map_or(Peer::Null, |rank| Peer::Rank(rank as i32));
+        Ok((at(displacement.wrapping_neg()), at(displacement)))
     }
 
     /// Collective: the sub-grids that keep the given dimensions.
@@ -125,7 +191,8 @@ impl Mpi {
         let made = self.start_split(comm, Some(color), key)?;
         if let Some(new) = made.comm {
             // Keys are ranks in the sub-grid, from 0 on without a gap.
-            self.comm_mut(new)?.cart = Some(Box::new(Cart::new(&dims, &periods, key as u32)));
+            let cart = Cart::new(&dims, &periods, key as u32);
+            self.comm_mut(new)?.topology = Some(Rc::new(Topology::Cart(cart)));
         }
         Ok(made)
     }
@@ -157,7 +224,7 @@ fn coords_of(dims: &[i32], rank: u32) -> Vec<i32> {
 }
 
 /// Cuts `number` into `parts` factors that are as close as possible (the least difference between the largest and the
-/// smallest, and then the smallest of the largest), largest first.
+/// smallest, and then the largest of the smallest, as MPICH has it), largest first.
 fn balanced(number: i32, parts: usize) -> Vec<i32> {
     match parts {
         0 => return Vec::new(),
@@ -173,10 +240,10 @@ fn balanced(number: i32, parts: usize) -> Vec<i32> {
         }
         let spread = best.as_ref().map(|best| best[0] - best[parts - 1]);
         let smallest_at_most = root(rest, parts - 1);
-        if spread.is_some_and(|spread| largest - smallest_at_most >= spread) {
+        if spread.is_some_and(|spread| largest - smallest_at_most > spread) {
             break; // and larger ones are worse still
         }
-        let better = |smallest: i32| spread.is_none_or(|spread| largest - smallest < spread);
+        let better = |smallest: i32| spread.is_none_or(|spread| largest - smallest <= spread);
         let candidates: Vec<i32> =
             factoring.divisors.iter().copied().filter(|d| *d <= smallest_at_most && better(*d)).collect();
         for smallest in candidates.into_iter().rev().filter(|d| rest % d == 0) {
@@ -189,7 +256,21 @@ fn balanced(number: i32, parts: usize) -> Vec<i32> {
             }
         }
     }
-    best.unwrap_or_default()
+    let mut best = best.unwrap_or_default();
+    balance_middle(&mut best);
+    best
+}
+
+/// The factors between the largest and the smallest should be as close as possible, too.
+fn balance_middle(factors: &mut [i32]) {
+    let [largest, middle @ .., smallest] = factors else { return };
+    if middle.len() < 2 {
+        return;
+    }
+    let closer = balanced(middle.iter().product(), middle.len());
+    if closer[0] <= *largest && closer[closer.len() - 1] >= *smallest {
+        middle.copy_from_slice(&closer);
+    }
 }
 
 /// The search for factors of a number.
@@ -270,6 +351,8 @@ mod tests {
             (12, vec![0, 0], vec![4, 3]),
             (1, vec![0, 0], vec![1, 1]),
             (60, vec![0, 0, 0], vec![5, 4, 3]),
+            (5040, vec![0, 0, 0], vec![21, 16, 15]), // not 20, 18, 14, which differ as much
+            (5616, vec![0, 0, 0, 0], vec![13, 9, 8, 6]), // not 13, 12, 6, 6
         ] {
             Mpi::dims_create(nodes, &mut dims).unwrap();
             assert_eq!(dims, expected, "{nodes}");

@@ -94,7 +94,7 @@ fn given_up(job: &mut Job) -> Result<()> {
 
 fn generalized(job: &mut Job) -> Result<()> {
     let callbacks = Grequest { query: 1, free: 2, cancel: 3, extra: 4 };
-    let request = job.mpi.grequest_start(callbacks);
+    let request = job.mpi.grequest_start(callbacks)?;
     let early = job.mpi.test(request)?;
     job.equal(&early, &None, "a generalized request under way")?;
     job.mpi.grequest_complete(request)?;

@@ -95,7 +95,7 @@ fn exchange(job: &mut Job, case: &Case, count: i64) -> Result<()> {
     let left = (job.rank - 1).rem_euclid(job.size);
     let swap = |job: &mut Job, send, recv, tag| {
         let (dest, source) = (Dest::new(to, tag), Source::new(from, Tag::Is(tag)));
-        let begun = job.mpi.sendrecv(CommId::WORLD, send, dest, recv, source);
+        let begun = job.mpi.sendrecv(CommId::WORLD, (send, dest), (recv, source));
         job.done(begun)
     };
 

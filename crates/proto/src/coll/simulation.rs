@@ -546,6 +546,48 @@ fn unequal_blocks_are_exchanged_and_empty_ones_need_no_message() {
     }
 }
 
+/// A graph in which some edges are double, some processes are their own neighbors, some are alone.
+#[test]
+fn blocks_travel_along_the_edges_of_a_graph_in_order() {
+    for (seed, unit) in SEEDS.into_iter().zip([3, tuning::SEND_FIRST_BYTES]) {
+        for size in 1..=SIZE_MAX {
+            // Edge e goes from `from` to `to` and carries (e % 3) units.
+            let edges: Vec<(u32, u32)> = (0..2 * size).map(|e| (e * e % size, (e / 3 * 5) % size)).collect();
+            let side = |at: u32, other: fn((u32, u32)) -> (u32, u32)| {
+                let mut end = 0;
+                let mut list = Vec::new();
+                for (e, edge) in edges.iter().enumerate() {
+                    let (here, peer) = other(*edge);
+                    if here == at {
+                        let len = e % 3 * unit;
+                        list.push((e, Edge { peer, block: Block { at: end, len } }));
+                        end += len;
+                    }
+                }
+                (list, end)
+            };
+            let outgoing = |at: u32| side(at, |(from, to)| (from, to));
+            let incoming = |at: u32| side(at, |(from, to)| (to, from));
+            let bare = |list: Vec<(usize, Edge)>| list.into_iter().map(|(_, edge)| edge).collect::<Vec<_>>();
+            let build = |s: &mut Schedule, at: Place| {
+                neighbors(s, at, &bare(outgoing(at.rank).0), &bare(incoming(at.rank).0));
+            };
+            let mut group =
+                Group::new(size, seed, build, |rank| (data(rank, outgoing(rank).1), incoming(rank).1));
+            group.run(nothing);
+            for rank in 0..size {
+                let mut expected = Vec::new();
+                for (e, edge) in incoming(rank).0 {
+                    let (list, bytes) = outgoing(edge.peer);
+                    let sent = list.iter().find(|(other, _)| *other == e).unwrap().1.block;
+                    expected.extend_from_slice(&data(edge.peer, bytes)[sent.at..][..sent.len]);
+                }
+                assert_eq!(group.output(rank), expected, "size {size} rank {rank}");
+            }
+        }
+    }
+}
+
 /// The published counts of connections (per process, on average) are upper bounds.
 #[test]
 fn no_collective_needs_more_connections_than_its_algorithm_implies() {

@@ -155,10 +155,9 @@ impl Device {
     /// It was made: the next may be tried.
     pub(super) fn made(&mut self, claim: Claim) {
         self.refusals = 0;
-        match claim {
-            // What is left for attempts is left for answers.
-            Claim::Ask => (self.asks, self.answers) = (self.asks.map(|_| 1), None),
-            Claim::Answer => self.answers = self.answers.map(|_| 1),
+        self.answers = self.answers.map(|_| 1);
+        if claim == Claim::Ask {
+            self.asks = self.asks.map(|_| 1);
         }
     }
 

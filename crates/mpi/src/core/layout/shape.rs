@@ -155,6 +155,99 @@ impl Placed {
     }
 }
 
+/// What a look at a list of blocks of bytes tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Survey {
+    /// Blocks.
+    count: usize,
+    /// Those that begin where the one before ends.
+    joined: usize,
+    first: (i64, u64),
+    /// Are all of one length?
+    equal: bool,
+    /// The distance of all from the one before, if it is constant.
+    stride: Option<i64>,
+    /// Bytes of all.
+    pub(super) bytes: u64,
+    /// Where the first byte of all is, and the end of the last.
+    pub(super) low: i64,
+    pub(super) high: i64,
+}
+
+impl Survey {
+    /// Looks at blocks (place and length, none empty). `None`: there are none, or numbers are too large.
+    pub(super) fn of(mut blocks: impl Iterator<Item = Option<(i64, u64)>>) -> Option<Survey> {
+        let first = blocks.next()??;
+        let (mut at, mut end) = (first.0, first.0.checked_add_unsigned(first.1)?);
+        let mut seen = Survey {
+            count: 1,
+            joined: 0,
+            first,
+            equal: true,
+            stride: None,
+            bytes: first.1,
+            low: at,
+            high: end,
+        };
+        let mut even = true;
+        for block in blocks {
+            let (next, len) = block?;
+            let distance = next.wrapping_sub(at);
+            even &= *seen.stride.get_or_insert(distance) == distance;
+            seen.joined += usize::from(next == end);
+            seen.equal &= len == first.1;
+            seen.count += 1;
+            (at, end) = (next, next.checked_add_unsigned(len)?);
+            seen.bytes = seen.bytes.checked_add(len)?;
+            (seen.low, seen.high) = (seen.low.min(at), seen.high.max(end));
+        }
+        seen.stride = seen.stride.filter(|_| even);
+        seen.high.checked_sub(seen.low)?;
+        (seen.bytes <= i64::MAX as u64).then_some(seen)
+    }
+}
+
+impl Placed {
+    /// As [`Placed::sequence`] for blocks of bytes that have been looked at: there may be millions, so that no piece is
+    /// made of each.
+    pub(super) fn blocks(seen: &Survey, blocks: impl Iterator<Item = (i64, u64)>) -> Result<Placed> {
+        let (at, len) = seen.first;
+        let first = Placed { at, form: Form::Bytes(len) };
+        if seen.count == 1 {
+            return Ok(first);
+        }
+        let left = seen.count - seen.joined;
+        let small = len <= EQUAL_BYTES_MAX && left > 1 && left * JOINED_MIN > seen.count;
+        if seen.equal && (small || seen.joined == 0) {
+            if let Some(stride) = seen.stride {
+                return first.repeated(seen.count as u64, stride);
+            }
+            let mut places = Vec::with_capacity(seen.count);
+            places.extend(blocks.map(|(place, _)| place.wrapping_sub(at)));
+            let shape = Shape::Listed { places: places.into(), inner: Form::Bytes(len) };
+            return Ok(Placed { at, form: Form::of(seen.bytes, shape) });
+        }
+        let mut list: Vec<Run> = Vec::with_capacity(left + 1);
+        let (mut start, mut end) = (0, None);
+        for (place, len) in blocks {
+            if end != Some(place) {
+                list.push(Run { at: place.wrapping_sub(at), start });
+            }
+            start += len;
+            end = place.checked_add_unsigned(len);
+        }
+        list.push(Run { at: 0, start });
+        let len_of = |pair: &[Run]| pair[1].start - pair[0].start;
+        let joined_len = len_of(&list[..2]);
+        if list.windows(2).all(|pair| len_of(pair) == joined_len) {
+            let piece = |run: &Run| Placed { at: at.wrapping_add(run.at), form: Form::Bytes(joined_len) };
+            let pieces: Vec<Placed> = list[..left].iter().map(piece).collect();
+            return if left == 1 { Ok(pieces[0].clone()) } else { equals(&pieces) };
+        }
+        Ok(Placed { at, form: Form::of(start, Shape::Runs(list.into())) })
+    }
+}
+
 /// Both as one, if they are bytes and the second begins where the first ends.
 fn touch(piece: &Placed, next: &Placed) -> Option<Form> {
     match (&piece.form, &next.form) {

@@ -189,13 +189,30 @@ fn indexed(chance: &mut Chance, old: &Rc<Datatype>, naive: &Naive) -> Both {
             (here, repeat)
         })
         .collect();
+    let origin = || made_of(Combiner::Hindexed, old);
+    let made = Datatype::of_blocks(list.iter().map(|block| Ok(*block)), old, origin()).unwrap();
     let entries = list.iter().map(|(at, repeat)| Entry::block(*at, *repeat, old));
-    let made = Datatype::of(entries, made_of(Combiner::Hindexed, old)).unwrap();
+    let piecewise = Datatype::of(entries, origin()).unwrap();
+    assert_eq!(outline(&made.placed), outline(&piecewise.placed), "{list:?}: two ways to one normal form");
     let parts: Vec<(i64, &Naive)> = list
         .iter()
         .flat_map(|(at, repeat)| (0..*repeat).map(move |k| (at + k * naive.extent(), naive)))
         .collect();
     (Rc::new(made), Naive::combined(&parts))
+}
+
+/// What a shape is, without what is inside a list or a loop.
+fn outline(placed: &Placed) -> String {
+    let form = match &placed.form {
+        Form::Bytes(bytes) => format!("{bytes} bytes"),
+        Form::Node(node) => match &node.shape {
+            shape::Shape::Strided { count, stride, .. } => format!("{count} times, {stride} apart"),
+            shape::Shape::Listed { places, .. } => format!("at {places:?}"),
+            shape::Shape::Runs(runs) => runs.iter().map(|run| format!("{}-{} ", run.at, run.start)).collect(),
+            shape::Shape::Sequence(parts) => format!("{} parts", parts.len()),
+        },
+    };
+    format!("{} {} {form}", placed.at, placed.form.bytes())
 }
 
 fn structure(chance: &mut Chance, depth: u64, first: Both) -> Both {

@@ -5,6 +5,7 @@ use proto::coll;
 impl Mpi {
     pub(super) fn prepare_exchange(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
         let place = plan.place;
+        let len = place.size as usize;
         match call {
             Coll::Allgather { send, recv } => {
                 let block = self.gather_side(&mut plan, send, recv)?;
@@ -29,13 +30,13 @@ impl Mpi {
             }
             Coll::Alltoallv { send, recv } => {
                 let send = (!send.buf.is_in_place()).then(|| send.as_recv());
-                let sends = send.map(|send| self.parts(place, send)).transpose()?;
-                self.prepare_alltoallv(&mut plan, sends, self.parts(place, recv)?)?;
+                let sends = send.map(|send| self.parts(len, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.parts(len, recv)?)?;
             }
             Coll::Alltoallw { send, recv } => {
                 let send = (!send.buf.is_in_place()).then(|| send.as_recv());
-                let sends = send.map(|send| self.typed_parts(place, send)).transpose()?;
-                self.prepare_alltoallv(&mut plan, sends, self.typed_parts(place, recv)?)?;
+                let sends = send.map(|send| self.typed_parts(len, send)).transpose()?;
+                self.prepare_alltoallv(&mut plan, sends, self.typed_parts(len, recv)?)?;
             }
             _ => return fail(ErrorClass::Intern, "not an exchange"),
         }
@@ -68,27 +69,27 @@ impl Mpi {
         Ok(())
     }
 
-    pub(super) fn parts(&self, place: Place, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
+    pub(super) fn parts(&self, len: usize, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
         let ty = self.committed(parts.ty)?;
-        enough(parts.counts.len().min(parts.displs.len()), place)?;
+        enough(parts.counts.len().min(parts.displs.len()), len)?;
         let block = |(count, displ): (&i64, &i64)| {
             let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
             Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
         };
-        let blocks = parts.counts.iter().zip(parts.displs).take(place.size as usize).map(block);
+        let blocks = parts.counts.iter().zip(parts.displs).take(len).map(block);
         Ok(Listed { origin: parts.buf, blocks: blocks.collect::<Result<_>>()? })
     }
 
-    fn typed_parts(&self, place: Place, parts: TypedParts<'_, RecvBuf>) -> Result<Listed> {
+    pub(super) fn typed_parts(&self, len: usize, parts: TypedParts<'_, RecvBuf>) -> Result<Listed> {
         let TypedParts { buf, counts, displs, types } = parts;
-        enough(counts.len().min(displs.len()).min(types.len()), place)?;
+        enough(counts.len().min(displs.len()).min(types.len()), len)?;
         let block = |rank: usize| {
             let count = element_count(counts[rank])?;
             // A block of no elements may come with no datatype worth the name.
             let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
             Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: self.committed(ty)?.clone() })
         };
-        let blocks = (0..place.size as usize).map(block);
+        let blocks = (0..len).map(block);
         Ok(Listed { origin: buf, blocks: blocks.collect::<Result<_>>()? })
     }
 }

@@ -33,7 +33,7 @@ impl Mpi {
                 coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Equal(count * e.unit));
             }
             Coll::ReduceScatter { of, counts } => {
-                enough(counts.len(), place)?;
+                enough(counts.len(), place.size as usize)?;
                 let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
                 let counts = counts.collect::<Result<Vec<usize>>>()?;
                 let own = counts[place.rank as usize];

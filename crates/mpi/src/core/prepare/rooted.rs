@@ -100,7 +100,7 @@ impl Mpi {
         recv: Parts<'_, RecvBuf>,
     ) -> Result<Vec<Block>> {
         let rank = plan.place.rank as usize;
-        let parts = self.parts(plan.place, recv)?;
+        let parts = self.parts(plan.place.size as usize, recv)?;
         let own = parts.blocks[rank].clone();
         let (spot, list) = plan.blocks(parts, Use::Written)?;
         plan.output = spot;
@@ -109,7 +109,7 @@ impl Mpi {
     }
 
     fn scatterv_root(&self, plan: &mut Plan, send: Parts<'_, SendBuf>, recv: RecvData) -> Result<Vec<Block>> {
-        let (spot, list) = plan.blocks(self.parts(plan.place, send.as_recv())?, Use::Read)?;
+        let (spot, list) = plan.blocks(self.parts(plan.place.size as usize, send.as_recv())?, Use::Read)?;
         plan.input = spot;
         self.own_output(plan, recv, list[plan.place.rank as usize])?;
         Ok(list)

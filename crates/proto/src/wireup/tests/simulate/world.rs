@@ -188,6 +188,8 @@ struct Node {
     made: u64,
     destroyed: u64,
     refused: u64,
+    /// Refusals that had nothing to do with the device.
+    put_off: u64,
 }
 
 pub(super) struct World {
@@ -534,7 +536,10 @@ impl World {
                     let device = self.device(at);
                     self.processes[at as usize].wireup.qp_withheld(ix, why, &device, now)
                 }
-                false => process.wireup.qp_refused(ix, why, now),
+                false => {
+                    node.put_off += 1;
+                    process.wireup.qp_refused(ix, why, now)
+                }
             };
             return told.map_err(|error| format!("{at}: {error}"));
         }
@@ -729,13 +734,14 @@ impl World {
     }
 
     /// Whoever is refused waits for a word or for a timer. So an attempt fails for each need at most, if all came before
-    /// the first refusal; for each queue pair that was made; three times for each that was given back (the word for it, whoever
-    /// was quicker, and an own attempt that has waited long); and by timers of each process, which are a millisecond at the least and double.
+    /// the first refusal; for each queue pair that was made; three times for each that was given back (the word for it,
+    /// whoever was quicker, and an own attempt that has waited long); for each that was put off; and by timers of each
+    /// process, which are a millisecond at the least and double.
     fn check_refusals(&self, at: u32) -> Step {
         let node = &self.nodes[(at / self.scene.per_node) as usize];
         let each = u64::from(self.scene.size) + 8 + self.now_ns / (10 * MS);
         let timers = u64::from(self.scene.per_node) * each;
-        let most = node.made + 3 * node.destroyed + timers;
+        let most = node.made + 3 * node.destroyed + node.put_off + timers;
         ensure!(node.refused <= most, "the node of {at} refuses {} queue pairs, not {most}", node.refused);
         Ok(())
     }
