@@ -16,6 +16,7 @@ pub enum Kind {
     Keyval = 9,
     Request = 11,
     Message = 12,
+    Session = 14,
 }
 
 /// Dynamic handles have this many bits for the object's number.

@@ -177,7 +177,29 @@ impl Buf {
     }
 }
 
+impl Buf {
+    /// As a value of this type, where a function says so.
+    pub fn value<T>(self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// As a string, where a function says so.
+    pub fn text(self) -> Text {
+        Text(self.0.cast())
+    }
+}
+
 impl BufMut {
+    /// As a place for a value of this type, where a function says so.
+    pub fn place<T>(self) -> Ptr<T> {
+        Ptr(self.0.cast())
+    }
+
+    /// As a place for a string, where a function says so.
+    pub fn text(self) -> TextOut {
+        TextOut(self.0.cast())
+    }
+
     /// The address.
     #[inline(always)]
     pub fn addr(self) -> usize {
@@ -392,6 +414,12 @@ pub fn allocate(bytes: i64) -> Result<usize> {
 pub fn release(memory: BufMut) {
     // SAFETY: the C caller passes what `allocate` gave, once.
     unsafe { libc::free(memory.0) }
+}
+
+/// Has `function` called when the process exits in the usual way.
+pub fn at_process_exit(function: extern "C" fn()) {
+    // SAFETY: the function needs no arguments and does not unwind. (If it cannot be registered, the launcher will miss it.)
+    unsafe { libc::atexit(function) };
 }
 
 /// Seconds of a clock that never goes back.

@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object};
+use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object, Resource, registry};
 use std::ffi::c_int;
 
 /// `MPI_IDENT` and its family.
@@ -150,6 +150,9 @@ pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Pt
     })
 }
 
+/// The hint that names a kind of hardware.
+const RESOURCE_TYPE: &str = "mpi_hw_resource_type";
+
 /// `MPI_Comm_split_type`
 pub fn comm_split_type<A: Abi>(
     comm: A::Handle,
@@ -161,25 +164,77 @@ pub fn comm_split_type<A: Abi>(
     run::<A>("MPI_Comm_split_type", On::Comm(comm), |call| {
         let id = handles::comm::<A>(comm)?;
         let info = handles::info_or_null::<A>(info)?;
-        let member = match i64::from(split_type) {
-            t if t == A::C.comm_type_shared => true,
+        let new = match i64::from(split_type) {
+            t if t == A::C.comm_type_shared => split_by(call, id, Some(Resource::Node), key)?,
             t if t == A::C.comm_type_hw_guided || t == A::C.comm_type_resource_guided => {
-                wants_shared_memory(call, info)?
+                let kind = named_resource(info)?;
+                split_by(call, id, kind, key)?
             }
-            // No finer hardware than the node is known: everyone gets MPI_COMM_NULL (MPI-5 7.4.2).
-            t if t == A::C.undefined || t == A::C.comm_type_hw_unguided => false,
+            t if t == A::C.comm_type_hw_unguided => split_further(call, id, info, key)?,
+            t if t == A::C.undefined => split_by(call, id, None, key)?,
             other => return fail(ErrorClass::Arg, format!("{other} is not a split type")),
         };
-        let made = call.start_split_shared(id, member, key)?;
-        let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
     })
 }
 
-/// Is the resource that a guided split names the memory of a node?
-fn wants_shared_memory<A: Abi>(call: &Call<A>, info: Option<InfoId>) -> Outcome<bool> {
-    let Some(info) = info else { return Ok(false) };
-    Ok(call.info_get(info, "mpi_hw_resource_type")? == Some("mpi_shared_memory"))
+/// The hardware that a guided split names; one that is unknown counts as none (MPI-5 7.4.2).
+fn named_resource(info: Option<InfoId>) -> Outcome<Option<Resource>> {
+    let Some(info) = info else { return Ok(None) };
+    Ok(registry().info_get(info, RESOURCE_TYPE)?.and_then(Resource::named))
+}
+
+/// One communicator for each piece of hardware of a kind.
+fn split_by<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    kind: Option<Resource>,
+    key: c_int,
+) -> Outcome<Option<CommId>> {
+    let Some(kind) = kind.filter(|kind| *kind != Resource::Node) else {
+        let made = call.start_split_shared(comm, kind.is_some(), key)?;
+        return make(call, made);
+    };
+    Ok(split_hardware(call, comm, kind, key)?.1)
+}
+
+/// How many processes are where this one is, and their communicator if that is a piece of hardware.
+fn split_hardware<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    kind: Resource,
+    key: c_int,
+) -> Outcome<(u32, Option<CommId>)> {
+    let (made, piece) = call.start_split_hardware(comm, kind, key)?;
+    let new = make(call, made)?.expect("everybody has a color");
+    let size = call.comm_size(new)?;
+    if piece.is_none() {
+        call.comm_free(new)?;
+    }
+    Ok((size, piece.map(|_| new)))
+}
+
+/// Splits by the largest kind of hardware that divides the communicator. Whether it does is the same to all: either
+/// everybody stays together, or nobody is with all others.
+fn split_further<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    info: Option<InfoId>,
+    key: c_int,
+) -> Outcome<Option<CommId>> {
+    let all = call.comm_size(comm)?;
+    for kind in Resource::ALL {
+        let (size, new) = split_hardware(call, comm, kind, key)?;
+        if size == all {
+            new.map_or(Ok(()), |whole| call.comm_free(whole))?;
+            continue;
+        }
+        if let (Some(info), Some(_)) = (info, new) {
+            registry().info_set(info, RESOURCE_TYPE, kind.name())?;
+        }
+        return Ok(new);
+    }
+    Ok(None)
 }
 
 /// `MPI_Comm_create`
@@ -272,7 +327,7 @@ pub fn comm_get_info<A: Abi>(comm: A::Handle, info_used: Ptr<A::Handle>) -> c_in
 pub fn comm_set_info<A: Abi>(comm: A::Handle, info: A::Handle) -> c_int {
     run::<A>("MPI_Comm_set_info", On::Comm(comm), |call| {
         let info = handles::info_or_null::<A>(info)?;
-        Ok(call.comm_set_info(handles::comm::<A>(comm)?, info)?)
+        Ok(call.comm_update_info(handles::comm::<A>(comm)?, info)?)
     })
 }
 

@@ -12,18 +12,16 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Where the process stands in its life.
+/// How calls come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Before `MPI_Init`.
-    Before = 0,
-    /// Between `MPI_Init` and `MPI_Finalize`, one call at a time.
+    /// Not at all: nobody uses the engine (see [`crate::life`]).
+    Closed = 0,
+    /// One at a time.
     Single = 1,
-    /// Between them, calls from several threads at once.
+    /// From several threads at once.
     Threaded = 2,
-    /// After `MPI_Finalize`.
-    After = 3,
 }
 
 struct Engine {
@@ -42,27 +40,60 @@ static ENGINE: Engine = Engine { phase: AtomicU8::new(0), lock: Mutex::new(()), 
 #[inline(always)]
 pub fn phase() -> Phase {
     match ENGINE.phase.load(Acquire) {
-        0 => Phase::Before,
+        0 => Phase::Closed,
         1 => Phase::Single,
-        2 => Phase::Threaded,
-        _ => Phase::After,
+        _ => Phase::Threaded,
     }
 }
 
-/// The engine starts its work.
-pub fn open(mpi: Mpi, phase: Phase) {
+/// Brings in the engine that this process has from now on.
+pub fn install(mpi: Mpi) {
     let _guard = lock();
-    // SAFETY: nobody is inside: the phase was `Before`, in which `Call::enter` refuses.
+    // SAFETY: nobody is inside: the phase is `Closed`, in which `Call::enter` refuses.
     unsafe { *ENGINE.mpi.get() = Some(mpi) };
+}
+
+/// Lets calls in as `phase` says, or no more. The caller knows that nobody is inside: no call is under way when the
+/// first user comes or the last one goes, nor when the one thread of the process asks for more (MPI-5 11.2, 11.6).
+pub fn set_phase(phase: Phase) {
+    let _guard = lock();
+    if phase == Phase::Threaded {
+        // SAFETY: nobody is inside, as the caller knows.
+        if let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() } {
+            mpi.allow_threads();
+        }
+    }
     ENGINE.phase.store(phase as u8, Release);
 }
 
-/// The engine ends.
-pub fn close() {
-    ENGINE.phase.store(Phase::After as u8, Release);
-    let _guard = lock();
-    // SAFETY: MPI_Finalize is the last call, made when no other call is under way (MPI-5 11.4.2).
-    unsafe { *ENGINE.mpi.get() = None };
+/// The last user goes: lets no more calls in and, when nobody is inside, lets `end` have the engine.
+pub fn close(end: impl FnOnce(&mut Mpi)) {
+    ENGINE.phase.store(Phase::Closed as u8, Release);
+    with_closed(&lock(), end);
+}
+
+/// Does what is left to do at the exit of a process, unless another thread is inside.
+pub fn at_exit(end: impl FnOnce(&mut Mpi)) {
+    if let Ok(guard) = ENGINE.lock.try_lock() {
+        with_closed(&guard, end);
+    }
+}
+
+/// Looks at the engine without being a call of the program; `None` if there has been none. Who looks from another thread
+/// than the one that may call has been given a level for it (see [`crate::life`]).
+pub fn look<R>(look: impl FnOnce(&Mpi) -> R) -> Option<R> {
+    let _guard = (phase() != Phase::Single).then(lock);
+    // SAFETY: with the lock nobody else is inside; in phase `Single` nobody else may call.
+    unsafe { (*ENGINE.mpi.get()).as_ref() }.map(look)
+}
+
+fn with_closed(_guard: &MutexGuard<'static, ()>, end: impl FnOnce(&mut Mpi)) {
+    if phase() == Phase::Closed {
+        // SAFETY: nobody comes in while the phase is `Closed`, and with the lock nobody is inside any more.
+        if let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() } {
+            end(mpi);
+        }
+    }
 }
 
 #[inline(always)]
@@ -145,7 +176,7 @@ pub struct Call<A> {
 }
 
 impl<A: Abi> Call<A> {
-    /// Enters. Outside of `MPI_Init` and `MPI_Finalize` the process ends with a message.
+    /// Enters. While nobody uses the engine the process ends with a message.
     #[inline(always)]
     pub fn enter(name: &'static str) -> Self {
         let guard = match phase() {
@@ -154,7 +185,7 @@ impl<A: Abi> Call<A> {
                 note_thread();
                 Some(lock())
             }
-            Phase::Before | Phase::After => crate::errors::outside(name),
+            Phase::Closed => crate::errors::outside(name),
         };
         Call { name, guard, followed: false, abi: PhantomData }
     }

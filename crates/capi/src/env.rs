@@ -2,11 +2,12 @@
 use crate::abi::Abi;
 use crate::args::{self, BufMut, Opaque, Ptr, TextOut};
 use crate::attr;
-use crate::engine::{self, Call, Phase, phase};
-use crate::errors::{On, Outcome, code, run};
+use crate::engine::Call;
+use crate::errors::{On, Outcome, anytime, code, run};
 use crate::handles;
+use crate::life::{self, Level, World};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Mpi, Object};
+use mpi::core::{CommId, Mpi, Object, Resource, registry};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::thread::ThreadId;
@@ -14,57 +15,17 @@ use std::thread::ThreadId;
 /// The version of the standard whose names this library has. What is missing says so when it is called.
 const VERSION: (c_int, c_int) = (5, 0);
 
-/// The thread that called `MPI_Init`, and the thread level it got (a number of [`Level`]).
+/// The thread that called `MPI_Init`, and the thread level it got.
 static MAIN: OnceLock<(ThreadId, Level)> = OnceLock::new();
 
-/// Thread levels, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Single,
-    Funneled,
-    Serialized,
-    Multiple,
-}
-
-impl Level {
-    fn value<A: Abi>(self) -> c_int {
-        let value = match self {
-            Level::Single => A::C.thread_single,
-            Level::Funneled => A::C.thread_funneled,
-            Level::Serialized => A::C.thread_serialized,
-            Level::Multiple => A::C.thread_multiple,
-        };
-        value as c_int
-    }
-
-    /// The lowest level that satisfies what was asked for.
-    fn at_least<A: Abi>(required: c_int) -> Level {
-        let levels = [Level::Single, Level::Funneled, Level::Serialized];
-        levels.into_iter().find(|level| level.value::<A>() >= required).unwrap_or(Level::Multiple)
-    }
-}
-
 fn start(name: &'static str, level: Level) -> c_int {
-    if phase() != Phase::Before {
-        let when = if phase() == Phase::After { "after MPI_Finalize" } else { "twice" };
-        eprintln!("banyan: {name} was called {when}");
-        std::process::exit(1);
-    }
-    match Mpi::start() {
-        Ok(mut mpi) => {
+    match life::begin_world(level) {
+        Ok(()) => {
             let _ = MAIN.set((std::thread::current().id(), level));
-            let phase = match level {
-                Level::Multiple => {
-                    mpi.allow_threads();
-                    Phase::Threaded
-                }
-                _ => Phase::Single,
-            };
-            engine::open(mpi, phase);
             0
         }
         Err(error) => {
-            eprintln!("banyan: {name} failed: {error}");
+            eprintln!("banyan: {name} {error}");
             std::process::exit(1)
         }
     }
@@ -91,10 +52,13 @@ pub fn finalize<A: Abi>() -> c_int {
         // As if MPI_COMM_SELF were freed first (MPI-5 11.2.4): its delete callbacks may still communicate.
         attr::delete_all(call, Object::Comm(CommId::SELF))?;
         attr::delete_all(call, Object::Comm(CommId::WORLD))?;
+        if life::leaves_at_exit() {
+            return Ok(()); // sessions may go on, and others wait for what they do
+        }
         Ok(call.finish()?)
     });
     if result == 0 {
-        engine::close();
+        life::end_world();
     }
     result
 }
@@ -106,12 +70,12 @@ fn tell<A: Abi>(body: impl FnOnce() -> Outcome<()>) -> c_int {
 
 /// `MPI_Initialized`
 pub fn initialized<A: Abi>(flag: Ptr<c_int>) -> c_int {
-    tell::<A>(|| Ok(flag.set((phase() != Phase::Before).into())?))
+    tell::<A>(|| Ok(flag.set((life::world() != World::Before).into())?))
 }
 
 /// `MPI_Finalized`
 pub fn finalized<A: Abi>(flag: Ptr<c_int>) -> c_int {
-    tell::<A>(|| Ok(flag.set((phase() == Phase::After).into())?))
+    tell::<A>(|| Ok(flag.set((life::world() == World::Finalized).into())?))
 }
 
 /// `MPI_Query_thread`
@@ -156,24 +120,22 @@ pub fn abi_get_version<A: Abi>(abi_major: Ptr<c_int>, abi_minor: Ptr<c_int>) -> 
 
 /// `MPI_Abi_get_info`
 pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Abi_get_info", On::WORLD, |call| {
-        let id = call.info_create();
+    anytime::<A>("MPI_Abi_get_info", || {
+        let id = registry().info_create();
         for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
-            call.info_set(id, key, "8")?;
+            registry().info_set(id, key, "8")?;
         }
         Ok(info.set(handles::of_info::<A>(id))?)
     })
 }
 
-/// `MPI_Abi_get_fortran_info`: there is no Fortran interface.
-pub fn abi_get_fortran_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Abi_get_fortran_info", On::WORLD, |_| Ok(info.set(A::handle(A::C.info_null))?))
-}
-
-/// `MPI_Get_hw_resource_info`: nothing is known beside what `MPI_Comm_split_type` offers.
+/// `MPI_Get_hw_resource_info`: which kinds of hardware there are to be told apart, and whether this process belongs to
+/// just one piece of each.
 pub fn get_hw_resource_info<A: Abi>(hw_info: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Get_hw_resource_info", On::WORLD, |call| {
-        let id = call.info_create();
+    anytime::<A>("MPI_Get_hw_resource_info", || {
+        let belongs = |kind: Resource| if kind.of_this_process().is_some() { "true" } else { "false" };
+        let pairs = Resource::ALL.map(|kind| (kind.name().to_string(), belongs(kind).to_string()));
+        let id = registry().info_with(pairs.into());
         Ok(hw_info.set(handles::of_info::<A>(id))?)
     })
 }

@@ -2,18 +2,19 @@
 use crate::abi::Abi;
 use crate::args::{Opaque, Ptr, Text, TextOut};
 use crate::attr::LASTUSEDCODE;
-use crate::engine::{Call, Phase, phase};
-use crate::errors::{On, Outcome, class_of, code, deliver, fail, run};
+use crate::engine::Call;
+use crate::errors::{On, Outcome, Target, anytime, class_of, code, deliver, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
+use mpi::core::registry;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-fn create<A: Abi>(call: &mut Call<A>, function: Opaque, out: Ptr<A::Handle>) -> Outcome<()> {
+fn create<A: Abi>(function: Opaque, out: Ptr<A::Handle>) -> Outcome<()> {
     if function.0 == 0 {
         return fail(ErrorClass::Arg, "the error handler is null");
     }
-    let id = call.errhandler_create(function.0);
+    let id = registry().errhandler_create(function.0);
     Ok(out.set(handles::of_errhandler::<A>(id))?)
 }
 
@@ -21,7 +22,7 @@ macro_rules! creators {
     ($($name:ident $mpi:literal),*) => {$(
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(function: Opaque, errhandler: Ptr<A::Handle>) -> c_int {
-            run::<A>($mpi, On::WORLD, |call| create(call, function, errhandler))
+            anytime::<A>($mpi, || create::<A>(function, errhandler))
         }
     )*};
 }
@@ -51,7 +52,7 @@ pub fn errhandler_set<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
 /// The handle given out counts as one more: it must be freed too (MPI-5 9.3).
 fn get<A: Abi>(call: &mut Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
     let id = call.comm_errhandler(handles::comm::<A>(comm)?)?;
-    call.errhandler_retain(id)?;
+    registry().errhandler_retain(id)?;
     Ok(out.set(handles::of_errhandler::<A>(id))?)
 }
 
@@ -67,60 +68,75 @@ pub fn errhandler_get<A: Abi>(comm: A::Handle, errhandler: Ptr<A::Handle>) -> c_
 
 /// `MPI_Errhandler_free`
 pub fn errhandler_free<A: Abi>(errhandler: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Errhandler_free", On::WORLD, |call| {
+    anytime::<A>("MPI_Errhandler_free", || {
         let id = handles::errhandler::<A>(errhandler.get()?)?;
-        call.errhandler_free(id)?;
+        registry().errhandler_free(id)?;
         Ok(errhandler.set(A::handle(A::C.errhandler_null))?)
     })
 }
 
-/// `MPI_Comm_call_errhandler`
-pub fn comm_call_errhandler<A: Abi>(comm: A::Handle, errorcode: c_int) -> c_int {
-    let call = Call::<A>::enter("MPI_Comm_call_errhandler");
-    match handles::comm::<A>(comm) {
-        Ok(id) if call.comm_exists(id) => {
-            deliver(call, id, errorcode, || format!("the program raised error code {errorcode}"));
+/// Raises the program's own error on an object, if there is one.
+fn call_handler<A: Abi>(
+    name: &'static str,
+    on: On<A>,
+    object: mpi::Result<Target>,
+    errorcode: c_int,
+) -> c_int {
+    let call = Call::<A>::enter(name);
+    match object.and_then(|target| target.check(&call)) {
+        Ok(target) => {
+            deliver(call, target, errorcode, || format!("the program raised error code {errorcode}"));
             0
         }
-        _ => {
+        Err(error) => {
             drop(call);
-            run::<A>("MPI_Comm_call_errhandler", On::WORLD, |_| {
-                handles::comm::<A>(comm)?;
-                fail(ErrorClass::Comm, "no such communicator")
-            })
+            run::<A>(name, on, |_| Err(error.into()))
         }
     }
+}
+
+/// `MPI_Comm_call_errhandler`
+pub fn comm_call_errhandler<A: Abi>(comm: A::Handle, errorcode: c_int) -> c_int {
+    let object = handles::comm::<A>(comm).map(Target::Comm);
+    call_handler::<A>("MPI_Comm_call_errhandler", On::Comm(comm), object, errorcode)
+}
+
+/// `MPI_Session_call_errhandler`
+pub fn session_call_errhandler<A: Abi>(session: A::Handle, errorcode: c_int) -> c_int {
+    let object = handles::session::<A>(session).map(Target::Session);
+    call_handler::<A>("MPI_Session_call_errhandler", On::Session(session), object, errorcode)
+}
+
+/// `MPI_Session_set_errhandler`
+pub fn session_set_errhandler<A: Abi>(session: A::Handle, errhandler: A::Handle) -> c_int {
+    run::<A>("MPI_Session_set_errhandler", On::Session(session), |call| {
+        let id = handles::session::<A>(session)?;
+        Ok(call.session_set_errhandler(id, handles::errhandler::<A>(errhandler)?)?)
+    })
+}
+
+/// `MPI_Session_get_errhandler`
+pub fn session_get_errhandler<A: Abi>(session: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Session_get_errhandler", On::Session(session), |call| {
+        let id = call.session_errhandler(handles::session::<A>(session)?)?;
+        registry().errhandler_retain(id)?;
+        Ok(errhandler.set(handles::of_errhandler::<A>(id))?)
+    })
 }
 
 /// Class and text of any error code.
 fn meaning<A: Abi>(errorcode: c_int) -> Outcome<(ErrorClass, String)> {
     match class_of::<A>(errorcode) {
-        Some(ErrorClass::User(number)) => {
-            if matches!(phase(), Phase::Single | Phase::Threaded) {
-                let call = Call::<A>::enter("MPI_Error_string");
-                if let Some((class, text)) = call.user_error(number) {
-                    return Ok((class, text.to_string()));
-                }
-            }
-            fail(ErrorClass::Arg, format!("{errorcode} is not an error code"))
-        }
+        Some(ErrorClass::User(number)) => match registry().user_error(number) {
+            Some((class, text)) => Ok((class, text.to_string())),
+            None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
+        },
         Some(class) => {
             let name = crate::errors::name_of(class);
             let last = crate::errors::last_with(errorcode).map_or(String::new(), |what| format!(" ({what})"));
             Ok((class, format!("{name}: {}{last}", class.text())))
         }
         None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
-    }
-}
-
-/// Runs where MPI need not be initialized; errors are raised only if it is.
-fn anytime<A: Abi>(name: &'static str, body: impl FnOnce() -> Outcome<()>) -> c_int {
-    match body() {
-        Ok(()) => 0,
-        Err(failure) => match phase() {
-            Phase::Single | Phase::Threaded => run::<A>(name, On::WORLD, |_| Err(failure)),
-            Phase::Before | Phase::After => code::<A>(ErrorClass::Arg),
-        },
     }
 }
 
@@ -138,27 +154,27 @@ pub fn error_string<A: Abi>(errorcode: c_int, string: TextOut, resultlen: Ptr<c_
 }
 
 /// Tells the program the largest code there is (`MPI_LASTUSEDCODE`).
-fn announce<A: Abi>(call: &Call<A>) {
-    LASTUSEDCODE.store((A::C.err_lastcode + i64::from(call.user_errors_end())) as c_int, Relaxed);
+fn announce<A: Abi>() {
+    LASTUSEDCODE.store((A::C.err_lastcode + i64::from(registry().user_errors_end())) as c_int, Relaxed);
 }
 
 /// `MPI_Add_error_class`
 pub fn add_error_class<A: Abi>(errorclass: Ptr<c_int>) -> c_int {
-    run::<A>("MPI_Add_error_class", On::WORLD, |call| {
-        let new = code::<A>(call.add_error_class());
-        announce(call);
+    anytime::<A>("MPI_Add_error_class", || {
+        let new = code::<A>(registry().add_error_class());
+        announce::<A>();
         Ok(errorclass.set(new)?)
     })
 }
 
 /// `MPI_Add_error_code`
 pub fn add_error_code<A: Abi>(errorclass: c_int, errorcode: Ptr<c_int>) -> c_int {
-    run::<A>("MPI_Add_error_code", On::WORLD, |call| {
+    anytime::<A>("MPI_Add_error_code", || {
         let Some(class) = class_of::<A>(errorclass) else {
             return fail(ErrorClass::Arg, format!("{errorclass} is not an error class"));
         };
-        let new = code::<A>(ErrorClass::User(call.add_error_code(class)?));
-        announce(call);
+        let new = code::<A>(ErrorClass::User(registry().add_error_code(class)?));
+        announce::<A>();
         Ok(errorcode.set(new)?)
     })
 }
@@ -173,19 +189,19 @@ fn added<A: Abi>(errorcode: c_int) -> Outcome<u32> {
 
 /// `MPI_Add_error_string`
 pub fn add_error_string<A: Abi>(errorcode: c_int, string: Text) -> c_int {
-    run::<A>("MPI_Add_error_string", On::WORLD, |call| {
-        Ok(call.add_error_string(added::<A>(errorcode)?, &string.read()?)?)
+    anytime::<A>("MPI_Add_error_string", || {
+        Ok(registry().add_error_string(added::<A>(errorcode)?, &string.read()?)?)
     })
 }
 
 /// Removes a class or code, whose text must have been removed before (MPI-5 9.5).
-fn remove<A: Abi>(call: &mut Call<A>, errorcode: c_int) -> Outcome<()> {
+fn remove<A: Abi>(errorcode: c_int) -> Outcome<()> {
     let number = added::<A>(errorcode)?;
-    if call.user_error(number).is_some_and(|(_, text)| !text.is_empty()) {
+    if registry().user_error(number).is_some_and(|(_, text)| !text.is_empty()) {
         return fail(ErrorClass::Other, format!("error code {errorcode} still has a text"));
     }
-    call.remove_user_error(number)?;
-    announce(call);
+    registry().remove_user_error(number)?;
+    announce::<A>();
     Ok(())
 }
 
@@ -193,7 +209,7 @@ macro_rules! removals {
     ($($name:ident $mpi:literal),*) => {$(
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(errorcode: c_int) -> c_int {
-            run::<A>($mpi, On::WORLD, |call| remove(call, errorcode))
+            anytime::<A>($mpi, || remove::<A>(errorcode))
         }
     )*};
 }
@@ -202,7 +218,5 @@ removals!(remove_error_class "MPI_Remove_error_class", remove_error_code "MPI_Re
 
 /// `MPI_Remove_error_string`
 pub fn remove_error_string<A: Abi>(errorcode: c_int) -> c_int {
-    run::<A>("MPI_Remove_error_string", On::WORLD, |call| {
-        Ok(call.add_error_string(added::<A>(errorcode)?, "")?)
-    })
+    anytime::<A>("MPI_Remove_error_string", || Ok(registry().add_error_string(added::<A>(errorcode)?, "")?))
 }

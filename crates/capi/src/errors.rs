@@ -2,8 +2,9 @@
 //! line a user sees when it ends the job.
 use crate::abi::Abi;
 use crate::engine::{Call, Phase, phase};
+use crate::life::{self, World};
 use crate::{callbacks, handles};
-use mpi::core::{CommId, Errhandler, Mpi};
+use mpi::core::{CommId, Errhandler, ErrhandlerId, Mpi, SessionId, registry};
 use mpi::{ErrorClass, MpiError};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -42,8 +43,59 @@ pub enum On<A: Abi> {
     Comm(A::Handle),
     /// That of a communicator.
     Id(CommId),
+    /// That of a session, by handle.
+    Session(A::Handle),
+    /// This one: its object does not exist yet.
+    Handler(A::Handle),
     /// That of `MPI_COMM_WORLD`: the call belongs to no object.
     World(PhantomData<A>),
+}
+
+/// An object whose handler hears of an error.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// A communicator.
+    Comm(CommId),
+    /// A session.
+    Session(SessionId),
+    /// None yet: the handler itself.
+    Handler(ErrhandlerId),
+}
+
+impl Target {
+    fn handler(self, mpi: &Mpi) -> mpi::Result<Errhandler> {
+        let id = match self {
+            Target::Comm(comm) => mpi.comm_errhandler(comm)?,
+            Target::Session(session) => mpi.session_errhandler(session)?,
+            Target::Handler(handler) => handler,
+        };
+        registry().errhandler(id)
+    }
+
+    /// Is it there?
+    pub fn check(self, mpi: &Mpi) -> mpi::Result<Self> {
+        self.handler(mpi).map(|_| self)
+    }
+
+    /// What a handler of the program is given.
+    fn handle<A: Abi>(self) -> A::Handle {
+        match self {
+            Target::Comm(comm) => handles::of_comm::<A>(comm),
+            Target::Session(session) => handles::of_session::<A>(session),
+            Target::Handler(_) => A::handle(A::C.session_null),
+        }
+    }
+
+    fn name(self, mpi: &Mpi) -> String {
+        match self {
+            Target::Comm(comm) => match mpi.comm_name(comm) {
+                Ok(name) if !name.is_empty() => name.into(),
+                _ => "a communicator".into(),
+            },
+            Target::Session(_) => "a session".into(),
+            Target::Handler(_) => "a new object".into(),
+        }
+    }
 }
 
 impl<A: Abi> Clone for On<A> {
@@ -57,13 +109,15 @@ impl<A: Abi> On<A> {
     /// The call belongs to no object.
     pub const WORLD: Self = On::World(PhantomData);
 
-    fn comm(self, mpi: &Mpi) -> CommId {
-        let comm = match self {
-            On::Comm(handle) => handles::comm::<A>(handle).ok(),
-            On::Id(comm) => Some(comm),
+    fn target(self, mpi: &Mpi) -> Target {
+        let target = match self {
+            On::Comm(handle) => handles::comm::<A>(handle).ok().map(Target::Comm),
+            On::Id(comm) => Some(Target::Comm(comm)),
+            On::Session(handle) => handles::session::<A>(handle).ok().map(Target::Session),
+            On::Handler(handle) => handles::errhandler::<A>(handle).ok().map(Target::Handler),
             On::World(_) => None,
         };
-        comm.filter(|c| mpi.comm_exists(*c)).unwrap_or(CommId::WORLD)
+        target.filter(|target| target.handler(mpi).is_ok()).unwrap_or(Target::Comm(CommId::WORLD))
     }
 }
 
@@ -91,19 +145,57 @@ pub fn run_on<A: Abi>(
     }
 }
 
+/// Runs the body of a C function that needs no engine: before `MPI_Init`, after `MPI_Finalize`, from any thread.
+pub fn anytime<A: Abi>(name: &'static str, body: impl FnOnce() -> Outcome<()>) -> c_int {
+    body().map_or_else(|failure| raise_anywhere::<A>(name, On::WORLD, failure), |()| 0)
+}
+
+/// With no engine there is no object whose handler could hear of an error. Then it is for the initial one, which ends
+/// the process (MPI-5 9.3), unless the call names another.
+#[cold]
+#[inline(never)]
+pub fn raise_anywhere<A: Abi>(name: &'static str, on: On<A>, failure: Failure) -> c_int {
+    if phase() != Phase::Closed {
+        return run::<A>(name, on, |_| Err(failure));
+    }
+    let (code, text) = match failure {
+        Failure::Error(error) => {
+            let code = code::<A>(error.class);
+            remember(code, format!("{name}: {}", error.cause()));
+            (code, format!("{} ({})", error.cause(), name_of(error.class)))
+        }
+        Failure::Callback(code) => (code, format!("a callback gave code {code}")),
+    };
+    let handler = match on {
+        On::Handler(handle) => handles::errhandler::<A>(handle).and_then(|id| registry().errhandler(id)).ok(),
+        _ => None,
+    };
+    match handler {
+        Some(Errhandler::Return) => code,
+        Some(Errhandler::User(function)) => {
+            callbacks::error_handler::<A>(function, A::handle(A::C.session_null), code);
+            code
+        }
+        _ => {
+            eprintln!("banyan: {name} failed: {text}");
+            std::process::exit(1)
+        }
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
-    let comm = on.comm(&call);
+    let target = on.target(&call);
     match failure {
         Failure::Error(error) => {
             let code = code::<A>(error.class);
             remember(code, format!("{}: {}", call.name, error.cause()));
-            deliver(call, comm, code, || {
+            deliver(call, target, code, || {
                 format!("{} ({}): {}", error.class.text(), name_of(error.class), error.cause())
             })
         }
-        Failure::Callback(code) => deliver(call, comm, code, || format!("a callback gave code {code}")),
+        Failure::Callback(code) => deliver(call, target, code, || format!("a callback gave code {code}")),
     }
 }
 
@@ -121,20 +213,22 @@ pub fn last_with(code: c_int) -> Option<String> {
     LAST.with_borrow(|last| last.as_ref().filter(|(of, _)| *of == code).map(|(_, what)| what.clone()))
 }
 
-/// Gives an error code to the handler of a communicator.
-pub fn deliver<A: Abi>(mut call: Call<A>, comm: CommId, code: c_int, text: impl FnOnce() -> String) -> c_int {
-    let handler = call.comm_errhandler(comm).and_then(|h| call.errhandler(h));
-    match handler.unwrap_or(Errhandler::Fatal) {
+/// Gives an error code to the handler of an object.
+pub fn deliver<A: Abi>(
+    mut call: Call<A>,
+    target: Target,
+    code: c_int,
+    text: impl FnOnce() -> String,
+) -> c_int {
+    match target.handler(&call).unwrap_or(Errhandler::Fatal) {
         Errhandler::Return => code,
         Errhandler::User(function) => {
             drop(call);
-            callbacks::error_handler::<A>(function, handles::of_comm::<A>(comm), code);
+            callbacks::error_handler::<A>(function, target.handle::<A>(), code);
             code
         }
         Errhandler::Fatal | Errhandler::Abort => {
-            let on = call.comm_name(comm).unwrap_or("").to_string();
-            let on = if on.is_empty() { "a communicator".to_string() } else { on };
-            let why = format!("{} on {on} failed: {}", call.name, text());
+            let why = format!("{} on {} failed: {}", call.name, target.name(&call), text());
             call.abort(code, &why)
         }
     }
@@ -159,11 +253,11 @@ pub fn unsupported_file<A: Abi>(name: &'static str) -> c_int {
     code
 }
 
-/// A call before `MPI_Init` or after `MPI_Finalize`.
+/// A call that needs the engine while there is none.
 #[cold]
 #[inline(never)]
 pub fn outside(name: &str) -> ! {
-    let when = if phase() == Phase::Before { "before MPI_Init" } else { "after MPI_Finalize" };
+    let when = if life::world() == World::Finalized { "after MPI_Finalize" } else { "before MPI_Init" };
     eprintln!("banyan: {name} was called {when}");
     std::process::exit(1)
 }

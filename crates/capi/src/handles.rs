@@ -2,7 +2,8 @@
 //! functions that turn handles into Fortran or C integers.
 use crate::abi::{Abi, Kind};
 use mpi::core::{
-    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, REQUESTS_MAX, RequestId, TypeId,
+    CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, REQUESTS_MAX, RequestId, SessionId,
+    TypeId,
 };
 use mpi::{ErrorClass, MpiError, Result};
 use std::ffi::c_int;
@@ -239,6 +240,17 @@ pub fn of_message<A: Abi>(message: MessageId) -> A::Handle {
     }
 }
 
+/// A session.
+pub fn session<A: Abi>(handle: A::Handle) -> Result<SessionId> {
+    let index = A::index(Kind::Session, handle).map(SessionId);
+    index.ok_or_else(|| bad::<A>(ErrorClass::Session, "session", handle, A::C.session_null))
+}
+
+/// The handle of a session.
+pub fn of_session<A: Abi>(session: SessionId) -> A::Handle {
+    A::dynamic(Kind::Session, session.0)
+}
+
 /// Handles are the same numbers in C and in Fortran.
 macro_rules! identities {
     ($($to:ident $from:ident),* $(,)?) => {$(
@@ -297,6 +309,7 @@ mod tests {
             assert_eq!(errhandler::<A>(of_errhandler::<A>(ErrhandlerId(n))).unwrap(), ErrhandlerId(n));
             assert_eq!(keyval::<A>(of_keyval::<A>(KeyvalId(n))).unwrap(), KeyvalId(n));
             assert_eq!(message::<A>(of_message::<A>(MessageId(n))).unwrap(), MessageId(n));
+            assert_eq!(session::<A>(of_session::<A>(SessionId(n))).unwrap(), SessionId(n));
             assert_eq!(op::<A>(of_op::<A>(OpId(n + OpId::PREDEFINED))).unwrap(), OpId(n + OpId::PREDEFINED));
             assert_eq!(comm::<A>(comm_f2c::<A>(comm_c2f::<A>(of_comm::<A>(CommId(n))))).unwrap(), CommId(n));
             for flavor in [Flavor::Once, Flavor::Persistent, Flavor::Generalized] {

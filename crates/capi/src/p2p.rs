@@ -1,12 +1,12 @@
 //! Point-to-point messages.
 use crate::abi::{Abi, Count};
-use crate::args::{self, Buf, BufMut, Memory, Ptr, not_negative};
+use crate::args::{self, Buf, BufMut, Memory, Ptr};
 use crate::engine::Call;
-use crate::errors::{On, Outcome, fail, run};
+use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
 use crate::status;
+use mpi::Result;
 use mpi::core::{Blocking, Data, Dest, Mode, Peer, RecvData, RequestId, Source, Status, Tag, TypeId};
-use mpi::{ErrorClass, Result};
 use std::ffi::c_int;
 
 /// Where a message goes; the engine checks rank and tag.
@@ -384,37 +384,4 @@ pub fn imrecv<A: Abi, C: Count>(
         let id = take_message(call, on, message, || args::data::<A, _>(buf, count, datatype))?;
         put_request::<A>(request, id, Flavor::Once)
     })
-}
-
-/// `MPI_Buffer_attach`
-pub fn buffer_attach<A: Abi, C: Count>(buffer: BufMut, size: C) -> c_int {
-    run::<A>("MPI_Buffer_attach", On::WORLD, |call| {
-        let automatic = buffer.addr() as i64 == A::C.buffer_automatic;
-        let bytes = if automatic { i64::MAX } else { not_negative(size.wide())? };
-        Ok(call.buffer_attach(buffer.addr(), bytes)?)
-    })
-}
-
-/// `MPI_Buffer_detach`
-pub fn buffer_detach<A: Abi, C: Count>(buffer_addr: BufMut, size: Ptr<C>) -> c_int {
-    run::<A>("MPI_Buffer_detach", On::WORLD, |call| {
-        flush(call)?;
-        let (address, bytes) = call.buffer_detach()?;
-        buffer_addr.store(address)?;
-        let bytes = if bytes == i64::MAX { 0 } else { bytes };
-        match C::narrow(bytes) {
-            Some(bytes) => Ok(size.set(bytes)?),
-            None => fail(ErrorClass::ValueTooLarge, format!("a buffer of {bytes} bytes")),
-        }
-    })
-}
-
-/// `MPI_Buffer_flush`
-pub fn buffer_flush<A: Abi>() -> c_int {
-    run::<A>("MPI_Buffer_flush", On::WORLD, flush)
-}
-
-/// Waits until buffered sends are gone.
-fn flush<A: Abi>(call: &mut Call<A>) -> Outcome<()> {
-    Ok(call.poll(|call| Ok(call.buffer_is_flushed()?.then_some(())))?)
 }

@@ -15,7 +15,7 @@ pub fn stat<A: Abi>(name: Text, value: Ptr<c_ulonglong>) -> c_int {
     let Some(stat) = name.read().ok().and_then(|name| Stat::from_key(&name)) else {
         return code::<A>(ErrorClass::Arg);
     };
-    if matches!(phase(), Phase::Before | Phase::After) {
+    if phase() == Phase::Closed {
         return code::<A>(ErrorClass::Other);
     }
     let now = Call::<A>::enter("BANYAN_Stat").stat(stat);

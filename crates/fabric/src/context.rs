@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use sys::node::{NodeFacts, QpLimit};
+use sys::node::{NodeFacts, QpClaim, QpLimit, QpWant};
 use sys::poll::{Interest, Poll};
 use sys::segment::{Armed, Sleeper};
 use sys::{Locator, UserBuf, UserBufMut, ring};
@@ -225,15 +225,14 @@ impl Context {
         }
     }
 
-    /// A new queue pair, in RESET. A device's last ones are kept for answers: else asks could take all there are on two
-    /// nodes, none of them be answered, and nobody have anything to give back.
-    pub fn create_qp_as(&mut self, kind: ProviderKind, role: Role) -> Result<Qp, CreateError> {
-        self.provider(kind).create(role)
+    /// A new queue pair, in RESET.
+    pub fn create_qp_as(&mut self, kind: ProviderKind, claim: impl Into<QpClaim>) -> Result<Qp, CreateError> {
+        self.provider(kind).create(claim.into())
     }
 
     /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.
-    pub fn want_qp(&self, wants: bool) {
-        self.soft.want_qp(wants);
+    pub fn want_qp(&self, want: Option<QpWant>) {
+        self.soft.want_qp(want);
     }
 
     /// Queue pairs of the device that are kept for answers.
@@ -242,7 +241,7 @@ impl Context {
     }
 
     /// The slots of other processes of the node that lack a queue pair.
-    pub fn wanting(&self) -> Vec<u32> {
+    pub fn wanting(&self) -> Vec<(u32, QpWant)> {
         self.soft.wanting()
     }
 

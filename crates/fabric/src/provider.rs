@@ -10,7 +10,7 @@ use proto::wireup::Params;
 use std::io;
 use std::net::SocketAddr;
 use sys::UserBuf;
-use sys::node::QpLimit;
+use sys::node::{QpClaim, QpLimit};
 use sys::segment::RINGS_MAX;
 
 /// What a provider can do. Facts; what follows from them is decided in `proto::transfer`.
@@ -37,6 +37,15 @@ pub enum Role {
     Asks,
     /// The peer has asked.
     Answers,
+}
+
+impl From<Role> for QpClaim {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Asks => QpClaim::Attempt,
+            Role::Answers => QpClaim::Answer,
+        }
+    }
 }
 
 /// When a send has to leave this process.
@@ -306,8 +315,8 @@ pub trait Provider {
     fn kind(&self) -> ProviderKind;
     /// What it can do.
     fn caps(&self) -> Caps;
-    /// A new queue pair, in RESET. Where a device has few, some are kept for [`Role::Answers`].
-    fn create(&mut self, role: Role) -> Result<Qp, CreateError>;
+    /// A new queue pair, in RESET.
+    fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError>;
     /// RESET to INIT: room for what comes in, and what the peer must know. With [`Role::Asks`], where the provider has
     /// [`Caps::early`], messages may be posted from now on.
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError>;

@@ -60,6 +60,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::UserBuf;
+use sys::node::QpClaim;
 use sys::poll::{Interest, Poll};
 use sys::tcp::Listener;
 use sys::udp::Datagrams;
@@ -443,7 +444,7 @@ impl Provider for Sockets {
         }
     }
 
-    fn create(&mut self, _: Role) -> Result<Qp, CreateError> {
+    fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
         let starved = self.starved_until_ns > 0 && self.clock.now_ns() < self.starved_until_ns;
         if starved || self.links.len() >= LINKS_MAX {
             return Err(CreateError::Descriptors { limit: self.descriptors });

@@ -26,7 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
-use sys::node::{NodeFacts, NodeSegment, PLANES};
+use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant};
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
@@ -86,7 +86,7 @@ impl Soft {
         // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
         let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
         let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
-        node.take_qp(slot, 0).map_err(OpenError::Limit)?; // the one for datagrams
+        node.take_qp(slot, QpClaim::Answer).map_err(OpenError::Limit)?; // the one for datagrams
         if config.cma {
             sys::cma::allow_siblings();
         }
@@ -159,16 +159,16 @@ impl Soft {
 
     /// Queue pairs of the device that are kept for answers.
     pub(crate) fn kept_qps(&self) -> u32 {
-        (self.node.facts().qp_max / qp::ANSWERS_PART).max(1)
+        self.node.kept_qps()
     }
 
-    pub(crate) fn want_qp(&self, wants: bool) {
-        self.node.want_qp(self.slot, wants);
+    pub(crate) fn want_qp(&self, want: Option<QpWant>) {
+        self.node.want_qp(self.slot, want);
     }
 
     /// Processes of the node that lack a queue pair, and all of them with the queue pairs that they have, by slot.
-    pub(crate) fn wanting(&self) -> Vec<u32> {
-        self.node.wanting().filter(|slot| *slot != self.slot).collect()
+    pub(crate) fn wanting(&self) -> Vec<(u32, QpWant)> {
+        self.node.wanting().filter(|(slot, _)| *slot != self.slot).collect()
     }
 
     pub(crate) fn holding(&self) -> Vec<(u32, u32)> {
@@ -261,8 +261,8 @@ impl Provider for Soft {
         }
     }
 
-    fn create(&mut self, role: Role) -> Result<Qp, CreateError> {
-        self.make(role)
+    fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError> {
+        self.make(claim)
     }
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
@@ -350,8 +350,10 @@ impl Provider for Soft {
 
 impl Drop for Soft {
     fn drop(&mut self) {
+        let attempts = self.qps.iter().filter(|slot| slot.entry.as_ref().is_some_and(|entry| entry.attempt));
+        attempts.for_each(|_| self.node.end_attempt(self.slot));
         (0..=self.live).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
-        self.node.want_qp(self.slot, false);
+        self.node.want_qp(self.slot, None);
     }
 }
 

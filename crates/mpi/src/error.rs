@@ -12,7 +12,7 @@ macro_rules! classes {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorClass {
             $(#[doc = $text] $name,)*
-            /// A class that the program added (see [`crate::core::Mpi::add_error_class`]).
+            /// A class that the program added (see [`crate::core::Registry::add_error_class`]).
             User(u32),
         }
 

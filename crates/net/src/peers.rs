@@ -2,10 +2,10 @@
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
 use fabric::state::QpState;
-use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, ReachError, Role};
+use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, QpClaim, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, StateName, Word};
+use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, QpFor, StateName, Word};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -131,9 +131,13 @@ impl Endpoint {
     }
 
     fn create(&mut self, ix: PeerIx, peer: Peer, card: &wireup::Card) {
-        let role = if self.wireup.is_asked(ix) { Role::Answers } else { Role::Asks };
         let now_ns = self.now_ns();
-        match self.make_qp(card, role) {
+        let (role, claim) = match self.wireup.qp_for(ix, now_ns) {
+            QpFor::Attempt => (Role::Asks, QpClaim::Attempt),
+            QpFor::PressingAttempt => (Role::Asks, QpClaim::PressingAttempt),
+            QpFor::Answer => (Role::Answers, QpClaim::Answer),
+        };
+        match self.make_qp(card, role, claim) {
             Ok((qp, params)) => {
                 let caps = self.context.caps(qp.provider());
                 self.name_qp(qp, ix);
@@ -161,7 +165,7 @@ impl Endpoint {
         }
     }
 
-    fn make_qp(&mut self, card: &wireup::Card, role: Role) -> Result<(Qp, Params), Refused> {
+    fn make_qp(&mut self, card: &wireup::Card, role: Role, claim: QpClaim) -> Result<(Qp, Params), Refused> {
         let card = Card::from_bytes(card.as_bytes()).map_err(|e| Refused::ForGood(e.into()))?;
         let kind = match self.context.reach(&card) {
             Ok(kind) => kind,
@@ -171,7 +175,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp_as(kind, role).map_err(|error| self.refused(error))?;
+        let qp = self.context.create_qp_as(kind, claim).map_err(|error| self.refused(error))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {

@@ -3,9 +3,9 @@
 //! are carried.
 use crate::endpoint::Endpoint;
 use crate::link::Link;
-use fabric::{Context, ProviderKind};
+use fabric::{Context, ProviderKind, QpWant};
 use proto::ids::{Peer, Rank};
-use proto::wireup::{DeviceWord, NodeDevice, Usage, Word};
+use proto::wireup::{DeviceWord, Lack, NodeDevice, Usage, Word};
 
 /// A handshake through the kernel costs so much more than one in memory.
 const REOPEN_SOCKETS: u32 = 4;
@@ -28,23 +28,27 @@ impl Endpoint {
             kept: self.context.kept_qps(),
             processes: facts.slots,
             holding: holding.map(|(slot, qps)| (slot, qps.saturating_sub(1))).collect(),
-            wanting: self.context.wanting(),
+            wanting: self.context.wanting().into_iter().map(|(slot, want)| (slot, lack_of(want))).collect(),
         }
     }
 
     /// A queue pair of this process was destroyed: somebody may have waited for that, here or elsewhere on the node.
     pub(crate) fn gave_back(&mut self) {
-        if self.wireup.lacks() || self.context.qp_wanted() {
-            let (node, now_ns) = (self.node_device(), self.now_ns());
+        let now_ns = self.now_ns();
+        if self.wireup.lack(now_ns).is_some() || self.context.qp_wanted() {
+            let node = self.node_device();
             self.wireup.gave_back(&node, now_ns);
         }
     }
 
     /// Lets the other processes of the node know whether this one lacks a queue pair.
     pub(crate) fn say_if_lacking(&mut self) {
-        let lacks = self.wireup.lacks();
-        if lacks != std::mem::replace(&mut self.waits.lacks, lacks) {
-            self.context.want_qp(lacks);
+        let lack = self.wireup.lack(self.now_ns());
+        if lack != std::mem::replace(&mut self.waits.lack, lack) {
+            self.context.want_qp(lack.map(|lack| match lack {
+                Lack::Spare => QpWant::Spare,
+                Lack::Any => QpWant::Any,
+            }));
         }
     }
 
@@ -80,6 +84,13 @@ impl Endpoint {
         if let Ok(Some(card)) = self.card_of(peer) {
             let _ = self.context.knock(&card, &Word::Device(word).emit(self.me()));
         }
+    }
+}
+
+fn lack_of(want: QpWant) -> Lack {
+    match want {
+        QpWant::Spare => Lack::Spare,
+        QpWant::Any => Lack::Any,
     }
 }
 

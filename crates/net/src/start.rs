@@ -77,7 +77,8 @@ impl Config {
         Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, StartError> {
+    /// As [`Config::from_env`], where `get` knows the variables.
+    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, StartError> {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let node = match get(env::NODE) {
             None => None,
@@ -224,11 +225,12 @@ impl Endpoint {
     /// Leaves the job, when all others are ready to leave: a peer may still wait for this one's part of a
     /// handshake. Calling it again does nothing.
     pub fn finish(&mut self) -> Result<(), NetError> {
-        if std::mem::replace(&mut self.job.finished, true) {
+        if self.job.finished {
             return Ok(());
         }
         self.flush();
         let left = self.leave();
+        self.job.finished = true;
         self.publish_last_stats();
         left.map_err(|why| NetError::Pmi(Arc::new(why)))
     }
@@ -268,7 +270,24 @@ impl Endpoint {
         }
         let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
         self.context.forget_fd(pmi.as_fd());
-        pmi.finalize()
+        let said = pmi.finalize();
+        // Banyan's agent goes on to answer who is where, in case this process has something to say again.
+        if self.job.ways.agent.is_some() {
+            self.job.pmi = Some(pmi);
+        }
+        said
+    }
+
+    /// Waits until everything that was sent needs this process no more, which may be idle for long. After
+    /// [`Endpoint::finish`] it may even end then: attempts to connect, beside which early messages lie, are waited for.
+    pub fn quiesce(&mut self) {
+        self.flush();
+        let mut backoff = Backoff::default();
+        while self.job.finished && self.stat(Stat::Opening) > 0 {
+            if !self.progress() {
+                self.pause(&mut backoff);
+            }
+        }
     }
 
     /// Have all processes entered the fence that was begun? An error ends it too, and shows at the next question.

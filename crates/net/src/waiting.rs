@@ -65,7 +65,7 @@ pub(crate) struct Waits {
     /// Are actions being carried out?
     pub carrying: bool,
     /// Was it said to the node that a queue pair of its device is lacking?
-    pub lacks: bool,
+    pub lack: Option<proto::wireup::Lack>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -94,7 +94,7 @@ impl Waits {
             lookups: Vec::new(),
             draining: Vec::new(),
             carrying: false,
-            lacks: false,
+            lack: None,
             doomed: Vec::new(),
             timers: false,
             idle: 0,

@@ -67,7 +67,7 @@ mod tests;
 pub use api::*;
 pub use budget::{Budget, Usage};
 pub use card::{Card, CardTooLong, Epoch, Params};
-pub use device::{DeviceWord, NodeDevice};
+pub use device::{DeviceWord, Lack, NodeDevice, QpFor};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
@@ -79,7 +79,7 @@ use crate::ids::{Job, Peer, PeerIx, Rank};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
-use handshake::{Age, Common, Input, Pair, Refusal, State, Target, edge};
+use handshake::{Age, Common, Input, Pair, Refusal, State, edge};
 use pace::Pace;
 use peers::{Full, Peers};
 use plant::{Plant, Planted};
@@ -278,19 +278,6 @@ impl<W: Clone + Debug> Wireup<W> {
     /// How far the connection to a peer is; idle, if the number is stale.
     pub fn state(&self, ix: PeerIx) -> StateName {
         self.peers.row(ix).map_or(StateName::Idle, |(_, row)| row.state().name())
-    }
-
-    /// Has the peer asked for the connection that is being made?
-    pub fn is_asked(&self, ix: PeerIx) -> bool {
-        let target = match self.peers.row(ix).map(|(_, row)| row.state()) {
-            Some(
-                State::Preparing { target, .. }
-                | State::Starved { target, .. }
-                | State::Crowded { target, .. },
-            ) => target,
-            _ => return false,
-        };
-        matches!(target, Target::Asked(_))
     }
 
     /// Every peer that has a number, this process included, in order of their places.

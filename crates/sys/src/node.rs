@@ -33,6 +33,7 @@ const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was 
 const SLOT_PID: usize = 0;
 const SLOT_QPS: usize = 4;
 const SLOT_WANTS: usize = 8;
+const SLOT_ATTEMPTS: usize = 12;
 const SLOT_STAT: usize = 64;
 
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
@@ -70,6 +71,30 @@ pub struct QpLimit {
     pub max: u32,
     /// Places of it that are not for everybody.
     pub kept: u32,
+}
+
+/// What a queue pair is for, where a device has few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpClaim {
+    /// An attempt to connect: the last queue pairs are kept for answers.
+    Attempt,
+    /// An attempt that has waited long: any queue pair will do, as long as attempts do not have all but the kept ones.
+    PressingAttempt,
+    /// An answer, or datagrams: any.
+    Answer,
+}
+
+/// This part of a device's queue pairs is kept for answers. If attempts could take every queue pair of two nodes, none
+/// of them could be answered, and nobody would have anything to give back.
+const ANSWERS_PART: u32 = 8;
+
+/// Whom nobody has told yet that there is a queue pair for him.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpWant {
+    /// He wants one that is not kept for answers.
+    Spare,
+    /// Any will do.
+    Any,
 }
 
 /// The mapped node segment.
@@ -171,25 +196,58 @@ impl NodeSegment {
     pub fn clear_slot(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_WANTS).store(0, Ordering::Release);
+        self.slot_word(slot, SLOT_ATTEMPTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
     }
 
-    /// Takes one queue pair of the device's and returns its number. The last `kept` places are left alone.
-    pub fn take_qp(&self, slot: u32, kept: u32) -> Result<u32, QpLimit> {
+    /// Takes one queue pair of the device's and returns its number. An attempt ends with [`end_attempt`](Self::end_attempt).
+    pub fn take_qp(&self, slot: u32, claim: QpClaim) -> Result<u32, QpLimit> {
         // Own slot first, then the sum: two processes at the limit may both be refused, never both served.
         self.slot_word(slot, SLOT_QPS).fetch_add(1, Ordering::SeqCst);
-        let (used, max) = (self.qps_in_use(), self.facts.qp_max);
-        if used > max.saturating_sub(kept) {
+        let (used, max) = (self.sum(SLOT_QPS), self.facts.qp_max);
+        let kept = match claim {
+            QpClaim::Attempt => self.kept_qps(),
+            QpClaim::PressingAttempt | QpClaim::Answer => 0,
+        };
+        let fits = used <= max.saturating_sub(kept) && (claim == QpClaim::Answer || self.begin_attempt(slot));
+        if !fits {
             self.give_qp(slot);
+            let kept = if claim == QpClaim::Answer { 0 } else { self.kept_qps() };
             return Err(QpLimit { used: used - 1, max, kept });
         }
         Ok(self.map.u32_at(AT_QP_NEXT).fetch_add(1, Ordering::Relaxed))
     }
 
+    fn begin_attempt(&self, slot: u32) -> bool {
+        self.slot_word(slot, SLOT_ATTEMPTS).fetch_add(1, Ordering::SeqCst);
+        // Each process has one queue pair for datagrams.
+        let others = self.kept_qps().saturating_add(self.facts.slots);
+        let fits = self.sum(SLOT_ATTEMPTS) <= self.facts.qp_max.saturating_sub(others);
+        if !fits {
+            self.end_attempt(slot);
+        }
+        fits
+    }
+
+    /// What was taken for an attempt is connected, or about to be given back.
+    pub fn end_attempt(&self, slot: u32) {
+        self.slot_word(slot, SLOT_ATTEMPTS).fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Queue pairs of the device that are kept for answers.
+    pub fn kept_qps(&self) -> u32 {
+        (self.facts.qp_max / ANSWERS_PART).max(1)
+    }
+
     /// The process in `slot` lacks a queue pair, or does not any more.
-    pub fn want_qp(&self, slot: u32, wants: bool) {
-        let before = self.slot_word(slot, SLOT_WANTS).swap(wants.into(), Ordering::SeqCst);
-        if wants && before == 0 {
+    pub fn want_qp(&self, slot: u32, want: Option<QpWant>) {
+        let word = match want {
+            None => 0,
+            Some(QpWant::Spare) => 1,
+            Some(QpWant::Any) => 2,
+        };
+        let before = self.slot_word(slot, SLOT_WANTS).swap(word, Ordering::SeqCst);
+        if word != 0 && before == 0 {
             // Behind the slot's own word: who clears this one has seen that, or sees it change.
             self.map.u32_at(AT_QP_WANTED).fetch_add(1, Ordering::SeqCst);
         }
@@ -215,8 +273,14 @@ impl NodeSegment {
     }
 
     /// Those who lack a queue pair.
-    pub fn wanting(&self) -> impl Iterator<Item = u32> {
-        (0..self.facts.slots).filter(|slot| self.slot_word(*slot, SLOT_WANTS).load(Ordering::SeqCst) != 0)
+    pub fn wanting(&self) -> impl Iterator<Item = (u32, QpWant)> {
+        (0..self.facts.slots).filter_map(|slot| {
+            match self.slot_word(slot, SLOT_WANTS).load(Ordering::SeqCst) {
+                0 => None,
+                1 => Some((slot, QpWant::Spare)),
+                _ => Some((slot, QpWant::Any)),
+            }
+        })
     }
 
     /// How many queue pairs the process in `slot` has.
@@ -231,7 +295,12 @@ impl NodeSegment {
 
     /// Queue pairs in use on the node.
     pub fn qps_in_use(&self) -> u32 {
-        (0..self.facts.slots).map(|slot| self.slot_word(slot, SLOT_QPS).load(Ordering::SeqCst)).sum()
+        self.sum(SLOT_QPS)
+    }
+
+    fn sum(&self, offset: usize) -> u32 {
+        let values = (0..self.facts.slots).map(|slot| self.slot_word(slot, offset).load(Ordering::SeqCst));
+        values.fold(0, u32::wrapping_add)
     }
 
     /// Counter `index` of the process in `slot`.
@@ -338,30 +407,48 @@ mod tests {
     fn the_device_limit_counts_all_processes_and_a_cleared_slot_frees() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        assert_eq!(owner.take_qp(0, 0), Ok(1));
-        assert_eq!(other.take_qp(1, 1), Ok(2));
-        assert_eq!(other.take_qp(1, 1), Err(QpLimit { used: 2, max: 3, kept: 1 }));
-        assert_eq!(other.take_qp(1, 0), Ok(3));
-        assert_eq!(owner.take_qp(0, 0), Err(QpLimit { used: 3, max: 3, kept: 0 }));
+        assert_eq!(owner.take_qp(0, QpClaim::Answer), Ok(1));
+        assert_eq!(other.take_qp(1, QpClaim::Answer), Ok(2));
+        assert_eq!(other.take_qp(1, QpClaim::Attempt), Err(QpLimit { used: 2, max: 3, kept: 1 }));
+        assert_eq!(other.take_qp(1, QpClaim::Answer), Ok(3));
+        assert_eq!(owner.take_qp(0, QpClaim::Answer), Err(QpLimit { used: 3, max: 3, kept: 0 }));
         owner.clear_slot(1);
-        assert_eq!(owner.take_qp(0, 0), Ok(4));
+        assert_eq!(owner.take_qp(0, QpClaim::Answer), Ok(4));
+    }
+
+    #[test]
+    fn attempts_leave_what_is_kept_and_pressing_ones_as_many() {
+        // Of 8, one is kept, and four processes may have one for datagrams each.
+        let node = NodeSegment::create(&facts(8)).unwrap();
+        let take = |claim| node.take_qp(0, claim).is_ok();
+        assert!((0..5).all(|_| take(QpClaim::Answer)));
+        assert!(take(QpClaim::Attempt) && take(QpClaim::Attempt));
+        assert!(!take(QpClaim::Attempt), "the last is for answers");
+        assert!(take(QpClaim::PressingAttempt), "or for who has waited long");
+        assert!(!take(QpClaim::PressingAttempt) && !take(QpClaim::Answer), "there is no more");
+        node.give_qp(0);
+        assert!(!take(QpClaim::PressingAttempt), "there are three attempts already");
+        node.end_attempt(0);
+        assert!(take(QpClaim::PressingAttempt));
+        node.clear_slot(0);
+        assert!((0..3).all(|_| take(QpClaim::Attempt)), "they went with their process");
     }
 
     #[test]
     fn a_lack_of_queue_pairs_is_seen_by_the_others_until_it_ends() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        owner.want_qp(0, true);
+        owner.want_qp(0, Some(QpWant::Spare));
         assert!(other.is_qp_wanted(1) && !owner.is_qp_wanted(0));
-        other.want_qp(1, true);
+        other.want_qp(1, Some(QpWant::Any));
         assert!(owner.is_qp_wanted(0));
-        assert_eq!(owner.wanting().collect::<Vec<_>>(), [0, 1]);
-        owner.want_qp(0, false);
+        assert_eq!(owner.wanting().collect::<Vec<_>>(), [(0, QpWant::Spare), (1, QpWant::Any)]);
+        owner.want_qp(0, None);
         assert!(!other.is_qp_wanted(1) && owner.is_qp_wanted(0));
         owner.clear_slot(1); // it has died
         assert!(!owner.is_qp_wanted(0));
         assert_eq!(owner.map.u32_at(AT_QP_WANTED).load(Ordering::Relaxed), 0, "one load from now on");
-        other.want_qp(2, true);
+        other.want_qp(2, Some(QpWant::Any));
         assert!(owner.is_qp_wanted(0));
     }
 

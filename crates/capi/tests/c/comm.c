@@ -227,6 +227,38 @@ static void names_and_grid(void)
     MPI_Comm_free(&grid);
 }
 
+/* A communicator has the hints that mean something, from the program's first to its last word. */
+static void hints(void)
+{
+    MPI_Info info, used;
+    MPI_Comm comm, copy;
+    char value[16];
+    int flag, count;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+    MPI_Info_set(info, "colour", "green");
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_set(info, "mpi_assert_exact_length", "true");
+    MPI_Info_delete(info, "mpi_assert_no_any_tag");
+    MPI_Comm_set_info(comm, info);
+    MPI_Comm_dup(comm, &copy);
+    MPI_Comm_get_info(copy, &used);
+    MPI_Info_get_nkeys(used, &count);
+    MPI_Info_get(used, "mpi_assert_no_any_tag", 15, value, &flag);
+    CHECK(count == 2 && flag && strcmp(value, "true") == 0);
+    MPI_Info_free(&used);
+    MPI_Comm_free(&copy);
+    MPI_Comm_dup_with_info(comm, info, &copy);
+    MPI_Comm_get_info(copy, &used);
+    MPI_Info_get_nkeys(used, &count);
+    CHECK(count == 1);
+    MPI_Info_free(&used);
+    MPI_Info_free(&info);
+    MPI_Comm_free(&copy);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -235,6 +267,7 @@ int main(int argc, char **argv)
     attributes();
     freed_twice();
     info();
+    hints();
     names_and_grid();
     return finish("comm");
 }

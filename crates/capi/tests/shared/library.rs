@@ -130,7 +130,22 @@ impl Program {
 
 /// Every program that one process can run, and every mistake.
 pub fn check_programs(side: Side, file: &str, soname: &str) {
-    for name in ["coll", "comm", "part", "stats", "threads", "topo", "garbage"] {
+    for name in [
+        "always",
+        "coll",
+        "comm",
+        "hardware",
+        "sessions",
+        "sessions_late",
+        "sessions_only",
+        "stats",
+        "threads",
+        "threads_sessions",
+        "tool",
+        "garbage",
+        "part",
+        "topo",
+    ] {
         Program::build(side, name, file, soname).succeeds();
     }
     let errors = Program::build(side, "errors", file, soname);
@@ -149,7 +164,8 @@ pub fn check_programs(side: Side, file: &str, soname: &str) {
 fn garbage(side: Side) -> String {
     let mut calls = String::new();
     for f in table::functions().iter().filter(|f| f.exists_on(side) && f.module != "-") {
-        if matches!(f.name.as_str(), "MPI_Init" | "MPI_Init_thread" | "MPI_Finalize" | "MPI_Abort") {
+        let ends = ["MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Abort", "MPI_T_finalize"];
+        if ends.contains(&f.name.as_str()) {
             continue;
         }
         for round in [Round::Foreign, Round::Predefined] {
@@ -162,6 +178,7 @@ fn garbage(side: Side) -> String {
          static const char *volatile last;\n\
          static void crashed(int s) {{ (void)s; (void)!write(2, last, strlen(last)); _exit(3); }}\n\
          int main(int argc, char **argv) {{\n    begin(&argc, &argv);\n\
+         int level;\n    MPI_T_init_thread(MPI_THREAD_SINGLE, &level);\n\
          signal(SIGSEGV, crashed);\n    signal(SIGBUS, crashed);\n    signal(SIGALRM, crashed);\n    alarm(60);\n\
          MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);\n\
          MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);\n{calls}    return finish(\"garbage\");\n}}\n"
@@ -182,6 +199,7 @@ fn nonsense(decl: &str, round: Round) -> Option<String> {
     let ctype = decl.trim_start_matches("const ").split([' ', '*']).next().expect("a type");
     Some(match (decl.contains(['*', '[']), ctype, round) {
         (true, ..) => "NULL".into(),
+        (_, function, _) if function.ends_with("_function") => "NULL".into(),
         (_, "int" | "MPI_Fint" | "MPI_Count" | "MPI_Aint" | "MPI_Offset", _) => "-7".into(),
         (_, "MPI_Comm", Round::Predefined) => "MPI_COMM_WORLD".into(),
         (_, "MPI_Datatype", Round::Predefined) => "MPI_INT".into(),

@@ -43,7 +43,7 @@ impl End {
 
     /// Makes a queue pair that asks with a dial of this number.
     pub fn ask(&mut self, peer: &Card, number: u64) -> Qp {
-        let qp = self.sockets.create(Role::Answers).unwrap();
+        let qp = self.sockets.create(QpClaim::Answer).unwrap();
         self.sockets.init(qp, peer, Role::Asks).unwrap();
         self.sockets.links.at_mut(qp.index() as u32).unwrap().dial.as_mut().unwrap().id = number;
         qp
@@ -282,7 +282,7 @@ fn hold_back_and_hang_up(polled: bool) {
         ends[1].poll();
         !ends[1].heard.is_empty()
     });
-    let answers = ends[1].sockets.create(Role::Answers).unwrap();
+    let answers = ends[1].sockets.create(QpClaim::Answer).unwrap();
     ends[1].sockets.init(answers, &cards[0], Role::Answers).unwrap();
     ends[1].connect(answers, &cards[0], 10);
     ends[1].sockets.send_control(Some(answers), &cards[0], b"reply").unwrap();
@@ -325,7 +325,7 @@ fn for_ever_is_a_timeout() {
                 assert!(end.sockets.next_due_ns().is_none_or(|due_ns| due_ns > 1 << 50));
             }
             if answers.is_none() && !ends[1].heard.is_empty() {
-                let qp = ends[1].sockets.create(Role::Answers).unwrap();
+                let qp = ends[1].sockets.create(QpClaim::Answer).unwrap();
                 ends[1].sockets.init(qp, &cards[0], Role::Answers).unwrap();
                 ends[1].connect(qp, &cards[0], 10);
                 answers = Some(qp);

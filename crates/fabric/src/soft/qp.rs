@@ -10,12 +10,10 @@ use proto::wireup::Params;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use sys::node::QpClaim;
 use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{SharedMap, UserBuf, UserBufMut};
-
-/// This part of a device's queue pairs is kept for answers.
-pub(super) const ANSWERS_PART: u32 = 8;
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -66,6 +64,8 @@ pub(super) struct Early {
 pub(super) struct QpEntry {
     pub num: QpNum,
     pub state: QpState,
+    /// Does the device count it as an attempt to connect?
+    pub attempt: bool,
     pub inbound: Option<Inbound>,
     outbound: Option<Outbound>,
     early: Option<Early>,
@@ -139,20 +139,15 @@ impl QpEntry {
 }
 
 impl Soft {
-    pub(super) fn make(&mut self, role: Role) -> Result<Qp, CreateError> {
+    pub(super) fn make(&mut self, claim: QpClaim) -> Result<Qp, CreateError> {
         if self.live >= RINGS_MAX {
             return Err(CreateError::Rings);
         }
-        // If asks could take every place of two nodes, none of them could be answered, and nobody would have anything to
-        // give back.
-        let kept = match role {
-            Role::Asks => self.kept_qps(),
-            Role::Answers => 0,
-        };
-        let num = QpNum(self.node.take_qp(self.slot, kept).map_err(CreateError::Device)?);
+        let num = QpNum(self.node.take_qp(self.slot, claim).map_err(CreateError::Device)?);
         let entry = QpEntry {
             num,
             state: QpState::Reset,
+            attempt: claim != QpClaim::Answer,
             inbound: None,
             outbound: None,
             early: None,
@@ -252,6 +247,9 @@ impl Soft {
             }
         }
         entry.state = QpState::ReadyToReceive;
+        if std::mem::take(&mut entry.attempt) {
+            self.node.end_attempt(self.slot);
+        }
         retired.into_iter().for_each(|early| self.retire(early));
         // Whatever the peer has sent already set its ready bit, or finds the ring polled from now on.
         self.begin_receiving(qp.index() as u32);
@@ -272,6 +270,9 @@ impl Soft {
         }
         // Nobody may have read it: its memory stays until the end, or until somebody has.
         entry.early.take().map(Early::end).into_iter().for_each(|early| self.retire(early));
+        if entry.attempt {
+            self.node.end_attempt(self.slot);
+        }
         drop(entry);
         self.forget_receiving(qp.index() as u32);
         self.live -= 1;

@@ -1,7 +1,9 @@
 //! What the soft provider does besides.
 use super::rig::*;
 use banyan_fabric::state::QpState;
-use banyan_fabric::{Config, CreateError, PostError, ProviderKind, Push, Qp, RdmaError, RemoteMemory, Role};
+use banyan_fabric::{
+    Config, CreateError, PostError, ProviderKind, Push, Qp, QpWant, RdmaError, RemoteMemory, Role,
+};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -38,7 +40,7 @@ fn the_last_queue_pairs_are_kept_for_answers() {
     let words =
         "the device has no queue pair left: 14 of 16 are in use on this node, 2 are kept for peers that ask";
     assert_eq!(refused.to_string(), words);
-    b.context.want_qp(true);
+    b.context.want_qp(Some(QpWant::Any));
     assert!(a.context.qp_wanted() && !b.context.qp_wanted());
     b.context.create_qp_as(SOFT, Role::Answers).unwrap();
     drop(b);

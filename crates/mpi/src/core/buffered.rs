@@ -1,64 +1,155 @@
-//! Buffered sends: the program attaches memory; we copy messages into memory of our own and keep the books.
+//! Buffered sends: the program attaches memory, to the process, a session or a communicator; we copy messages into memory
+//! of our own and keep the books.
 use super::p2p::Outgoing;
+use super::request::{Request, State};
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Envelope, Rank, ReqId, SendMode};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Bytes that a buffered message needs beside its data. Both binary interfaces promise at least this much in
 /// `MPI_BSEND_OVERHEAD`.
 const OVERHEAD: usize = 96;
 
-/// The attached buffer, and the messages that are still in it.
+/// What a buffer is attached to. A message goes through the buffer of its communicator, else through that of the session
+/// that the communicator came from, else through that of the process (MPI-5 3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    /// The process (`MPI_Buffer_attach`).
+    Process,
+    /// A session.
+    Session(SessionId),
+    /// A communicator.
+    Comm(CommId),
+}
+
+/// All buffers.
 #[derive(Default)]
-pub(super) struct Buffered {
+pub(super) struct Buffers {
+    process: Buffered,
+    /// Those that were attached elsewhere.
+    others: BTreeMap<Holder, Buffered>,
+    /// Number of the next message.
+    next: u64,
+}
+
+/// An attached buffer, and the messages that are still in it.
+#[derive(Default)]
+struct Buffered {
     attached: Option<(usize, i64)>,
     used: usize,
-    messages: Vec<(ReqId, Scratch, usize)>,
+    messages: Vec<Message>,
+    /// Flushes under way: the first message each need not wait for.
+    flushes: Vec<(u64, Rc<Cell<bool>>)>,
     /// The first message that failed, until somebody who waits for them is told.
     failed: Option<MpiError>,
 }
 
-impl Buffered {
+struct Message {
+    number: u64,
+    id: ReqId,
+    /// Keeps the bytes alive.
+    #[allow(dead_code)]
+    copy: Scratch,
+    bytes: usize,
+}
+
+impl Buffers {
     pub(super) fn is_idle(&self) -> bool {
-        self.messages.is_empty()
+        self.process.messages.is_empty() && self.others.values().all(|buffer| buffer.messages.is_empty())
+    }
+
+    /// The buffer of a holder, if it ever had one.
+    fn of(&mut self, holder: Holder) -> Option<&mut Buffered> {
+        match holder {
+            Holder::Process => Some(&mut self.process),
+            other => self.others.get_mut(&other),
+        }
+    }
+}
+
+impl Buffered {
+    /// Forgets messages that have left.
+    fn reap(&mut self, endpoint: &mut net::Endpoint) {
+        let mut index = 0;
+        while index < self.messages.len() {
+            let Some(outcome) = endpoint.take(self.messages[index].id) else {
+                index += 1;
+                continue;
+            };
+            if let Err(error) = outcome {
+                self.failed.get_or_insert_with(|| error.into());
+            }
+            self.used -= self.messages.swap_remove(index).bytes;
+        }
+        let oldest = self.messages.iter().map(|message| message.number).min().unwrap_or(u64::MAX);
+        self.flushes.retain(|(until, done)| {
+            done.set(oldest >= *until);
+            oldest < *until
+        });
     }
 }
 
 impl Mpi {
     /// Attaches memory of the program for buffered sends: `token` is given back by `buffer_detach`.
-    pub fn buffer_attach(&mut self, token: usize, bytes: i64) -> Result<()> {
-        if self.buffered.attached.is_some() {
-            return fail(ErrorClass::Buffer, "a buffer is attached already");
-        }
+    pub fn buffer_attach(&mut self, holder: Holder, token: usize, bytes: i64) -> Result<()> {
+        self.check_holder(holder)?;
         if bytes < 0 {
             return fail(ErrorClass::Arg, format!("a buffer of {bytes} bytes"));
         }
-        self.buffered.attached = Some((token, bytes));
+        let buffer = match holder {
+            Holder::Process => &mut self.buffers.process,
+            other => self.buffers.others.entry(other).or_default(),
+        };
+        if buffer.attached.is_some() {
+            return fail(ErrorClass::Buffer, "a buffer is attached already");
+        }
+        buffer.attached = Some((token, bytes));
         Ok(())
     }
 
     /// Waits until buffered sends are gone; gives (token, bytes).
-    pub fn buffer_detach(&mut self) -> Result<(usize, i64)> {
-        self.buffer_flush()?;
-        match self.buffered.attached.take() {
+    pub fn buffer_detach(&mut self, holder: Holder) -> Result<(usize, i64)> {
+        self.buffer_flush(holder)?;
+        let attached = self.buffers.of(holder).and_then(|buffer| buffer.attached.take());
+        self.buffers.others.remove(&holder);
+        match attached {
             Some(attached) => Ok(attached),
             None => fail(ErrorClass::Buffer, "no buffer is attached"),
         }
     }
 
     /// Waits until buffered sends are gone. Functions of the program that are due meanwhile have to wait.
-    pub fn buffer_flush(&mut self) -> Result<()> {
-        self.until(|mpi| Ok(mpi.buffer_is_flushed()?.then_some(())))
+    pub fn buffer_flush(&mut self, holder: Holder) -> Result<()> {
+        self.until(|mpi| Ok(mpi.buffer_is_flushed(holder)?.then_some(())))
     }
 
     /// Are buffered sends gone? An error if one of them failed, told once. Makes no progress.
-    pub fn buffer_is_flushed(&mut self) -> Result<bool> {
-        self.reap_buffered();
-        match self.buffered.failed.take_if(|_| self.buffered.messages.is_empty()) {
+    pub fn buffer_is_flushed(&mut self, holder: Holder) -> Result<bool> {
+        self.check_holder(holder)?;
+        let Some(buffer) = self.buffers.of(holder) else { return Ok(true) };
+        buffer.reap(&mut self.endpoint);
+        match buffer.failed.take_if(|_| buffer.messages.is_empty()) {
             Some(error) => Err(error),
-            None => Ok(self.buffered.is_idle()),
+            None => Ok(buffer.messages.is_empty()),
         }
+    }
+
+    /// A request that is complete when the messages that are in the buffer now are gone.
+    pub fn start_buffer_flush(&mut self, holder: Holder) -> Result<RequestId> {
+        let state = if self.buffer_is_flushed(holder)? {
+            State::Complete(Status::EMPTY)
+        } else {
+            let (done, until) = (Rc::new(Cell::new(false)), self.buffers.next);
+            if let Some(buffer) = self.buffers.of(holder) {
+                buffer.flushes.push((until, done.clone()));
+            }
+            State::Flush(done)
+        };
+        Ok(self.add_request(Request::detached(state)))
     }
 
     pub(super) fn start_buffered(&mut self, to: Rank, envelope: Envelope, outgoing: Outgoing) -> Result<()> {
@@ -71,40 +162,70 @@ impl Mpi {
             }
         };
         let bytes = len + OVERHEAD;
-        self.reserve(bytes)?;
+        let holder = self.holder_for(envelope.context);
+        self.reserve(holder, bytes)?;
         if let Some(id) = self.endpoint.isend(to, envelope, copy.part(len).as_source(), SendMode::Standard)? {
-            self.buffered.used += bytes;
-            self.buffered.messages.push((id, copy, bytes));
+            let number = self.buffers.next;
+            self.buffers.next += 1;
+            if let Some(buffer) = self.buffers.of(holder) {
+                buffer.used += bytes;
+                buffer.messages.push(Message { number, id, copy, bytes });
+            }
         }
         Ok(())
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<()> {
-        let room = self.buffered.attached.map_or(0, |(_, bytes)| bytes as usize);
-        if self.buffered.used + bytes > room {
-            self.progress();
-            self.reap_buffered();
+    /// Whose buffer a message of this context goes through.
+    fn holder_for(&self, context: u32) -> Holder {
+        let others = &self.buffers.others;
+        if others.is_empty() {
+            return Holder::Process;
         }
-        if self.buffered.used + bytes <= room {
+        let found = self.comms.iter().find(|(_, comm)| comm.roster.context() == context);
+        let Some((number, comm)) = found else { return Holder::Process };
+        let (own, session) = (Holder::Comm(CommId(number)), comm.session.map(Holder::Session));
+        let inner_first = [Some(own), session].into_iter().flatten();
+        inner_first.into_iter().find(|holder| others.contains_key(holder)).unwrap_or(Holder::Process)
+    }
+
+    fn reserve(&mut self, holder: Holder, bytes: usize) -> Result<()> {
+        let state = |mpi: &mut Self| {
+            let buffer = mpi.buffers.of(holder).expect("it was just found");
+            (buffer.used, buffer.attached.map_or(0, |(_, bytes)| bytes as usize))
+        };
+        let (mut used, room) = state(self);
+        if used + bytes > room {
+            self.progress();
+            (used, _) = state(self);
+        }
+        if used + bytes <= room {
             return Ok(());
         }
-        let used = self.buffered.used;
         fail(ErrorClass::Buffer, format!("a buffered send needs {bytes} bytes; {used} of {room} are in use"))
     }
 
     /// Forgets messages that have left.
     pub(super) fn reap_buffered(&mut self) {
-        let mut index = 0;
-        while index < self.buffered.messages.len() {
-            let Some(outcome) = self.endpoint.take(self.buffered.messages[index].0) else {
-                index += 1;
-                continue;
-            };
-            if let Err(error) = outcome {
-                self.buffered.failed.get_or_insert_with(|| error.into());
-            }
-            let (_, _, bytes) = self.buffered.messages.swap_remove(index);
-            self.buffered.used -= bytes;
+        self.buffers.process.reap(&mut self.endpoint);
+        for buffer in self.buffers.others.values_mut() {
+            buffer.reap(&mut self.endpoint);
+        }
+    }
+
+    /// The holder goes. What is still in its buffer is ours, and leaves with what is in the process's.
+    pub(super) fn drop_buffer(&mut self, holder: Holder) {
+        if let Some(old) = self.buffers.others.remove(&holder) {
+            let process = &mut self.buffers.process;
+            process.messages.extend(old.messages.into_iter().map(|message| Message { bytes: 0, ..message }));
+            process.flushes.extend(old.flushes);
+        }
+    }
+
+    fn check_holder(&self, holder: Holder) -> Result<()> {
+        match holder {
+            Holder::Process => Ok(()),
+            Holder::Comm(comm) => self.comm(comm).map(drop),
+            Holder::Session(session) => self.session_errhandler(session).map(drop),
         }
     }
 }

@@ -12,6 +12,15 @@ use net::Rank;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
+/// What a program may promise of a communicator.
+const HINTS: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+
 /// How two communicators or groups relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
@@ -80,6 +89,8 @@ pub(super) struct Comm {
     pub(super) sequence: u32,
     pub(super) errhandler: ErrhandlerId,
     pub(super) attributes: Attributes,
+    /// The session that it, or what it was made of, came from.
+    pub(super) session: Option<SessionId>,
     pub(super) topology: Option<Rc<Topology>>,
     name: String,
     pub(super) info: Pairs,
@@ -92,6 +103,7 @@ impl Comm {
             sequence: 0,
             errhandler: ErrhandlerId::FATAL,
             attributes: Attributes::new(),
+            session: None,
             topology: None,
             name: name.into(),
             info: Pairs::new(),
@@ -118,7 +130,8 @@ impl Mpi {
     /// The group, as a new object.
     pub fn comm_group(&mut self, comm: CommId) -> Result<GroupId> {
         let members = self.comm(comm)?.roster.members.clone();
-        Ok(self.add_group(members))
+        let session = self.comm(comm)?.session;
+        Ok(self.add_group(members, session))
     }
 
     /// Collective. The caller copies attributes (it has the callbacks).
@@ -151,7 +164,8 @@ impl Mpi {
 
     pub(super) fn forget_comm(&mut self, comm: CommId) {
         if let Some(old) = self.comms.remove(comm.0) {
-            self.release_errhandler(old.errhandler);
+            self.drop_buffer(Holder::Comm(comm));
+            registry().errhandler_release(old.errhandler);
             for (key, _) in old.attributes {
                 self.release_keyval(key);
             }
@@ -189,22 +203,32 @@ impl Mpi {
     /// Sets its error handler.
     pub fn comm_set_errhandler(&mut self, comm: CommId, handler: ErrhandlerId) -> Result<()> {
         self.comm(comm)?;
-        self.errhandler_retain(handler)?;
+        registry().errhandler_retain(handler)?;
         let old = std::mem::replace(&mut self.comm_mut(comm)?.errhandler, handler);
-        self.release_errhandler(old);
+        registry().errhandler_release(old);
         Ok(())
     }
 
     /// The hints, as a new info object.
     pub fn comm_info(&mut self, comm: CommId) -> Result<InfoId> {
         let info = self.comm(comm)?.info.clone();
-        Ok(InfoId(self.infos.insert(info)))
+        Ok(registry().info_with(info))
     }
 
     /// Replaces the hints.
     pub fn comm_set_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
-        let pairs = info.map_or(Ok(Pairs::new()), |info| self.pairs(info).cloned())?;
-        self.comm_mut(comm)?.info = pairs;
+        self.comm_mut(comm)?.info.clear();
+        self.comm_update_info(comm, info)
+    }
+
+    /// Adds to the hints. Those that mean nothing here are not kept: who asks learns what is heeded (MPI-5 7.4.4).
+    pub fn comm_update_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
+        let pairs = info.map_or(Ok(Pairs::new()), |info| registry().info_pairs(info))?;
+        let hints = &mut self.comm_mut(comm)?.info;
+        for (key, value) in pairs.into_iter().filter(|(key, _)| HINTS.contains(&key.as_str())) {
+            hints.retain(|(known, _)| *known != key);
+            hints.push((key, value));
+        }
         Ok(())
     }
 

@@ -3,6 +3,14 @@ use super::members::Members;
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
 
+/// A group.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) members: Members,
+    /// The session it comes from.
+    pub(super) session: Option<SessionId>,
+}
+
 impl Mpi {
     /// Number of members.
     pub fn group_size(&self, group: GroupId) -> Result<u32> {
@@ -29,27 +37,28 @@ impl Mpi {
     /// Members of either.
     pub fn group_union(&mut self, a: GroupId, b: GroupId) -> Result<GroupId> {
         let all = self.members(a)?.filtered(|_| true, self.members(b)?);
-        Ok(self.add_group(all))
+        let session = self.session_of_group(a).or(self.session_of_group(b));
+        Ok(self.add_group(all, session))
     }
 
     /// Members of both.
     pub fn group_intersection(&mut self, a: GroupId, b: GroupId) -> Result<GroupId> {
         let other = self.members(b)?;
         let both = self.members(a)?.filtered(|process| other.contains(process), &Members::EMPTY);
-        Ok(self.add_group(both))
+        Ok(self.add_group(both, self.session_of_group(a)))
     }
 
     /// Members of `a` only.
     pub fn group_difference(&mut self, a: GroupId, b: GroupId) -> Result<GroupId> {
         let other = self.members(b)?;
         let rest = self.members(a)?.filtered(|process| !other.contains(process), &Members::EMPTY);
-        Ok(self.add_group(rest))
+        Ok(self.add_group(rest, self.session_of_group(a)))
     }
 
     /// The listed members, in that order.
     pub fn group_incl(&mut self, group: GroupId, ranks: &[i32]) -> Result<GroupId> {
         let picked = pick(self.members(group)?, ranks)?;
-        Ok(self.add_group(picked))
+        Ok(self.add_group(picked, self.session_of_group(group)))
     }
 
     /// All but the listed members.
@@ -57,7 +66,7 @@ impl Mpi {
         let members = self.members(group)?;
         let out = pick(members, ranks)?;
         let rest = members.filtered(|process| !out.contains(process), &Members::EMPTY);
-        Ok(self.add_group(rest))
+        Ok(self.add_group(rest, self.session_of_group(group)))
     }
 
     /// As `group_incl`, by (first, last, stride).
@@ -83,16 +92,20 @@ impl Mpi {
 
     pub(super) fn members(&self, group: GroupId) -> Result<&Members> {
         match self.groups.get(group.0) {
-            Some(members) => Ok(members),
+            Some(group) => Ok(&group.members),
             None => fail(ErrorClass::Group, format!("there is no group {}", group.0)),
         }
     }
 
-    pub(super) fn add_group(&mut self, members: Members) -> GroupId {
+    pub(super) fn session_of_group(&self, group: GroupId) -> Option<SessionId> {
+        self.groups.get(group.0)?.session
+    }
+
+    pub(super) fn add_group(&mut self, members: Members, session: Option<SessionId>) -> GroupId {
         if members.len() == 0 {
             return GroupId::EMPTY;
         }
-        GroupId(self.groups.insert(members))
+        GroupId(self.groups.insert(Group { members, session }))
     }
 }
 

@@ -50,6 +50,10 @@ id! {
     KeyvalId
 }
 id! {
+    /// A session.
+    SessionId
+}
+id! {
     /// A message taken by a matched probe.
     MessageId
 }

@@ -3,9 +3,9 @@ use super::*;
 use crate::error::{ErrorClass, Result, fail};
 
 /// Keys and values in the order they were set.
-pub(super) type Pairs = Vec<(String, String)>;
+pub type Pairs = Vec<(String, String)>;
 
-impl Mpi {
+impl Registry {
     /// A new, empty object.
     pub fn info_create(&mut self) -> InfoId {
         InfoId(self.infos.insert(Pairs::new()))
@@ -52,6 +52,16 @@ impl Mpi {
         }
     }
 
+    /// A new object with these keys and values.
+    pub fn info_with(&mut self, pairs: Pairs) -> InfoId {
+        InfoId(self.infos.insert(pairs))
+    }
+
+    /// All keys and values.
+    pub fn info_pairs(&self, info: InfoId) -> Result<Pairs> {
+        self.pairs(info).cloned()
+    }
+
     /// A copy.
     pub fn info_dup(&mut self, info: InfoId) -> Result<InfoId> {
         let pairs = self.pairs(info)?.clone();
@@ -65,7 +75,7 @@ impl Mpi {
         Ok(())
     }
 
-    pub(super) fn pairs(&self, info: InfoId) -> Result<&Pairs> {
+    fn pairs(&self, info: InfoId) -> Result<&Pairs> {
         match self.infos.get(info.0) {
             Some(pairs) => Ok(pairs),
             None => fail(ErrorClass::Info, format!("there is no info object {}", info.0)),

@@ -53,7 +53,7 @@ enum Who {
     OfColor(u64),
 }
 
-/// No 32-bit color.
+/// No color: others are shorter.
 const NO_COLOR: u64 = u64::MAX;
 const WORD: usize = size_of::<u64>();
 /// Words that a process gives in the first round of a split: color, key, and its word of the agreement.
@@ -77,10 +77,10 @@ impl Making {
 }
 
 /// Where the members of an agreement meet.
-struct Meeting {
-    roster: Rc<Roster>,
-    context: u32,
-    tag: i32,
+pub(super) struct Meeting {
+    pub(super) roster: Rc<Roster>,
+    pub(super) context: u32,
+    pub(super) tag: i32,
 }
 
 impl Mpi {
@@ -109,13 +109,29 @@ impl Mpi {
         if let Some(color) = color.filter(|color| *color < 0) {
             return fail(ErrorClass::Arg, format!("color {color}"));
         }
-        self.split(comm, color.map(|color| color as u32), key)
+        self.split(comm, color.map(|color| color as u64), key)
     }
 
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn start_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Made> {
         let node = self.endpoint.node_of(self.endpoint.rank()).0;
-        self.split(comm, member.then_some(node), key)
+        self.split(comm, member.then_some(u64::from(node)), key)
+    }
+
+    /// Collective: one communicator for each piece of hardware of a kind that processes belong to, and one for those on
+    /// a node that belong to none of it, which are told so.
+    pub fn start_split_hardware(
+        &mut self,
+        comm: CommId,
+        kind: Resource,
+        key: i32,
+    ) -> Result<(Made, Option<u32>)> {
+        let node = self.endpoint.node_of(self.endpoint.rank()).0;
+        let piece = kind.of_this_process();
+        // Processes that ask for different kinds, which they must not, do not get together. 0 is nobody's piece.
+        let place = Resource::ALL.iter().position(|other| *other == kind).unwrap_or(0) as u64;
+        let color = u64::from(node) << 32 | place << 24 | piece.map_or(0, |cpu| u64::from(cpu) + 1);
+        Ok((self.split(comm, Some(color), key)?, piece))
     }
 
     /// Collective over `comm`: a communicator of the members of `group`.
@@ -174,8 +190,8 @@ impl Mpi {
         Ok(made.comm)
     }
 
-    fn split(&mut self, comm: CommId, color: Option<u32>, key: i32) -> Result<Made> {
-        let mine = color.map_or(NO_COLOR, u64::from);
+    fn split(&mut self, comm: CommId, color: Option<u64>, key: i32) -> Result<Made> {
+        let mine = color.unwrap_or(NO_COLOR);
         let Meeting { roster, context, tag } = self.meet(comm)?;
         let place = color.map(|_| self.reserve_comm(comm)).transpose()?;
         let (agreement, word) = self.numbers.begin(!self.threaded);
@@ -195,7 +211,7 @@ impl Mpi {
         ))
     }
 
-    fn agree(
+    pub(super) fn agree(
         &mut self,
         place: Option<CommId>,
         parent: CommId,
@@ -333,14 +349,14 @@ impl Mpi {
         Ok(Meeting { roster, context, tag })
     }
 
-    /// A place for a new communicator; the error handler is that of the parent.
+    /// A place for a new communicator; error handler and session are those of the parent.
     fn reserve_comm(&mut self, parent: CommId) -> Result<CommId> {
-        let handler = self.comm(parent)?.errhandler;
-        self.errhandler_retain(handler)?;
+        let Comm { errhandler: handler, session, .. } = *self.comm(parent)?;
+        registry().errhandler_retain(handler)?;
         let me = self.endpoint.rank();
         // Nobody may use it yet, so that the numbers of messages to itself will do.
         let mut comm = Comm::new(Members::alone(me), me, CommId::SELF.0, "");
-        comm.errhandler = handler;
+        (comm.errhandler, comm.session) = (handler, session);
         Ok(CommId(self.comms.insert(comm)))
     }
 

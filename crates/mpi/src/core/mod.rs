@@ -27,6 +27,7 @@ mod environment;
 mod external;
 mod graph;
 mod group;
+mod hardware;
 pub mod ids;
 mod info;
 mod kernels;
@@ -38,7 +39,10 @@ mod p2p;
 mod partitioned;
 pub mod predefined;
 mod prepare;
+mod registry;
 mod request;
+mod session;
+mod settings;
 mod slots;
 mod softfloat;
 mod status;
@@ -49,17 +53,22 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 pub use attr::{Keyval, Object};
+pub use buffered::Holder;
 pub use coll::Coll;
 pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
-pub use environment::Errhandler;
 pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
+pub use hardware::Resource;
 pub use ids::*;
+pub use info::Pairs;
 pub use making::{Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
+pub use registry::{Errhandler, Registry, registry};
 pub use request::Grequest;
+pub use session::PROCESS_SETS;
+pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
 pub use topology::{Cart, Neighborhood, Topology};
 
@@ -75,16 +84,14 @@ pub struct Mpi {
     /// What the processes of the job run on: decides algorithms.
     cores: proto::coll::Cores,
     comms: Slots<comm::Comm>,
-    groups: Slots<members::Members>,
+    groups: Slots<group::Group>,
+    sessions: Slots<session::Session>,
     types: Slots<datatype::TypeEntry>,
     f90_types: Vec<(F90, TypeId)>,
     ops: Slots<UserOp>,
     requests: Slots<request::Request>,
     messages: Slots<p2p::Taken>,
-    infos: Slots<info::Pairs>,
     keyvals: Slots<attr::KeyvalEntry>,
-    errhandlers: Slots<environment::ErrhandlerEntry>,
-    user_errors: Slots<environment::UserError>,
     win_attributes: BTreeMap<u32, attr::Attributes>,
     /// Numbers of communicators.
     numbers: proto::context::Numbers,
@@ -101,7 +108,7 @@ pub struct Mpi {
     /// (Boxed as they are in requests: they move between the two often.)
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
-    buffered: buffered::Buffered,
+    buffers: buffered::Buffers,
     channels: partitioned::Channels,
     /// [`REQUESTS_MAX`], but in tests.
     requests_max: usize,

@@ -10,6 +10,7 @@ use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Backoff, Rest};
 use net::{ReqId, UserBufMut};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A generalized request: callbacks of the program, opaque words.
@@ -51,6 +52,8 @@ pub(super) enum State {
     Recv(Receiving),
     Collective(Box<Collective>),
     Making(Box<Making>),
+    /// Of a buffer: is it done?
+    Flush(Rc<Cell<bool>>),
     /// One end of a partitioned message, active or not.
     Partitioned(Box<Partitioned>),
     Generalized {
@@ -145,7 +148,7 @@ impl Mpi {
         if !self.running.is_empty() {
             moved |= self.advance_running();
         }
-        if !self.buffered.is_idle() {
+        if !self.buffers.is_idle() {
             self.reap_buffered();
         }
         if !self.orphans.is_empty() {
@@ -213,6 +216,7 @@ impl Mpi {
             State::Inactive | State::Idle(_) | State::Complete(_) => true,
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
+            State::Flush(done) => done.get(),
             State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
@@ -498,7 +502,7 @@ impl Mpi {
     /// Lets everything that needs no peer's further call leave this process.
     pub(super) fn drain(&mut self) {
         // Nobody is left to be told of a message that failed.
-        let _ = self.buffer_flush();
+        let _ = self.until(|mpi| Ok(mpi.buffers.is_idle().then_some(())));
         self.progress();
     }
 }
@@ -510,6 +514,7 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Complete(status) => Ok(Some(*status)),
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
+        State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
         State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, status, .. } => match endpoint.take(*id) {

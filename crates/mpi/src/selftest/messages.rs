@@ -62,7 +62,7 @@ fn order(job: &mut Job) -> Result<()> {
 }
 
 fn modes(job: &mut Job) -> Result<()> {
-    job.mpi.buffer_attach(7, 200_000)?;
+    job.mpi.buffer_attach(Holder::Process, 7, 200_000)?;
     for mode in [Mode::Synchronous, Mode::Buffered, Mode::Ready, Mode::Standard] {
         for len in [8, 100_000] {
             let mut theirs = Memory::filled(len, 0);
@@ -85,9 +85,9 @@ fn modes(job: &mut Job) -> Result<()> {
     let to = job.right(1);
     let sent = job.mpi.isend(WORLD, large.sent(), Dest::new(to, 5), Mode::Buffered);
     job.fails(sent, ErrorClass::Buffer, "a buffered send beyond the buffer")?;
-    let detached = job.mpi.buffer_detach()?;
+    let detached = job.mpi.buffer_detach(Holder::Process)?;
     job.equal(&detached, &(7, 200_000), "detached buffer")?;
-    let begun = job.mpi.buffer_detach();
+    let begun = job.mpi.buffer_detach(Holder::Process);
     job.fails(begun, ErrorClass::Buffer, "no buffer to detach")
 }
 

@@ -181,31 +181,34 @@ fn attributes(job: &mut Job) -> Result<()> {
 }
 
 fn small_things(job: &mut Job) -> Result<()> {
-    let info = job.mpi.info_create();
-    job.mpi.info_set(info, "b", "1")?;
-    job.mpi.info_set(info, "a", "2")?;
-    job.mpi.info_set(info, "b", "3")?;
-    let copy = job.mpi.info_dup(info)?;
-    job.mpi.info_delete(info, "a")?;
-    let found = (job.mpi.info_nkeys(info)?, job.mpi.info_nkeys(copy)?);
+    let info = registry().info_create();
+    registry().info_set(info, "b", "1")?;
+    registry().info_set(info, "a", "2")?;
+    registry().info_set(info, "b", "3")?;
+    let copy = registry().info_dup(info)?;
+    registry().info_delete(info, "a")?;
+    let found = {
+        let all = registry();
+        (all.info_nkeys(info)?, all.info_nkeys(copy)?)
+    };
     job.equal(&found, &(1, 2), "keys of an info object and its copy")?;
-    let value = job.mpi.info_get(copy, "b")?.map(String::from);
+    let value = registry().info_get(copy, "b")?.map(String::from);
     job.equal(&value, &Some("3".into()), "value of a key")?;
-    let missing = job.mpi.info_delete(info, "a");
+    let missing = registry().info_delete(info, "a");
     job.fails(missing, ErrorClass::InfoNokey, "no such key")?;
-    job.mpi.info_free(info)?;
-    job.mpi.info_free(copy)?;
-    let class = job.mpi.add_error_class();
-    let code = job.mpi.add_error_code(class)?;
-    job.mpi.add_error_string(code, "broken")?;
-    let text = job.mpi.user_error(code).map(|(class, text)| (class, String::from(text)));
+    registry().info_free(info)?;
+    registry().info_free(copy)?;
+    let class = registry().add_error_class();
+    let code = registry().add_error_code(class)?;
+    registry().add_error_string(code, "broken")?;
+    let text = registry().user_error(code).map(|(class, text)| (class, String::from(text)));
     job.equal(&text, &Some((class, "broken".into())), "an added error code")?;
-    let handler = job.mpi.errhandler_create(99);
+    let handler = registry().errhandler_create(99);
     job.mpi.comm_set_errhandler(CommId::SELF, handler)?;
-    job.mpi.errhandler_free(handler)?;
-    let found = job.mpi.errhandler(handler)?;
+    registry().errhandler_free(handler)?;
+    let found = registry().errhandler(handler)?;
     job.equal(&found, &Errhandler::User(99), "a freed handler lives while an object has it")?;
     job.mpi.comm_set_errhandler(CommId::SELF, ErrhandlerId::FATAL)?;
-    let gone = job.mpi.errhandler(handler);
+    let gone = registry().errhandler(handler);
     job.fails(gone, ErrorClass::Errhandler, "a handler that nobody has")
 }

@@ -18,8 +18,9 @@
 //! ends; so to be opened and closed at once is slow, but it is progress.
 //!
 //! The device of a node has a limit too. The argument is the same if its last queue pairs, one at least, are kept for
-//! answers: the driver refuses a queue pair for an attempt ([`is_asked`](Wireup::is_asked) says no) that would take
-//! one of those. Who gives one up then, and who gets it, is said in [`super::device`].
+//! answers: the driver refuses a queue pair for an attempt ([`qp_for`](super::Wireup::qp_for)) that would take one of
+//! those, and also if attempts alone would have all the others: what is not an attempt can be closed. Who gives one up
+//! then, and who gets it, is said in [`super::device`].
 //!
 //! # Whom it meets
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
@@ -222,7 +223,7 @@ impl Places {
     }
 
     /// How many more attempts may be begun, as far as the reserve is concerned.
-    fn may_ask(&self) -> usize {
+    pub(super) fn may_ask(&self) -> usize {
         let reserve = if self.planted.is(Plant::NoReserve) { 0 } else { 1 };
         let used = self.asking as usize + reserve;
         self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(used))
@@ -288,11 +289,14 @@ impl Places {
         self.waiting() == 0 && fits && !self.device.gives()
     }
 
-    /// Does somebody wait only because the device has no more?
-    pub(super) fn lacks(&self) -> bool {
-        let asks = !self.asks.is_empty() && self.may_ask() > 0 && !self.device.permits(Claim::Ask);
-        let answers = !self.answers.is_empty() && !self.device.permits(Claim::Answer);
-        self.limit.is_none_or(|limit| self.used() < limit) && (asks || answers)
+    /// Since when the oldest attempt has waited for a place.
+    pub(super) fn oldest_ask_ns(&self) -> Option<u64> {
+        self.asks.first().map(|(since_ns, _)| *since_ns)
+    }
+
+    /// Does an answer wait for the device?
+    pub(super) fn lacks_answer(&self) -> bool {
+        !self.answers.is_empty() && !self.device.permits(Claim::Answer)
     }
 
     pub(super) fn has_ready(&self) -> bool {
@@ -304,7 +308,7 @@ impl Places {
         let limit = self.limit.unwrap_or(u32::MAX);
         let excess = self.used().saturating_sub(limit) as usize;
         let mut wanted = self.answers.len() + self.asks.len().min(self.may_ask());
-        if self.lacks() {
+        if self.lack(now_ns).is_some() {
             // Others are asked as well.
             wanted = wanted.min(1);
         }

@@ -4,7 +4,9 @@
 //! need at once: all its needs wait in one queue, by age, and one attempt is made when a process of the node says that it
 //! has given a queue pair back ([`DeviceWord::Room`]), when this process has given one back and it is its turn, or when a
 //! timer runs out (words get lost). An attempt that succeeds permits the next. The last queue pairs of a device
-//! are kept for answers, so attempts and answers have permits of their own.
+//! are kept for answers, so attempts and answers have permits of their own. Where answers never end, they would take all
+//! that is given back: an attempt that has waited for [`PRESSING_NS`] gets what its own process gives back, be it one of the
+//! kept, and is told of what others give back before those that have not waited so long.
 //!
 //! Each process has a right to its *share*: the device's queue pairs, without those kept for answers, divided by the
 //! processes, and two at least. Who was refused asks those that have more than that for one ([`DeviceWord::Lack`]), or,
@@ -15,7 +17,7 @@
 //!
 //! Not here: what a device is. The driver tells what it reads of it as a [`NodeDevice`].
 use super::budget::{Budget, Claim, Places};
-use super::handshake::{Common, Input, Refusal};
+use super::handshake::{Common, Input, Refusal, State, Target};
 use super::{Action, IllegalInput, Wireup};
 use crate::ids::PeerIx;
 use alloc::vec::Vec;
@@ -24,6 +26,9 @@ use core::fmt::Debug;
 
 /// Processes that are asked for a queue pair at a time.
 const ASKED_MAX: usize = 2;
+/// An attempt that has waited so long may have one of the queue pairs that are kept for answers: where answers never
+/// end, it would never have any.
+const PRESSING_NS: u64 = 20_000_000;
 /// How long a device counts as short after the last sign of it.
 pub(super) const SHORT_NS: u64 = 100_000_000;
 /// The longest time between two attempts that nobody has called for.
@@ -38,6 +43,26 @@ pub enum DeviceWord {
     Room,
 }
 
+/// What a queue pair is for. The device decides by it whether there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpFor {
+    /// An attempt to connect: none of those that are kept for answers.
+    Attempt,
+    /// An attempt that has waited long: any, as long as attempts leave as many as are kept for answers.
+    PressingAttempt,
+    /// A peer has asked: any.
+    Answer,
+}
+
+/// What a process lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// A queue pair for an attempt: none of those that are kept for answers.
+    Spare,
+    /// One for an answer, or for an attempt that has waited long: any will do.
+    Any,
+}
+
 /// The device of a node at one moment. Processes are meant by slot; this one is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeDevice {
@@ -50,7 +75,7 @@ pub struct NodeDevice {
     /// How many queue pairs the others have.
     pub holding: Vec<(u32, u32)>,
     /// Who of them lacks one.
-    pub wanting: Vec<u32>,
+    pub wanting: Vec<(u32, Lack)>,
 }
 
 impl NodeDevice {
@@ -58,6 +83,15 @@ impl NodeDevice {
     fn share(&self) -> u32 {
         let each = self.max.saturating_sub(self.kept) / self.processes.max(1);
         each.max(Budget::QUEUE_PAIRS_MIN)
+    }
+
+    /// Who is told that there is one: of those for whom any will do, or else of all, another one each time.
+    fn told(&self, time: u32) -> Option<u32> {
+        let any = self.wanting.iter().filter(|(_, lack)| *lack == Lack::Any).count();
+        let will_do = |lack: Lack| any == 0 || lack == Lack::Any;
+        let candidates = if any == 0 { self.wanting.len() } else { any };
+        let at = time as usize % candidates.max(1);
+        self.wanting.iter().filter(|(_, lack)| will_do(*lack)).nth(at).map(|(slot, _)| *slot)
     }
 
     /// Those that are asked for one, others each time: some may compute. Every other time it may be anybody, since
@@ -121,10 +155,9 @@ impl Device {
     /// It was made: the next may be tried.
     pub(super) fn made(&mut self, claim: Claim) {
         self.refusals = 0;
-        match claim {
-            // What is left for attempts is left for answers.
-            Claim::Ask => (self.asks, self.answers) = (self.asks.map(|_| 1), None),
-            Claim::Answer => self.answers = self.answers.map(|_| 1),
+        self.answers = self.answers.map(|_| 1);
+        if claim == Claim::Ask {
+            self.asks = self.asks.map(|_| 1);
         }
     }
 
@@ -153,6 +186,11 @@ impl Device {
         if self.due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.calls();
         }
+    }
+
+    /// A queue pair of this process is no more, and the oldest attempt has waited long: it has it, and not an answer.
+    fn passes_on(&mut self) {
+        self.asks = self.asks.map(|left| left.max(1));
     }
 
     /// Nobody here needs a queue pair.
@@ -189,6 +227,23 @@ impl Places {
         }
     }
 
+    /// One of the own queue pairs is no more.
+    pub(super) fn passes_on(&mut self, now_ns: u64) {
+        if self.oldest_ask_ns().is_some_and(|since_ns| presses(since_ns, now_ns)) {
+            self.device.passes_on();
+        }
+    }
+
+    /// Does somebody wait only because the device has no more?
+    pub(super) fn lack(&self, now_ns: u64) -> Option<Lack> {
+        if self.limit.is_some_and(|limit| self.used() >= limit) {
+            return None;
+        }
+        let ask_ns = self.oldest_ask_ns().filter(|_| self.may_ask() > 0 && !self.device.permits(Claim::Ask));
+        let any = self.lacks_answer() || ask_ns.is_some_and(|since_ns| presses(since_ns, now_ns));
+        if any { Some(Lack::Any) } else { ask_ns.map(|_| Lack::Spare) }
+    }
+
     /// The smaller of the budget and what the device has.
     pub(super) fn set_limit(&mut self) {
         self.limit = self.budget.into_iter().chain(self.device.narrow).min();
@@ -197,6 +252,10 @@ impl Places {
     pub(super) fn is_narrow(&self) -> bool {
         self.device.narrow.is_some()
     }
+}
+
+fn presses(since_ns: u64, now_ns: u64) -> bool {
+    now_ns.saturating_sub(since_ns) >= PRESSING_NS
 }
 
 impl<W: Clone + Debug> Wireup<W> {
@@ -251,13 +310,13 @@ impl<W: Clone + Debug> Wireup<W> {
     /// A queue pair of this process was destroyed, and [`destroyed`](Self::destroyed) called: somebody of the node may
     /// wait for that, here or elsewhere.
     pub fn gave_back(&mut self, node: &NodeDevice, now_ns: u64) {
-        let mine = self.lacks();
+        let mine = self.lack(now_ns).is_some();
         let device = &mut self.common.places.device;
         let theirs = !mine || !device.my_turn;
-        if theirs && !node.wanting.is_empty() {
+        let told = node.told(device.told.wrapping_add(1)).filter(|_| theirs);
+        if let Some(slot) = told {
             device.my_turn = true;
             device.told = device.told.wrapping_add(1);
-            let slot = node.wanting[device.told as usize % node.wanting.len()];
             self.common.actions.push_back(Action::Tell { slot, word: DeviceWord::Room });
         } else if mine {
             device.my_turn = false;
@@ -269,14 +328,23 @@ impl<W: Clone + Debug> Wireup<W> {
     /// Who waits for the device alone tries again after a while, whatever became of words and of the last attempt.
     pub(super) fn call_later(&mut self, now_ns: u64) {
         let Common { places, pace, .. } = &mut self.common;
-        if places.lacks() && places.device.due_ns.is_none() {
+        if places.lack(now_ns).is_some() && places.device.due_ns.is_none() {
             let wait_ns = pace.refused_ns(places.device.refusals.saturating_sub(1)).min(RETRY_MAX_NS);
             places.device.due_ns = Some(now_ns.saturating_add(wait_ns));
         }
     }
 
     /// Does this process lack a queue pair of its node's device? The others of the node should know.
-    pub fn lacks(&self) -> bool {
-        self.common.places.lacks()
+    pub fn lack(&self, now_ns: u64) -> Option<Lack> {
+        self.common.places.lack(now_ns)
+    }
+
+    /// What the queue pair that is to be made is for.
+    pub fn qp_for(&self, ix: PeerIx, now_ns: u64) -> QpFor {
+        match self.peers.row(ix).map(|(_, row)| row.state()) {
+            Some(State::Preparing { target: Target::Asked(_), .. }) => QpFor::Answer,
+            Some(State::Preparing { tries, .. }) if presses(tries.since_ns, now_ns) => QpFor::PressingAttempt,
+            _ => QpFor::Attempt,
+        }
     }
 }

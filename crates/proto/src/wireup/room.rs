@@ -24,6 +24,7 @@ impl<W: Clone + Debug> Wireup<W> {
         if !early || self.common.places.leaving > 0 {
             self.common.places.left();
         }
+        self.common.places.passes_on(now_ns);
         self.settle(now_ns);
     }
 

@@ -93,7 +93,11 @@ pub(super) fn check_books(me: &Machine) {
     let held = me.peers.iter().filter(|row| row.2.holds_place()).count();
     assert_eq!(places.held as usize, held);
     let unanswered = |state: &State<&str>| {
-        matches!(state, State::Requesting { .. } | State::Preparing { target: Target::Found(_), .. })
+        matches!(
+            state,
+            State::Requesting { .. }
+                | State::Preparing { target: crate::wireup::handshake::Target::Found(_), .. }
+        )
     };
     assert_eq!(places.asking as usize, me.peers.iter().filter(|row| unanswered(row.2)).count());
     let crowded = me.peers.iter().filter(|row| row.2.name() == StateName::Crowded).count();

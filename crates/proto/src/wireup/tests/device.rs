@@ -10,7 +10,7 @@ fn node(holding: [u32; 3], wanting: &[u32]) -> NodeDevice {
         kept: 2,
         processes: 4,
         holding: (1..).zip(holding).collect(),
-        wanting: wanting.into(),
+        wanting: wanting.iter().map(|slot| (*slot, Lack::Spare)).collect(),
     }
 }
 
@@ -39,7 +39,7 @@ fn a_refused_attempt_waits_for_a_word_and_others_behind_it() {
     me.qp_withheld(ix(2), "none", &node([6, 5, 2], &[]), 2).unwrap();
     actions(&mut me);
     assert_eq!(need(&mut me, 3, 3), [], "it would be refused as well");
-    assert!(me.lacks());
+    assert_eq!(me.lack(4), Some(Lack::Spare));
     me.heard(DeviceWord::Room, &node([6, 5, 2], &[]), 4);
     assert_eq!(actions(&mut me), [create(1)], "one is tried, the oldest");
     me.qp_ready(ix(1), params(0), Medium::Datagrams, 5).unwrap();
@@ -71,7 +71,7 @@ fn an_answer_may_have_what_an_attempt_may_not() {
     me.qp_withheld(ix(1), "none", &node([6, 5, 2], &[]), 1).unwrap();
     actions(&mut me);
     connect(&mut me, 2, 2);
-    assert!(me.lacks(), "that says nothing about attempts");
+    assert_eq!(me.lack(3), Some(Lack::Spare), "that says nothing about attempts");
     assert_eq!(actions(&mut me), []);
 }
 
@@ -139,4 +139,37 @@ fn what_is_given_back_goes_round() {
     assert_eq!(actions(&mut me)[..1], [tell(2, DeviceWord::Room)], "first the others");
     me.gave_back(&node([2, 2, 2], &[2]), 7 * MS);
     assert_eq!(actions(&mut me)[..1], [create(1)], "then this one");
+}
+
+/// What it gives back goes to its own attempt that has waited long, not to the answers that come all the time.
+#[test]
+fn an_attempt_that_has_waited_long_goes_before_answers() {
+    let mut me = unlimited();
+    connect(&mut me, 1, 0);
+    need(&mut me, 2, 0);
+    me.qp_withheld(ix(2), "none", &node([4, 4, 4], &[]), 1).unwrap();
+    actions(&mut me);
+    assert_eq!(me.qp_for(ix(2), 2), QpFor::Attempt);
+    assert_eq!(me.lack(19 * MS), Some(Lack::Spare));
+    assert_eq!(me.lack(20 * MS), Some(Lack::Any));
+    me.close(ix(1), 21 * MS).unwrap();
+    actions(&mut me);
+    agree(&mut me, 1, 21 * MS);
+    me.destroyed(ix(1), 21 * MS);
+    assert_eq!(actions(&mut me), [create(2)]);
+    assert_eq!(me.qp_for(ix(2), 21 * MS), QpFor::PressingAttempt);
+}
+
+#[test]
+fn those_for_whom_any_will_do_are_told_first() {
+    let mut me = unlimited();
+    let mut told = |wanting: &[(u32, Lack)]| {
+        me.gave_back(&NodeDevice { wanting: wanting.into(), ..node([4, 4, 4], &[]) }, 1);
+        actions(&mut me)
+    };
+    let any = [(1, Lack::Spare), (2, Lack::Any), (3, Lack::Spare)];
+    assert_eq!(told(&any), [tell(2, DeviceWord::Room)]);
+    assert_eq!(told(&any), [tell(2, DeviceWord::Room)]);
+    let spare = [(1, Lack::Spare), (3, Lack::Spare)];
+    assert_ne!(told(&spare), told(&spare), "they take turns");
 }

@@ -153,6 +153,8 @@ struct ModelQp {
     /// To be destroyed, or destroyed.
     doomed: bool,
     alive: bool,
+    /// Does the device count it as an attempt?
+    attempt: bool,
 }
 
 pub(super) struct Process {
@@ -180,10 +182,14 @@ impl Process {
 #[derive(Default)]
 struct Node {
     qps: u32,
+    /// Those among them that are not connected and that no peer has asked for.
+    attempts: u32,
     /// Queue pairs that were made, given back and refused.
     made: u64,
     destroyed: u64,
     refused: u64,
+    /// Refusals that had nothing to do with the device.
+    put_off: u64,
 }
 
 pub(super) struct World {
@@ -458,7 +464,10 @@ impl World {
         self.processes[dead as usize].alive = false;
         // The agent clears the slots of the dead.
         let qps = self.processes[dead as usize].qps;
-        self.nodes[(dead / self.scene.per_node) as usize].qps -= qps;
+        let node = &mut self.nodes[(dead / self.scene.per_node) as usize];
+        node.qps -= qps;
+        let attempts = self.qps.iter().filter(|qp| qp.owner == dead && qp.alive && qp.attempt).count();
+        node.attempts -= attempts as u32;
         for at in (0..self.scene.size).filter(|at| *at != dead) {
             self.schedule_within(100 * MS, at, Event::PeerDied(dead));
         }
@@ -491,7 +500,10 @@ impl World {
                 let qp = process.link(peer).qp;
                 ensure!(qp.is_some(), "{at} has no queue pair to connect to {peer}");
                 let remote = u32::from_le_bytes(params.0[..4].try_into().unwrap());
-                self.qps[qp.unwrap() as usize].to = Some(remote);
+                let qp = &mut self.qps[qp.unwrap() as usize];
+                qp.to = Some(remote);
+                let node = &mut self.nodes[(at / self.scene.per_node) as usize];
+                node.attempts -= u32::from(std::mem::take(&mut qp.attempt));
                 process.wireup.connected(ix, now).map_err(|error| format!("{at}: {error}"))?;
             }
             Action::Destroy { .. } => self.destroy(at, peer, ix)?,
@@ -507,9 +519,14 @@ impl World {
         let refused = !self.calm() && self.chance.percent(chance);
         let process = &mut self.processes[at as usize];
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
-        let attempt = process.wireup.state(ix) == StateName::Preparing && !process.wireup.is_asked(ix);
-        let kept = if attempt { kept(limit) } else { 0 };
-        let full = limit > 0 && node.qps + kept >= limit;
+        let qp_for = process.wireup.qp_for(ix, now);
+        let kept = kept(limit);
+        let full = limit > 0
+            && match qp_for {
+                QpFor::Attempt => node.qps + kept >= limit,
+                QpFor::PressingAttempt => node.qps >= limit || node.attempts + kept >= limit,
+                QpFor::Answer => node.qps >= limit,
+            };
         if full || refused {
             let why = "no queue pair left";
             let told = match full {
@@ -519,11 +536,16 @@ impl World {
                     let device = self.device(at);
                     self.processes[at as usize].wireup.qp_withheld(ix, why, &device, now)
                 }
-                false => process.wireup.qp_refused(ix, why, now),
+                false => {
+                    node.put_off += 1;
+                    process.wireup.qp_refused(ix, why, now)
+                }
             };
             return told.map_err(|error| format!("{at}: {error}"));
         }
+        let attempt = qp_for != QpFor::Answer;
         node.qps += 1;
+        node.attempts += u32::from(attempt);
         node.made += 1;
         ensure!(limit == 0 || node.qps <= limit, "the device of {at} has too many queue pairs");
         process.qps += 1;
@@ -541,6 +563,7 @@ impl World {
             busy_until_ns: 0,
             doomed: false,
             alive: true,
+            attempt,
         });
         let mut params = [0; 32];
         params[..4].copy_from_slice(&number.to_le_bytes());
@@ -557,6 +580,7 @@ impl World {
         process.qps -= 1;
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         node.qps -= 1;
+        node.attempts -= u32::from(self.qps[qp as usize].attempt);
         node.destroyed += 1;
         process.wireup.destroyed(ix, self.now_ns);
         if self.scene.device > 0 {
@@ -576,12 +600,16 @@ impl World {
         let others = || self.neighbours(at).filter(|other| *other != at);
         let process = |other: u32| &self.processes[other as usize];
         let alive = |other: &u32| process(*other).alive;
+        let lack = |other: u32| process(other).wireup.lack(self.now_ns);
         NodeDevice {
             max: self.scene.device,
             kept: kept(self.scene.device),
             processes: self.neighbours(at).count() as u32,
             holding: others().filter(alive).map(|other| (other, process(other).qps)).collect(),
-            wanting: others().filter(alive).filter(|other| process(*other).wireup.lacks()).collect(),
+            wanting: others()
+                .filter(alive)
+                .filter_map(|other| lack(other).map(|lack| (other, lack)))
+                .collect(),
         }
     }
 
@@ -706,13 +734,14 @@ impl World {
     }
 
     /// Whoever is refused waits for a word or for a timer. So an attempt fails for each need at most, if all came before
-    /// the first refusal; for each queue pair that was made; twice for each that was given back (the word for it, and whoever
-    /// was quicker); and by timers of each process, which are a millisecond at the least and double.
+    /// the first refusal; for each queue pair that was made; three times for each that was given back (the word for it,
+    /// whoever was quicker, and an own attempt that has waited long); for each that was put off; and by timers of each
+    /// process, which are a millisecond at the least and double.
     fn check_refusals(&self, at: u32) -> Step {
         let node = &self.nodes[(at / self.scene.per_node) as usize];
         let each = u64::from(self.scene.size) + 8 + self.now_ns / (10 * MS);
         let timers = u64::from(self.scene.per_node) * each;
-        let most = node.made + 2 * node.destroyed + timers;
+        let most = node.made + 3 * node.destroyed + node.put_off + timers;
         ensure!(node.refused <= most, "the node of {at} refuses {} queue pairs, not {most}", node.refused);
         Ok(())
     }
