@@ -52,10 +52,10 @@ pub fn finalize<A: Abi>() -> c_int {
         // As if MPI_COMM_SELF were freed first (MPI-5 11.2.4): its delete callbacks may still communicate.
         attr::delete_all(call, Object::Comm(CommId::SELF))?;
         attr::delete_all(call, Object::Comm(CommId::WORLD))?;
-        if life::leaves_at_exit() {
-            return Ok(()); // sessions may go on, and others wait for what they do
+        if life::had_sessions() {
+            return Ok(()); // they may go on, and others wait for what they do
         }
-        Ok(call.finish()?)
+        Ok(call.part()?)
     });
     if result == 0 {
         life::end_world();

@@ -39,7 +39,7 @@ pub fn fail<T>(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Outcom
 /// Whose error handler hears of an error.
 #[derive(Debug)]
 pub enum On<A: Abi> {
-    /// That of a communicator, by handle; that of `MPI_COMM_WORLD` if it names none.
+    /// That of a communicator, by handle; as for no object if it names none.
     Comm(A::Handle),
     /// That of a communicator.
     Id(CommId),
@@ -47,7 +47,7 @@ pub enum On<A: Abi> {
     Session(A::Handle),
     /// This one: its object does not exist yet.
     Handler(A::Handle),
-    /// That of `MPI_COMM_WORLD`: the call belongs to no object.
+    /// The call belongs to no object (see [`Target::unattached`]).
     World(PhantomData<A>),
 }
 
@@ -70,6 +70,13 @@ impl Target {
             Target::Handler(handler) => handler,
         };
         registry().errhandler(id)
+    }
+
+    /// Where errors go that belong to no object: to `MPI_COMM_SELF` (MPI-5 9.3), or, as before MPI 4, to `MPI_COMM_WORLD`
+    /// if the program has set no handler there.
+    fn unattached(mpi: &Mpi) -> Target {
+        let set = mpi.comm_errhandler(CommId::SELF).is_ok_and(|handler| handler != ErrhandlerId::FATAL);
+        Target::Comm(if set { CommId::SELF } else { CommId::WORLD })
     }
 
     /// Is it there?
@@ -117,7 +124,7 @@ impl<A: Abi> On<A> {
             On::Handler(handle) => handles::errhandler::<A>(handle).ok().map(Target::Handler),
             On::World(_) => None,
         };
-        target.filter(|target| target.handler(mpi).is_ok()).unwrap_or(Target::Comm(CommId::WORLD))
+        target.filter(|target| target.handler(mpi).is_ok()).unwrap_or_else(|| Target::unattached(mpi))
     }
 }
 

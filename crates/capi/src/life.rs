@@ -6,11 +6,11 @@
 //!
 //! A process leaves its job once, which waits for all others: in `MPI_Finalize`, or, if it has used sessions before, at its
 //! exit, since nobody can know which session is the last. (So a process that goes through `MPI_Finalize` without having
-//! used sessions does not get out of it while others wait to meet it in a session.)
+//! used sessions does not get out of it while others wait to meet it in a session.) A foreign launcher, which answers no
+//! questions after it was told, is told at the exit in both cases.
 //!
-//! The first session after such an `MPI_Finalize` finds the process gone for its launcher. Banyan's agents still tell it
-//! where others are; a foreign launcher does not, so that only processes are found that were met before. Nobody waits for
-//! others at the exit then, and with a budget of connections a process that has exited cannot be asked to close one.
+//! At the exit of a process whose first session came after `MPI_Finalize` nobody waits for others. With a budget of
+//! connections, who has exited then cannot be asked to close one.
 use crate::abi::Abi;
 use crate::args;
 use crate::engine::{self, Phase, phase};
@@ -18,7 +18,7 @@ use mpi::MpiError;
 use mpi::core::Mpi;
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Thread levels, in order.
@@ -117,8 +117,9 @@ struct Life {
 static LIFE: Mutex<Life> =
     Mutex::new(Life { world: None, sessions: 0, started: false, tools: Level::Single });
 static WORLD: AtomicU8 = AtomicU8::new(World::Before as u8);
+static HAD_SESSIONS: AtomicBool = AtomicBool::new(false);
 /// The process that has to say goodbye at its exit; 0 if none. (A forked child has not.)
-static LEAVES_AT_EXIT: AtomicU32 = AtomicU32::new(0);
+static SAYS_GOODBYE: AtomicU32 = AtomicU32::new(0);
 
 fn life() -> MutexGuard<'static, Life> {
     LIFE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -156,15 +157,15 @@ pub fn end_world() {
     let mut life = life();
     life.world = None;
     WORLD.store(World::Finalized as u8, Release);
-    match leaves_at_exit() {
+    match had_sessions() {
         true => life.close_if_unused(),
         false => engine::close(|_| {}), // everything has left already
     }
 }
 
 /// Has the process used sessions, so that it stays in its job until it exits?
-pub fn leaves_at_exit() -> bool {
-    LEAVES_AT_EXIT.load(Relaxed) != 0
+pub fn had_sessions() -> bool {
+    HAD_SESSIONS.load(Relaxed)
 }
 
 /// A session begins: gives the level that it gets.
@@ -173,9 +174,7 @@ pub fn begin_session(wanted: Level) -> Result<Level, MpiError> {
     life.start()?;
     let granted = life.grant(wanted);
     life.sessions += 1;
-    if LEAVES_AT_EXIT.swap(std::process::id(), Relaxed) == 0 {
-        args::at_process_exit(goodbye);
-    }
+    HAD_SESSIONS.store(true, Relaxed);
     Ok(granted)
 }
 
@@ -207,6 +206,9 @@ impl Life {
         if !self.started {
             engine::install(Mpi::start()?);
             self.started = true;
+            if SAYS_GOODBYE.swap(std::process::id(), Relaxed) == 0 {
+                args::at_process_exit(goodbye);
+            }
         }
         Ok(())
     }
@@ -237,11 +239,11 @@ impl Life {
     }
 }
 
-/// At the exit of a process that used sessions. With one still open it leaves without a word, and its launcher takes it
-/// for failed.
+/// At the exit of a process. With the world or a session still open it leaves without a word, and its launcher takes
+/// it for failed.
 extern "C" fn goodbye() {
     let unused = LIFE.try_lock().is_ok_and(|life| life.is_unused());
-    if unused && LEAVES_AT_EXIT.load(Relaxed) == std::process::id() {
+    if unused && SAYS_GOODBYE.load(Relaxed) == std::process::id() {
         engine::at_exit(|mpi| {
             if let Err(error) = mpi.finish() {
                 eprintln!("banyan: at exit: {error}");

@@ -89,7 +89,6 @@ impl Communicator {
 
 #[cfg(test)]
 mod tests {
-
     #[test]
     fn a_process_alone_is_its_own_neighbor() {
         let world = crate::init().expect("a process alone").world();

@@ -382,7 +382,7 @@ impl Endpoint {
     }
 
     /// The job has disconnected: its processes are forgotten.
-    pub fn part(&mut self, job: Job) {
+    pub fn forget_job(&mut self, job: Job) {
         if job == self.job.id || self.wireup.size_of(job).is_none() {
             return;
         }

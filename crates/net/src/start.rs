@@ -232,12 +232,20 @@ impl Endpoint {
     /// Leaves the job, when all others are ready to leave: a peer may still wait for this one's part of a
     /// handshake. Calling it again does nothing.
     pub fn finish(&mut self) -> Result<(), NetError> {
-        if self.job.finished {
+        self.part()?;
+        let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
+        pmi.finalize().map_err(|why| NetError::Pmi(Arc::new(why)))
+    }
+
+    /// As [`Endpoint::finish`], but this process may have something to say again, and finds others then. Banyan's agents go
+    /// on to answer where they are. A foreign launcher answers nothing after the last word, which is left to
+    /// [`Endpoint::finish`] therefore.
+    pub fn part(&mut self) -> Result<(), NetError> {
+        if std::mem::replace(&mut self.job.finished, true) {
             return Ok(());
         }
         self.flush();
         let left = self.leave();
-        self.job.finished = true;
         self.publish_last_stats();
         left.map_err(|why| NetError::Pmi(Arc::new(why)))
     }
@@ -275,14 +283,12 @@ impl Endpoint {
                 break;
             }
         }
-        let Some(mut pmi) = self.job.pmi.take() else { return Ok(()) };
+        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
         self.context.forget_fd(pmi.as_fd());
-        let said = pmi.finalize();
-        // Banyan's agent goes on to answer who is where, in case this process has something to say again.
-        if self.job.ways.agent.is_some() {
-            self.job.pmi = Some(pmi);
+        match self.job.ways.agent {
+            Some(_) => pmi.finalize(),
+            None => Ok(()),
         }
-        said
     }
 
     /// Waits until everything that was sent needs this process no more, which may be idle for long. After

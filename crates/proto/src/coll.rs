@@ -11,7 +11,8 @@
 //!   (an operation "in place"), so it is read before that place is written.
 //! - messages of no bytes are not sent, except by [`barrier`].
 //!
-//! All choices between algorithms are made in [`tuning`].
+//! All choices between algorithms are made in [`tuning`]. Where a group lives on several hosts, [`Hosts`] has the same
+//! operations in two levels, so that one process of each host talks to the others.
 use alloc::vec::Vec;
 
 mod allgather;
@@ -20,6 +21,7 @@ mod alltoall;
 mod barrier;
 mod bcast;
 mod gather;
+mod hosts;
 pub mod inter;
 mod neighbors;
 mod reduce;
@@ -36,6 +38,7 @@ pub use alltoall::{alltoall, alltoallv};
 pub use barrier::barrier;
 pub use bcast::bcast;
 pub use gather::{gather, gatherv, scatter, scatterv};
+pub use hosts::Hosts;
 pub use neighbors::{Edge, neighbors};
 pub use reduce::reduce;
 pub use reduce_scatter::reduce_scatter;

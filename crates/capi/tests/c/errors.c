@@ -105,6 +105,23 @@ static void removed(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Errors of no object are for the handler of MPI_COMM_SELF; of MPI_COMM_WORLD, if the program has set none there. */
+static void unattached(void)
+{
+    MPI_Errhandler mine;
+    MPI_Comm_create_errhandler(listen, &mine);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Info_set(MPI_INFO_NULL, "a", "b")) == MPI_ERR_INFO);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine);
+    heard = 0;
+    CHECK(class_of(MPI_Info_set(MPI_INFO_NULL, "a", "b")) == MPI_ERR_INFO);
+    CHECK(heard == 1 && heard_comm == MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&mine);
+}
+
 /* What needs no datatype, and what leaves no handle behind. */
 static void nothing(void)
 {
@@ -174,6 +191,7 @@ int main(int argc, char **argv)
     returned();
     handlers();
     removed();
+    unattached();
     nothing();
     aliased();
     return finish("errors");

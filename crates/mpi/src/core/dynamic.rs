@@ -199,7 +199,7 @@ impl Mpi {
             let bonds = std::mem::take(&mut self.dynamic.bonds);
             self.dynamic.bonds =
                 bonds.into_iter().filter(|bond| !self.jobs_of(bond).contains(&job)).collect();
-            self.endpoint.part(job);
+            self.endpoint.forget_job(job);
         }
         Ok(())
     }

@@ -65,6 +65,13 @@ impl Mpi {
         Ok(self.endpoint.finish()?)
     }
 
+    /// As `finish`, for a process that may use the engine again until it finishes.
+    pub fn part(&mut self) -> Result<()> {
+        self.drain();
+        self.leave_together();
+        Ok(self.endpoint.part()?)
+    }
+
     /// Nobody uses this process's engine for a while, or ever again: what was sent leaves.
     pub fn quiesce(&mut self) {
         self.drain();

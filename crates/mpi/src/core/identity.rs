@@ -228,7 +228,7 @@ mod tests {
         let members = mpi.recognize(&words, None).expect("a process of job 7");
         assert_eq!(members.iter().collect::<Vec<_>>(), [Process(1)], "behind this job's only rank");
         assert_eq!(mpi.endpoint.size_of(Job(7)), Some(4));
-        mpi.endpoint.part(Job(7));
+        mpi.endpoint.forget_job(Job(7));
         assert_eq!((mpi.endpoint.size_of(Job(7)), mpi.endpoint.peer_of(Process(1))), (None, None));
     }
 }

@@ -131,9 +131,9 @@ impl Datatype {
     }
 
     /// Blocks of a datatype, each so many elements at a place in bytes.
-    pub(super) fn of_blocks<'a>(
+    pub(super) fn of_blocks(
         blocks: impl Iterator<Item = Result<(i64, i64)>> + Clone,
-        ty: &'a Rc<Datatype>,
+        ty: &Rc<Datatype>,
         origin: Origin,
     ) -> Result<Self> {
         match Builder::of_bytes(blocks.clone(), ty)? {

@@ -225,7 +225,7 @@ fn coords_of(dims: &[i32], rank: u32) -> Vec<i32> {
 }
 
 /// Cuts `number` into `parts` factors that are as close as possible (the least difference between the largest and the
-/// smallest, and then the largest of the smallest, as MPICH has it), largest first.
+/// smallest, and then the largest of the smallest, the largest of the next, and so on, as MPICH has it), largest first.
 fn balanced(number: i32, parts: usize) -> Vec<i32> {
     match parts {
         0 => return Vec::new(),
@@ -262,15 +262,21 @@ fn balanced(number: i32, parts: usize) -> Vec<i32> {
     best
 }
 
-/// The factors between the largest and the smallest should be as close as possible, too.
+/// The factors between the largest and the smallest, from the lowest on, are as large as they can be.
 fn balance_middle(factors: &mut [i32]) {
     let [largest, middle @ .., smallest] = factors else { return };
-    if middle.len() < 2 {
-        return;
-    }
-    let closer = balanced(middle.iter().product(), middle.len());
-    if closer[0] <= *largest && closer[closer.len() - 1] >= *smallest {
-        middle.copy_from_slice(&closer);
+    let (mut rest, mut least) = (middle.iter().product::<i32>(), *smallest);
+    let mut factoring = Factoring { divisors: divisors(rest), hopeless: HashSet::new() };
+    for place in (1..middle.len()).rev() {
+        let most = root(rest, place + 1);
+        let candidates = factoring.divisors.clone().into_iter().rev();
+        let mut candidates = candidates.filter(|d| (least..=most).contains(d) && rest % d == 0);
+        let fits = |d: &i32| factoring.between(rest / d, place, *d, *largest).is_some();
+        // There is one: the caller, or the turn before, has found factors of the rest.
+        let Some(factor) = candidates.find(fits) else { return };
+        middle[place] = factor;
+        (rest, least) = (rest / factor, factor);
+        middle[0] = rest;
     }
 }
 
@@ -304,6 +310,7 @@ impl Factoring {
                 && let Some(mut rest) = self.between(number / factor, parts - 1, factor, most)
             {
                 rest.insert(0, factor);
+                self.hopeless.remove(&(number, parts, least, most));
                 return Some(rest);
             }
         }
@@ -354,6 +361,7 @@ mod tests {
             (60, vec![0, 0, 0], vec![5, 4, 3]),
             (5040, vec![0, 0, 0], vec![21, 16, 15]), // not 20, 18, 14, which differ as much
             (5616, vec![0, 0, 0, 0], vec![13, 9, 8, 6]), // not 13, 12, 6, 6
+            (98_784, vec![0; 5], vec![14, 14, 9, 8, 7]),
         ] {
             Mpi::dims_create(nodes, &mut dims).unwrap();
             assert_eq!(dims, expected, "{nodes}");

@@ -12,6 +12,12 @@ pub fn barrier(s: &mut Schedule, at: Place) {
 }
 
 fn tree(s: &mut Schedule, at: Place, radix: u32) {
+    report(s, at, radix);
+    release(s, at, radix);
+}
+
+/// Rank 0 hears that everybody has come.
+pub(super) fn report(s: &mut Schedule, at: Place, radix: u32) {
     let tree = Tree::new(at, 0, radix);
     for level in tree.levels() {
         tree.children(level).for_each(|child| s.await_signal(child, nothing()));
@@ -19,6 +25,13 @@ fn tree(s: &mut Schedule, at: Place, radix: u32) {
     s.wait();
     if let Some(parent) = tree.parent() {
         tell(s, parent);
+    }
+}
+
+/// Everybody hears from rank 0.
+pub(super) fn release(s: &mut Schedule, at: Place, radix: u32) {
+    let tree = Tree::new(at, 0, radix);
+    if let Some(parent) = tree.parent() {
         hear(s, parent);
     }
     for level in tree.levels().rev() {

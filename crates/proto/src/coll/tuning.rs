@@ -40,6 +40,11 @@ pub fn radix(at: Place, bytes: usize) -> u32 {
     if wide(at, bytes) { WIDE_RADIX } else { 2 }
 }
 
+/// The radix of the tree by which the processes of a host report to the one that speaks for them.
+pub fn host_radix(at: Place) -> u32 {
+    radix(at, 0)
+}
+
 /// How everyone comes to know what everyone knew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
