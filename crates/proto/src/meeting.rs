@@ -297,7 +297,7 @@ mod tests {
         recorded.extend_from_slice(&from_a);
         assert_eq!(hear(&mut later, &mut recorded, 99), Err(TalkError::Tag));
         let mut nonsense = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-        assert_eq!(hear(&mut b.clone(), &mut nonsense, 99), Err(TalkError::Length(0x2054_4547)));
+        assert_eq!(hear(&mut b.clone(), &mut nonsense.clone(), 99), Err(TalkError::Length(0x2054_4547)));
         assert_eq!(
             hear(&mut Talk::new([9; 32], [3; 16], &mut out), &mut nonsense, 99),
             Err(TalkError::Magic)
