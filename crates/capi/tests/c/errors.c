@@ -245,6 +245,29 @@ static void misfits(MPI_Comm comm)
     free(many), free(all), free(counts), free(displs), free(fewer);
 }
 
+/* A result that has no place is found before anything else, and heard where no handler was set by whom it is for. */
+static void null_results(void)
+{
+    int ranges[1][3] = {{1, -7, 1}};
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Group_range_incl(group, 1, ranges, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Group_range_excl(group, 1, ranges, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split(comm, 0, rank, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_create(comm, group, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_create_group(comm, group, 0, NULL)) == MPI_ERR_ARG);
+    /* A handler of its own hears it. */
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    CHECK(class_of(MPI_Comm_split(comm, 0, rank, NULL)) == MPI_ERR_ARG);
+    MPI_Group_free(&group);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     int x = 0;
@@ -273,6 +296,7 @@ int main(int argc, char **argv)
     unattached();
     nothing();
     aliased();
+    null_results();
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     lengths(comm);
