@@ -69,7 +69,8 @@ Programs and what they get:
   --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
-  --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
+  --coll HOW           'auto' (default): collectives between hosts in two levels, so that one process of each host
+                       crosses; 'nodes': between emulated nodes too; 'flat': by the published algorithms only
 
 Output:
   -l, --prepend-rank   begin every line of output with '[rank] '
