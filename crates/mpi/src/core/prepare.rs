@@ -89,8 +89,8 @@ impl Plan {
             return self.spot(data, used);
         }
         match used {
-            Use::Read => self.to_itself(own, bytes),
-            Use::Written => self.to_itself(bytes, own),
+            Use::Read => self.own_block(own, bytes),
+            Use::Written => self.own_block(bytes, own),
         };
         let at = self.stage(own.max(bytes));
         self.copy(data, used, at, Form::Packed);
@@ -98,7 +98,7 @@ impl Plan {
     }
 
     /// Notes what the process sends to itself and what it receives so; gives the bytes that fit.
-    fn to_itself(&mut self, sent: usize, received: usize) -> usize {
+    fn own_block(&mut self, sent: usize, received: usize) -> usize {
         if sent != received {
             self.c.misfit = self.c.misfit.or(Some(Misfit { sent, received }));
         }

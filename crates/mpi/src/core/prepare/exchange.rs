@@ -70,7 +70,7 @@ impl Mpi {
         let (spot, mut recv_list) = plan.lay_out(recvs, Use::Written)?;
         plan.output = spot;
         let own = plan.place.rank as usize;
-        let len = plan.to_itself(send_list[own].len, recv_list[own].len);
+        let len = plan.own_block(send_list[own].len, recv_list[own].len);
         (send_list[own].len, recv_list[own].len) = (len, len);
         let (sends, recvs) = (Blocks::Listed(&send_list), Blocks::Listed(&recv_list));
         coll::alltoallv(&mut plan.c.schedule, plan.place, sends, recvs);

@@ -97,6 +97,6 @@ fn own_edges_fit(plan: &mut Plan, outgoing: &[Edge], incoming: &[Edge]) {
         edges.iter().filter(|edge| edge.peer == rank).map(|edge| edge.block.len).collect()
     };
     for (sent, received) in own(outgoing).into_iter().zip(own(incoming)) {
-        plan.to_itself(sent, received);
+        plan.own_block(sent, received);
     }
 }
