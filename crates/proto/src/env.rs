@@ -42,6 +42,10 @@ pub const RING_MAX: &str = "BANYAN_RING_MAX";
 pub const CMA: &str = "BANYAN_CMA";
 /// Choice of algorithms for collectives.
 pub const COLL: &str = "BANYAN_COLL";
+/// Finding mistakes of programs.
+pub const CHECK: &str = "BANYAN_CHECK";
+/// What that may be.
+pub const CHECK_WORDS: &[&str] = &["off", "on", "strict", "0", "1"];
 /// Version of PMI to ask for.
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
 /// When a waiting process says for whom it waits.
@@ -85,7 +89,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 30] = {
+pub const VARIABLES: [Variable; 31] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -98,6 +102,7 @@ pub const VARIABLES: [Variable; 30] = {
         ),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(COLL, Library, Values::Words(&["auto", "flat"]), "algorithms of collectives (--coll)"),
+        variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
