@@ -46,4 +46,4 @@ pub use fabric::Push;
 pub use pmi::PmiError;
 pub use proto::stats::Stat;
 pub use start::{Config, StartError};
-pub use waiting::{Backoff, Rest};
+pub use waiting::{Backoff, Doing, Rest};
