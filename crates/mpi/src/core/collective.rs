@@ -1,4 +1,5 @@
 //! Runs one schedule: a collective operation under way.
+use super::check::{Answer, Ticket};
 use super::comm::Roster;
 use super::data::Checked;
 use super::op::Combine;
@@ -56,6 +57,8 @@ pub(super) struct Collective {
     /// Bytes from one element of a reduction to the next, and of the first byte from the element's address.
     pub(super) unit: usize,
     pub(super) shift: isize,
+    /// What was told of it where the program is checked; it begins when that is answered.
+    pub(super) ticket: Option<Rc<Ticket>>,
     started: bool,
     finished: bool,
     error: Option<MpiError>,
@@ -91,6 +94,7 @@ impl Collective {
             combine: None,
             unit: 1,
             shift: 0,
+            ticket: None,
             started: false,
             finished: false,
             error: None,
@@ -106,6 +110,7 @@ impl Collective {
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
         (self.unit, self.shift) = (1, 0);
+        self.ticket = None;
         self.restart(0);
     }
 
@@ -136,7 +141,11 @@ impl Collective {
     /// Goes on as far as possible.
     pub(super) fn advance(&mut self, endpoint: &mut Endpoint) -> Advance {
         if !self.started {
-            self.begin();
+            match self.admit() {
+                Answer::Fine => self.begin(),
+                Answer::Waiting => return Advance::Stuck,
+                Answer::Fault => return Advance::Done,
+            }
         }
         while let Some(&step) = self.schedule.steps().get(self.next) {
             match step {
@@ -158,6 +167,23 @@ impl Collective {
         }
         self.finish();
         Advance::Done
+    }
+
+    /// May it begin? After a fault it is at its end.
+    #[inline]
+    pub(super) fn admit(&mut self) -> Answer {
+        let Some(ticket) = &self.ticket else { return Answer::Fine };
+        let answer = ticket.answer();
+        match answer {
+            Answer::Waiting => return answer,
+            Answer::Fine => {}
+            Answer::Fault => {
+                self.error = ticket.error();
+                (self.started, self.finished, self.next) = (true, true, self.schedule.steps().len());
+            }
+        }
+        self.ticket = None;
+        answer
     }
 
     fn begin(&mut self) {

@@ -17,7 +17,11 @@ impl Mpi {
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;
-        Ok(Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own }))
+        let mut mpi = Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own });
+        if let Some(rigor) = check::rigor() {
+            mpi.begin_check(rigor);
+        }
+        Ok(mpi)
     }
 
     fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
@@ -45,6 +49,7 @@ impl Mpi {
             lent: Vec::new(),
             spare: Vec::new(),
             buffers: Default::default(),
+            check: None,
             origin: Instant::now(),
         };
         mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
@@ -56,12 +61,17 @@ impl Mpi {
 
     /// Leaves the job; idempotent.
     pub fn finish(&mut self) -> Result<()> {
+        let verdict = self.end_check()?;
         self.drain();
-        Ok(self.endpoint.finish()?)
+        self.endpoint.finish()?;
+        verdict.map_or(Ok(()), Err)
     }
 
     /// As `finish`, for a process that may use the engine again until it finishes.
     pub fn part(&mut self) -> Result<()> {
+        if let Some(error) = self.end_check()? {
+            self.abort(1, &error.cause().to_string());
+        }
         self.drain();
         Ok(self.endpoint.part()?)
     }

@@ -2,6 +2,7 @@
 //!
 //! Every way to make one begins here and is a request from then on. The communicator has its id at once; it can be used
 //! when the request is complete.
+use super::check::Answer;
 use super::collective::{Advance, Collective};
 use super::comm::{Comm, Roster, check_tag};
 use super::edges::Edges;
@@ -252,8 +253,11 @@ impl Mpi {
         round.restart(round.tag);
     }
 
-    fn carry_on(&mut self, parent: CommId, making: Making) -> Made {
+    fn carry_on(&mut self, parent: CommId, mut making: Making) -> Made {
         let comm = making.place;
+        if let Some(check) = &self.check {
+            making.round.ticket = check.take_ticket(making.round.context, making.round.tag);
+        }
         let id = self.add_request(Request::new(parent, State::Making(Box::new(making))));
         self.running.push(id);
         self.advance_one(id);
@@ -262,7 +266,12 @@ impl Mpi {
 
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
-        match self.advance_edges(making) {
+        let edges = match making.round.admit() {
+            Answer::Waiting => return false,
+            Answer::Fine => self.advance_edges(making),
+            Answer::Fault => Ok(true),
+        };
+        match edges {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
@@ -346,6 +355,9 @@ impl Mpi {
         let tag = self.next_sequence(comm)?;
         let roster = self.comm(comm)?.roster.clone();
         let context = roster.collective_context();
+        if self.check.is_some() {
+            self.announce_making(comm, tag)?;
+        }
         Ok(Meeting { roster, context, tag })
     }
 
