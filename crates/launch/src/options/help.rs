@@ -70,6 +70,9 @@ Programs and what they get:
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
   --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
+  --check[=strict]     Banyan's library looks for mistakes of the program: collectives that do not fit each other,
+                       datatypes that do not fit a message, and what is left at the end (objects never freed, requests
+                       never completed, messages never received), which 'strict' makes a failure
 
 Output:
   -l, --prepend-rank   begin every line of output with '[rank] '
