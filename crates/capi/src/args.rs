@@ -8,7 +8,8 @@ use crate::handles;
 use mpi::core::{Data, TypeId};
 use mpi::{ErrorClass, MpiError, RecvBuf, Result, SendBuf};
 use std::ffi::CStr;
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// A pointer or word that only the C caller can interpret: a callback, an extra state, an argument vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,6 +356,39 @@ impl Text {
         // SAFETY: not null; C strings end with a zero.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
     }
+}
+
+impl Opaque {
+    /// Strings up to a null pointer; none, if it is null itself (`MPI_ARGV_NULL`).
+    pub fn texts(self) -> Result<Vec<String>> {
+        let list = In(self.0 as *const Text);
+        if self.0 == 0 {
+            return Ok(Vec::new());
+        }
+        let text = |at| list.at(at).ok().filter(|text| !text.0.is_null());
+        (0..).map_while(text).map(Text::read).collect()
+    }
+
+    /// The element at `index` of an array of strings, which the caller knows to be there.
+    pub fn text(self, index: usize) -> Result<Text> {
+        In(self.0 as *const Text).at(index)
+    }
+
+    /// The element at `index` of an array of arrays of strings; null, if the array is null itself (`MPI_ARGVS_NULL`).
+    pub fn list(self, index: usize) -> Result<Opaque> {
+        if self.0 == 0 { Ok(Opaque(0)) } else { In(self.0 as *const Opaque).at(index) }
+    }
+}
+
+/// A copy of a socket of the program's.
+pub fn socket(fd: c_int) -> Outcome<OwnedFd> {
+    if fd < 0 {
+        return fail(ErrorClass::Arg, format!("descriptor {fd}"));
+    }
+    // SAFETY: not -1; a descriptor that is not open makes the copy fail, nothing else.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let copied = borrowed.try_clone_to_owned();
+    copied.or_else(|error| fail(ErrorClass::Arg, format!("descriptor {fd}: {error}")))
 }
 
 impl TextOut {

@@ -7,7 +7,7 @@ use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
 use crate::p2p::put_request;
 use crate::status;
-use mpi::core::{Coll, CommId, Data, Parts, Peer, RecvData, Reduction, SendData, TypeId, TypedParts};
+use mpi::core::{Coll, CommId, Data, OpId, Parts, Peer, RecvData, Reduction, SendData, TypeId, TypedParts};
 use mpi::{RecvBuf, SendBuf};
 use std::ffi::c_int;
 
@@ -57,18 +57,28 @@ impl<'c, A: Abi> Calling<'c, A> {
         }
     }
 
-    /// Do the arguments that are significant at the root only count here?
-    fn at_root(&self, root: c_int) -> Outcome<bool> {
-        Ok(match root_of::<A>(root) {
-            Peer::Rank(rank) => i64::from(self.call.comm_rank(self.comm)?) == i64::from(rank),
-            other => other == Peer::Root,
-        })
+    /// Which arguments count here: those of the root, those of the others?
+    fn counts(&self, root: c_int) -> Outcome<Counting> {
+        if self.call.comm_remote_size(self.comm)?.is_none() {
+            let root = i64::from(self.call.comm_rank(self.comm)?) == i64::from(root);
+            return Ok(Counting { root, others: true });
+        }
+        let root = root_of::<A>(root);
+        Ok(Counting { root: root == Peer::Root, others: matches!(root, Peer::Rank(_)) })
     }
 
     /// How many blocks the lists of a collective have.
     fn blocks(&self) -> Outcome<usize> {
-        Ok(self.call.comm_size(self.comm)? as usize)
+        let remote = self.call.comm_remote_size(self.comm)?;
+        Ok(remote.map_or_else(|| self.call.comm_size(self.comm), Ok)? as usize)
     }
+}
+
+/// Which arguments of a call count in a process. Between two groups, a root takes or gives and does not do both, and its
+/// own group does nothing.
+struct Counting {
+    root: bool,
+    others: bool,
 }
 
 /// The root of a collective; the engine checks the rank.
@@ -165,6 +175,13 @@ struct Operands<A: Abi> {
 impl<A: Abi> Operands<A> {
     fn new(send: Buf, recv: BufMut, count: impl Count, datatype: A::Handle, op: A::Handle) -> Self {
         Operands { send, recv, count: count.wide(), datatype, op }
+    }
+
+    /// For a process that gives nothing.
+    fn read_result(self) -> Outcome<Reduction> {
+        let (ty, op) = (handles::datatype::<A>(self.datatype)?, handles::op::<A>(self.op)?);
+        let recv = args::at::<A, _>(self.recv, self.count, ty)?;
+        Ok(Reduction { send: SendBuf::NONE, recv, op })
     }
 
     #[inline(always)]
@@ -310,7 +327,9 @@ pub fn barrier_init<A: Abi>(comm: A::Handle, info: A::Handle, request: Ptr<A::Ha
 }
 
 fn bcast_with<A: Abi>(at: Calling<A>, data: Passed<A, BufMut>, root: c_int) -> Outcome<()> {
-    at.perform(Coll::Bcast { data: data.data()?, root: root_of::<A>(root) })
+    let Counting { root: here, others } = at.counts(root)?;
+    let data = if here || others { data.data()? } else { RecvData::NONE };
+    at.perform(Coll::Bcast { data, root: root_of::<A>(root) })
 }
 
 fn gather_with<A: Abi>(
@@ -319,8 +338,9 @@ fn gather_with<A: Abi>(
     recv: Passed<A, BufMut>,
     root: c_int,
 ) -> Outcome<()> {
-    let send = send.data()?;
-    let recv = if at.at_root(root)? { recv.data()? } else { RecvData::NONE };
+    let Counting { root: here, others } = at.counts(root)?;
+    let send = if others { send.data()? } else { SendData::NONE };
+    let recv = if here { recv.data()? } else { RecvData::NONE };
     at.perform(Coll::Gather { send, recv, root: root_of::<A>(root) })
 }
 
@@ -330,8 +350,9 @@ fn gatherv_with<A: Abi, C: Count>(
     recv: PassedParts<A, BufMut, C>,
     root: c_int,
 ) -> Outcome<()> {
-    let send = send.data()?;
-    let recv = if at.at_root(root)? { recv.read(at.blocks()?)? } else { Layout::nothing(RecvBuf::NONE) };
+    let Counting { root: here, others } = at.counts(root)?;
+    let send = if others { send.data()? } else { SendData::NONE };
+    let recv = if here { recv.read(at.blocks()?)? } else { Layout::nothing(RecvBuf::NONE) };
     at.perform(Coll::Gatherv { send, recv: recv.parts(), root: root_of::<A>(root) })
 }
 
@@ -341,8 +362,10 @@ fn scatter_with<A: Abi>(
     recv: Passed<A, BufMut>,
     root: c_int,
 ) -> Outcome<()> {
-    let send = if at.at_root(root)? { send.data()? } else { SendData::NONE };
-    at.perform(Coll::Scatter { send, recv: recv.data()?, root: root_of::<A>(root) })
+    let Counting { root: here, others } = at.counts(root)?;
+    let send = if here { send.data()? } else { SendData::NONE };
+    let recv = if others { recv.data()? } else { RecvData::NONE };
+    at.perform(Coll::Scatter { send, recv, root: root_of::<A>(root) })
 }
 
 fn scatterv_with<A: Abi, C: Count>(
@@ -351,8 +374,10 @@ fn scatterv_with<A: Abi, C: Count>(
     recv: Passed<A, BufMut>,
     root: c_int,
 ) -> Outcome<()> {
-    let send = if at.at_root(root)? { send.read(at.blocks()?)? } else { Layout::nothing(SendBuf::NONE) };
-    at.perform(Coll::Scatterv { send: send.parts(), recv: recv.data()?, root: root_of::<A>(root) })
+    let Counting { root: here, others } = at.counts(root)?;
+    let send = if here { send.read(at.blocks()?)? } else { Layout::nothing(SendBuf::NONE) };
+    let recv = if others { recv.data()? } else { RecvData::NONE };
+    at.perform(Coll::Scatterv { send: send.parts(), recv, root: root_of::<A>(root) })
 }
 
 fn allgather_with<A: Abi>(at: Calling<A>, send: Passed<A, Buf>, recv: Passed<A, BufMut>) -> Outcome<()> {
@@ -393,7 +418,12 @@ fn alltoallw_with<A: Abi, C: Count>(
 }
 
 fn reduce_with<A: Abi>(at: Calling<A>, operands: Operands<A>, root: c_int) -> Outcome<()> {
-    let of = if at.at_root(root)? { operands.read()? } else { operands.read_operands()? };
+    let of = match at.counts(root)? {
+        Counting { root: true, others: true } => operands.read()?,
+        Counting { root: true, .. } => operands.read_result()?,
+        Counting { others: true, .. } => operands.read_operands()?,
+        _ => Reduction { send: SendBuf::NONE, recv: RecvData::NONE, op: OpId::SUM },
+    };
     at.perform(Coll::Reduce { of, root: root_of::<A>(root) })
 }
 
@@ -403,7 +433,8 @@ fn reduce_scatter_with<A: Abi, C: Count>(
     counts: In<C>,
 ) -> Outcome<()> {
     let of = operands.read()?;
-    let counts = wide(counts, at.blocks()?)?;
+    // One for each process of the own group, also where there is another one.
+    let counts = wide(counts, at.call.comm_size(at.comm)? as usize)?;
     at.perform(Coll::ReduceScatter { of, counts: &counts })
 }
 

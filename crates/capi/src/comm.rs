@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use mpi::ErrorClass;
-use mpi::core::{CommId, Comparison, InfoId, Made, Meanwhile, Object, Resource, registry};
+use mpi::core::{Bridge, CommId, Comparison, InfoId, Made, Meanwhile, Object, Resource, registry};
 use std::ffi::c_int;
 
 /// `MPI_IDENT` and its family.
@@ -55,7 +55,7 @@ pub fn make<A: Abi>(call: &mut Call<A>, made: Made) -> Outcome<Option<CommId>> {
     if let Some(request) = made.request {
         call.complete(request)?;
     }
-    Ok(made.comm)
+    Ok(call.made(made))
 }
 
 /// Duplicates with attributes.
@@ -279,7 +279,15 @@ pub fn comm_free<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
 /// `MPI_Comm_disconnect`
 pub fn comm_disconnect<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
     let on = comm.get().map_or(On::WORLD, On::Comm);
-    run::<A>("MPI_Comm_disconnect", on, |call| free(call, comm))
+    run::<A>("MPI_Comm_disconnect", on, |call| {
+        let id = handles::comm::<A>(comm.get()?)?;
+        let barrier = call.start_disconnect(id)?;
+        call.complete(barrier)?;
+        attr::delete_all(call, Object::Comm(id))?;
+        call.until(|call| call.farewell(id))?;
+        call.disconnected(id)?;
+        Ok(comm.set(A::handle(A::C.comm_null))?)
+    })
 }
 
 /// `MPI_Comm_set_name`
@@ -334,27 +342,90 @@ pub fn comm_set_info<A: Abi>(comm: A::Handle, info: A::Handle) -> c_int {
 /// `MPI_Comm_test_inter`
 pub fn comm_test_inter<A: Abi>(comm: A::Handle, flag: Ptr<c_int>) -> c_int {
     run::<A>("MPI_Comm_test_inter", On::Comm(comm), |call| {
-        call.comm_size(handles::comm::<A>(comm)?)?;
-        Ok(flag.set(0)?)
+        let remote = call.comm_remote_size(handles::comm::<A>(comm)?)?;
+        Ok(flag.set(c_int::from(remote.is_some()))?)
     })
 }
 
-fn no_remote_group<A: Abi>(call: &Call<A>, comm: A::Handle) -> Outcome<()> {
-    call.comm_size(handles::comm::<A>(comm)?)?;
-    fail(ErrorClass::Comm, "it is not an intercommunicator")
-}
-
 /// `MPI_Comm_remote_size`
-pub fn comm_remote_size<A: Abi>(comm: A::Handle, _size: Ptr<c_int>) -> c_int {
-    run::<A>("MPI_Comm_remote_size", On::Comm(comm), |call| no_remote_group(call, comm))
+pub fn comm_remote_size<A: Abi>(comm: A::Handle, size: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Comm_remote_size", On::Comm(comm), |call| {
+        match call.comm_remote_size(handles::comm::<A>(comm)?)? {
+            Some(remote) => Ok(size.set(remote as c_int)?),
+            None => fail(ErrorClass::Comm, "it is not an intercommunicator"),
+        }
+    })
 }
 
 /// `MPI_Comm_remote_group`
-pub fn comm_remote_group<A: Abi>(comm: A::Handle, _group: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Comm_remote_group", On::Comm(comm), |call| no_remote_group(call, comm))
+pub fn comm_remote_group<A: Abi>(comm: A::Handle, group: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_remote_group", On::Comm(comm), |call| {
+        let id = call.comm_remote_group(handles::comm::<A>(comm)?)?;
+        Ok(group.set(handles::of_group::<A>(id))?)
+    })
+}
+
+/// `MPI_Intercomm_create`
+pub fn intercomm_create<A: Abi>(
+    local_comm: A::Handle,
+    local_leader: c_int,
+    peer_comm: A::Handle,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Intercomm_create", On::Comm(local_comm), |call| {
+        newintercomm.set(A::handle(A::C.comm_null))?;
+        let local = handles::comm::<A>(local_comm)?;
+        // Of others than the leader, the arguments do not count.
+        let leads = i64::from(call.comm_rank(local)?) == i64::from(local_leader);
+        let comm = if leads { handles::comm::<A>(peer_comm)? } else { local };
+        let made = call.start_intercomm(local, local_leader, Bridge { comm, remote_leader, tag })?;
+        let new = make(call, made)?;
+        Ok(newintercomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
+}
+
+/// `MPI_Intercomm_create_from_groups`
+#[allow(clippy::too_many_arguments)]
+pub fn intercomm_create_from_groups<A: Abi>(
+    local_group: A::Handle,
+    local_leader: c_int,
+    remote_group: A::Handle,
+    remote_leader: c_int,
+    stringtag: Text,
+    info: A::Handle,
+    errhandler: A::Handle,
+    newintercomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Intercomm_create_from_groups", On::WORLD, |call| {
+        newintercomm.set(A::handle(A::C.comm_null))?;
+        let (info, handler) = (handles::info_or_null::<A>(info)?, handles::errhandler::<A>(errhandler)?);
+        let local = handles::group::<A>(local_group)?;
+        let leads = call.group_rank(local)?.is_some_and(|rank| i64::from(rank) == i64::from(local_leader));
+        let remote = leads.then(|| handles::group::<A>(remote_group)).transpose()?;
+        let remote = remote.map(|group| (group, remote_leader));
+        let made = call.start_intercomm_of_groups(local, local_leader, remote, &stringtag.read()?)?;
+        let Some(new) = make(call, made)? else { return Ok(()) };
+        call.comm_set_info(new, info)?;
+        call.comm_set_errhandler(new, handler)?;
+        Ok(newintercomm.set(handles::of_comm::<A>(new))?)
+    })
+}
+
+/// `MPI_Intercomm_merge`
+pub fn intercomm_merge<A: Abi>(intercomm: A::Handle, high: c_int, newintracomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Intercomm_merge", On::Comm(intercomm), |call| {
+        newintracomm.set(A::handle(A::C.comm_null))?;
+        let made = call.start_merge(handles::comm::<A>(intercomm)?, high != 0)?;
+        let new = make(call, made)?;
+        Ok(newintracomm.set(handles::of_comm_or_null::<A>(new))?)
+    })
 }
 
 /// `MPI_Comm_get_parent`
 pub fn comm_get_parent<A: Abi>(parent: Ptr<A::Handle>) -> c_int {
-    run::<A>("MPI_Comm_get_parent", On::WORLD, |_| Ok(parent.set(A::handle(A::C.comm_null))?))
+    run::<A>("MPI_Comm_get_parent", On::WORLD, |call| {
+        Ok(parent.set(handles::of_comm_or_null::<A>(call.parent()))?)
+    })
 }

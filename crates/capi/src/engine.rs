@@ -289,6 +289,19 @@ impl<A: Abi> Call<A> {
         }
     }
 
+    /// As [`Call::poll`], for what is not told by a message that ends: it is asked each time.
+    pub fn until(&mut self, mut ready: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
+        let mut backoff = Backoff::default();
+        while !ready(self)? {
+            if self.advance() {
+                backoff = Backoff::default();
+            } else {
+                self.pause_outside(&mut backoff);
+            }
+        }
+        Ok(())
+    }
+
     /// Waits a moment, as the endpoint says. Where other threads may call, nobody waits inside: they need the lock.
     fn pause_outside(&mut self, backoff: &mut Backoff) {
         if !self.is_threaded() {

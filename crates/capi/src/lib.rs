@@ -22,6 +22,7 @@ pub mod constants;
 pub mod cvar;
 pub mod datatype;
 pub mod decode;
+pub mod dynamic;
 pub mod engine;
 pub mod env;
 pub mod errhandler;

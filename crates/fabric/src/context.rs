@@ -11,6 +11,7 @@ use crate::sockets::{self, Sockets};
 use crate::soft::{SharedRegion, Soft};
 use crate::state::QpState;
 use proto::wireup::Params;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -90,6 +91,10 @@ pub struct Context {
     sockets: Option<Box<Sockets>>,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
+    /// Keys that are shared with processes of other jobs, and the nonces in their cards.
+    shared_keys: Vec<([u8; 32], Option<u64>)>,
+    /// Other names of this host, which other launchers gave.
+    same_hosts: BTreeSet<[u64; 2]>,
     card: Card,
     faults: Option<Faults>,
     /// Polls since shared memory had something, and since sockets were looked at.
@@ -142,6 +147,8 @@ impl Context {
             soft,
             sockets: None,
             key,
+            shared_keys: Vec::new(),
+            same_hosts: BTreeSet::new(),
             card,
             faults: config.faults.clone(),
             quiet: 0,
@@ -164,12 +171,26 @@ impl Context {
     /// Which provider reaches the owner of a card; both sides come to the same answer. Sockets may have to be opened
     /// for it.
     pub fn reach(&self, peer: &Card) -> Result<ProviderKind, ReachError> {
-        let same_host = peer.host == self.card.host;
+        let same_host = self.shares_host(peer);
         match (peer.soft, self.card.soft) {
             (Some(_), Some(_)) if same_host => Ok(ProviderKind::Soft),
             _ if peer.sockets.is_some() => Ok(ProviderKind::Sockets),
             _ if same_host => Err(ReachError::NotShared),
             _ => Err(ReachError::NoAddress { who: "it" }),
+        }
+    }
+
+    /// Is the owner of a card on this process's host, as launchers say or as was found out?
+    pub fn shares_host(&self, peer: &Card) -> bool {
+        peer.host == self.card.host || self.same_hosts.contains(&peer.host)
+    }
+
+    /// What another launcher calls this is this process's host; `false`: forget it.
+    pub fn set_same_host(&mut self, host: [u64; 2], same: bool) {
+        if same {
+            self.same_hosts.insert(host);
+        } else {
+            self.same_hosts.remove(&host);
         }
     }
 
@@ -184,7 +205,11 @@ impl Context {
             return Ok(());
         }
         let waits = self.waits().map_err(sockets::OpenError::Poll)?;
-        let sockets = Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
+        let mut sockets =
+            Sockets::open(&sockets::Config { key: how.key.or(self.key), ..how.clone() }, waits)?;
+        for (key, nonce) in &self.shared_keys {
+            sockets.share_key(*key, *nonce);
+        }
         self.card.sockets = Some(sockets.section());
         self.sockets = Some(Box::new(sockets));
         // A thread that sleeps on the futex would not see them.
@@ -585,6 +610,22 @@ impl Context {
         self.key = Some(key);
         if let Some(sockets) = &mut self.sockets {
             sockets.set_key(key);
+        }
+    }
+
+    /// The key is shared with another job, of which the process with this nonce in its card is one.
+    pub fn share_key(&mut self, key: [u8; 32], nonce: Option<u64>) {
+        self.shared_keys.push((key, nonce));
+        if let Some(sockets) = &mut self.sockets {
+            sockets.share_key(key, nonce);
+        }
+    }
+
+    /// The job that the key was shared with has disconnected.
+    pub fn forget_key(&mut self, key: [u8; 32]) {
+        self.shared_keys.retain(|(other, _)| *other != key);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.forget_key(key);
         }
     }
 

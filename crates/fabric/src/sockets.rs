@@ -27,6 +27,7 @@ mod memory;
 mod out;
 mod receive;
 mod request;
+mod secrets;
 mod send;
 mod serve;
 mod silence;
@@ -46,9 +47,10 @@ use door::Door;
 use link::{Dest, Link, Then};
 use memory::Memory;
 use out::{Lender, Spare};
-use proto::stream::{Frame, MESSAGE_MAX, Secret};
+use proto::stream::{Frame, MESSAGE_MAX};
 use proto::wireup::Params;
 use receive::Inbox;
+use secrets::Secrets;
 use send::Leaving;
 use silence::Probe;
 use std::cell::Cell;
@@ -127,8 +129,7 @@ impl fmt::Display for PortsText {
 /// An open sockets provider. See the module's head.
 #[derive(Debug)]
 pub struct Sockets {
-    /// Not known yet: nobody is let in.
-    secret: Option<Secret>,
+    secrets: Secrets,
     section: SocketsSection,
     /// This side, as messages name it.
     from: String,
@@ -242,7 +243,7 @@ impl Sockets {
         let tcp = listener.local_addr().map_err(bind)?.port();
         let udp_port = udp.local_addr().map_err(bind)?.port();
         let mut sockets = Sockets {
-            secret: None,
+            secrets: Secrets::default(),
             section: SocketsSection { addr, tcp, udp: udp_port, nonce },
             from: format!("{addr} ({})", config.interface),
             scope,
@@ -279,14 +280,24 @@ impl Sockets {
 
     /// The key of the job, where it was not known from the beginning. Until then whoever dials waits in the kernel.
     pub fn set_key(&mut self, key: [u8; 32]) {
-        if self.secret.is_none() && self.watch(key).is_err() {
+        if self.secrets.is_none() && self.watch(key).is_err() {
             // Without memory in the kernel; tried again by and by, as without descriptors.
             self.stop_accepting();
         }
     }
 
+    /// The key is shared with another job, of which the process with this nonce is one.
+    pub fn share_key(&mut self, key: [u8; 32], nonce: Option<u64>) {
+        self.secrets.share(key, nonce);
+    }
+
+    /// The job that the key was shared with has disconnected.
+    pub fn forget_key(&mut self, key: [u8; 32]) {
+        self.secrets.forget(key);
+    }
+
     fn watch(&mut self, key: [u8; 32]) -> io::Result<()> {
-        self.secret = Some(Secret::new(key));
+        self.secrets.set_own(key);
         self.poll.add(self.udp.as_fd(), Token::Datagrams.pack(), Interest::Read)?;
         self.door.watch(&self.poll)
     }
@@ -530,7 +541,7 @@ impl Provider for Sockets {
     }
 
     fn send_control(&mut self, qp: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
-        if self.secret.is_none() {
+        if self.secrets.is_none() {
             return Err(ReachError::NoKey.into());
         }
         if let Some(qp) = qp
@@ -539,8 +550,8 @@ impl Provider for Sockets {
         {
             return Ok(sent);
         }
-        let secret = self.secret.as_ref().ok_or(ReachError::NoKey)?;
         let section = section_of(to)?;
+        let secret = self.secrets.with(section.nonce).ok_or(ReachError::NoKey)?;
         let at = self.at(section, section.udp);
         match self.udp.send_to(&secret.datagram(section.nonce, bytes), at) {
             Ok(true) => Ok(Sent::Sent),

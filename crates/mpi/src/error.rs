@@ -1,7 +1,7 @@
 //! What can go wrong, by MPI error class (MPI-5 9.4), with the facts: errors of the layers below are kept whole, and
 //! become words where a person reads them.
 use crate::core::{Peer, Status};
-use net::{NetError, StartError};
+use net::{MeetError, NetError, StartError};
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
@@ -118,6 +118,8 @@ pub enum Cause {
     Net(NetError),
     /// This process could not join its job.
     Start(StartError),
+    /// Processes of another job were not met, or not started.
+    Meet(MeetError),
 }
 
 /// What every operation gives.
@@ -171,6 +173,7 @@ impl fmt::Display for Cause {
             Cause::Ended(status) => describe(status, f),
             Cause::Net(error) => error.fmt(f),
             Cause::Start(error) => error.fmt(f),
+            Cause::Meet(error) => error.fmt(f),
         }
     }
 }
@@ -195,6 +198,7 @@ impl Error for MpiError {
             Cause::Words(_) | Cause::Ended(_) => None,
             Cause::Net(error) => Some(error),
             Cause::Start(error) => Some(error),
+            Cause::Meet(error) => Some(error),
         }
     }
 }
@@ -216,6 +220,17 @@ impl From<StartError> for MpiError {
     #[cold]
     fn from(error: StartError) -> Self {
         MpiError::of(ErrorClass::Other, Cause::Start(error))
+    }
+}
+
+impl From<MeetError> for MpiError {
+    #[cold]
+    fn from(error: MeetError) -> Self {
+        let class = match &error {
+            MeetError::Pmi(_) | MeetError::Alone => ErrorClass::Spawn,
+            _ => ErrorClass::Port,
+        };
+        MpiError::of(class, Cause::Meet(error))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::reach::ReachSetupError;
 use fabric::{
     BreakReason, CardError, ConnectError, ControlError, CreateError, RdmaError, ReachError, WorkError,
 };
-use proto::ids::{Job, NodeId, Peer, PeerIx, Rank};
+use proto::ids::{Job, NodeId, Peer, PeerIx, Process, Rank};
 use proto::wireup::Wireup;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ pub struct Envelope {
     pub tag: i32,
 }
 
-/// Whom a message is for or from: any [`Peer`], or a [`Rank`] of the own job. The short form is not only shorter to
-/// write: what is in one register is not copied through memory on the way down.
+/// Whom a message is for or from: any [`Peer`], a [`Process`], or a [`Rank`] of the own job. The short forms are not only
+/// shorter to write: what is in one register is not copied through memory on the way down.
 pub trait Addressee: Copy {
     /// Its number in the table, if it has one.
     fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx>;
-    /// Its full name.
-    fn peer(self, own: Job) -> Peer;
+    /// Its full name. Numbers that are nobody's are ranks that the own job does not have.
+    fn peer<W: Clone + Debug>(self, own: Job, peers: &Wireup<W>) -> Peer;
 }
 
 impl Addressee for Peer {
@@ -33,7 +33,7 @@ impl Addressee for Peer {
         peers.find(self)
     }
 
-    fn peer(self, _: Job) -> Peer {
+    fn peer<W: Clone + Debug>(self, _: Job, _: &Wireup<W>) -> Peer {
         self
     }
 }
@@ -41,11 +41,22 @@ impl Addressee for Peer {
 impl Addressee for Rank {
     #[inline]
     fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx> {
-        peers.find_rank(self)
+        peers.find_process(Process(self.0))
     }
 
-    fn peer(self, own: Job) -> Peer {
+    fn peer<W: Clone + Debug>(self, own: Job, _: &Wireup<W>) -> Peer {
         Peer::Rank { job: own, rank: self }
+    }
+}
+
+impl Addressee for Process {
+    #[inline]
+    fn find<W: Clone + Debug>(self, peers: &Wireup<W>) -> Option<PeerIx> {
+        peers.find_process(self)
+    }
+
+    fn peer<W: Clone + Debug>(self, own: Job, peers: &Wireup<W>) -> Peer {
+        peers.peer_of(self).unwrap_or(Peer::Rank { job: own, rank: Rank(self.0) })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::stats::Counters;
 use crate::waiting::Waits;
 use crate::wire::{Header, Kind, Offer};
 use fabric::{Context, Posted, Push, Qp, WorkId};
-use proto::ids::{NodeId, Peer, PeerIx, Rank};
+use proto::ids::{NodeId, Peer, PeerIx, Process, Rank};
 use proto::matching::{self, Matcher};
 use proto::wireup::Wireup;
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ impl Endpoint {
     ) -> Result<Option<ReqId>, NetError> {
         debug_assert!(mark < crate::MARKS);
         self.mark = mark;
-        let sent = self.send_first(to.peer(self.job.id), envelope, buf, mode, push);
+        let sent = self.send_first(to.peer(self.job.id, &self.wireup), envelope, buf, mode, push);
         self.mark = 0;
         sent
     }
@@ -197,7 +197,8 @@ impl Endpoint {
         push: Push,
     ) -> Result<Option<ReqId>, NetError> {
         let Some((ix, qp)) = self.connected(to) else {
-            return self.send_first(to.peer(self.job.id), envelope, buf, mode, push);
+            let to = to.peer(self.job.id, &self.wireup);
+            return self.send_first(to, envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
         if buf.len() <= link.eager_max as usize
@@ -358,7 +359,7 @@ impl Endpoint {
             None => None,
             Some(peer) => Some(match peer.find(&self.wireup) {
                 Some(ix) => ix,
-                None => self.intern(peer.peer(self.job.id))?,
+                None => self.intern(peer.peer(self.job.id, &self.wireup))?,
             }),
         };
         Ok(matching::Pattern { context: pattern.context, source, tag: pattern.tag })
@@ -443,13 +444,20 @@ impl Endpoint {
         self.wireup.who(ix).unwrap_or_else(|| self.me())
     }
 
-    /// The rank in the own job that a number stands for, if it does.
+    /// The process that a number stands for, if it is a rank of a job that is still connected.
     #[inline]
-    pub fn rank_of(&self, ix: PeerIx) -> Option<Rank> {
-        match self.wireup.who(ix) {
-            Some(Peer::Rank { job, rank }) if job == self.job.id => Some(rank),
-            _ => None,
-        }
+    pub fn process_of(&self, ix: PeerIx) -> Option<Process> {
+        self.wireup.process(self.wireup.who(ix)?)
+    }
+
+    /// The number of a rank of the own job or of one that is connected.
+    pub fn process(&self, peer: Peer) -> Option<Process> {
+        self.wireup.process(peer)
+    }
+
+    /// Whose number it is, if anybody's.
+    pub fn peer_of(&self, process: Process) -> Option<Peer> {
+        self.wireup.peer_of(process)
     }
 
     /// Lets a message end by itself; its id is free.

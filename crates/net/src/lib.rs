@@ -13,10 +13,11 @@
 //! | `peers`, `link` | drives `proto::wireup`; what waits to be sent to a peer |
 //! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
 //! | `start`, `job`, `reach`, `pmi` | joining and leaving the job |
+//! | `meeting` | processes of other jobs |
 //! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 
-pub use proto::ids::{Job, NodeId, Peer, PeerIx, Rank};
+pub use proto::ids::{Job, NodeId, Peer, PeerIx, Process, Rank};
 pub use sys::{UserBuf, UserBufMut};
 
 mod active;
@@ -24,6 +25,7 @@ mod api;
 mod endpoint;
 mod job;
 mod link;
+mod meeting;
 mod peers;
 mod pmi;
 mod progress;
@@ -43,7 +45,8 @@ pub use active::{Active, Handler};
 pub use api::*;
 pub use endpoint::Endpoint;
 pub use fabric::Push;
-pub use pmi::PmiError;
+pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, chance};
+pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
 pub use start::{Config, StartError};
 pub use waiting::{Backoff, Doing, Rest};

@@ -16,7 +16,7 @@ const NOTICE_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Doomed {
     pub due_ns: u64,
-    ix: PeerIx,
+    pub ix: PeerIx,
     cause: Arc<Cause>,
 }
 
@@ -352,19 +352,25 @@ impl Endpoint {
         match peer {
             Peer::Rank { job, rank } if job == self.job.id && rank.0 < self.job.size => self.node_of(rank),
             Peer::Server { node, .. } => node,
-            Peer::Rank { .. } => NodeId(0),
+            // Of another job, whose nodes have numbers of their own.
+            Peer::Rank { .. } => self.job.met.get(&peer).map_or(NodeId(0), |card| NodeId(card.node)),
         }
     }
 
     pub(crate) fn is_remote(&self, ix: PeerIx) -> bool {
-        self.node_of_peer(self.who(ix)) != self.node_of(self.rank())
+        let who = self.who(ix);
+        match self.job.met.get(&who) {
+            Some(card) => !self.context.shares_host(card),
+            None => self.node_of_peer(who) != self.node_of(self.rank()),
+        }
     }
 
-    /// Ranks this process is connected to, in order.
+    /// Ranks of its own job that this process is connected to, in order.
     pub fn connected_peers(&self) -> Vec<Rank> {
         let is_ready = |ix: PeerIx| self.links.get(ix.index()).is_some_and(|link| link.ready.is_some());
         let ready = self.wireup.peers().filter(|(ix, _)| is_ready(*ix));
-        let mut peers: Vec<Rank> = ready.filter_map(|(_, peer)| peer.rank()).collect();
+        let own = ready.filter(|(_, peer)| peer.job() == self.job.id);
+        let mut peers: Vec<Rank> = own.filter_map(|(_, peer)| peer.rank()).collect();
         peers.sort_unstable();
         peers
     }

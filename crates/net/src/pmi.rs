@@ -28,12 +28,15 @@ mod tests;
 use board::Board;
 use env::{AgentFacts, Contact};
 use proto::ids::Rank;
+use proto::meeting::service_word;
 use proto::pmi::{KEY_MAPPING, Maxes, Reply, Request, Verb};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use stream::{Stream, StreamError};
+
+pub use proto::pmi::{Pair as SpawnPair, Spawn};
 
 /// The longest value that every known server takes (mpirun_rsh's limit, less its terminating zero), so that a
 /// shorter one need not ask for limits first.
@@ -58,6 +61,9 @@ pub struct Client {
     owed: VecDeque<Verb>,
     phase: Phase,
     board: Board,
+    /// How spawns have ended, by their numbers, until somebody asks; and how many were begun.
+    spawned: BTreeMap<u64, Result<(), PmiError>>,
+    spawns_begun: u64,
 }
 
 /// May a question follow another before that is answered?
@@ -201,6 +207,8 @@ impl Client {
             owed: VecDeque::new(),
             phase: Phase::Open,
             board,
+            spawned: BTreeMap::new(),
+            spawns_begun: 0,
         };
         match pace {
             Pace::Ahead => client.tell(&Request::Init { version: 1, subversion: 1 })?,
@@ -317,6 +325,62 @@ impl Client {
             Reply::Refused { .. } => Some(None),
             _ => None,
         })
+    }
+
+    /// Has the launcher start processes, and does not wait for it: the last block ends the question.
+    /// Gives the number of the spawn.
+    pub fn spawn_begin(&mut self, blocks: &[Spawn<'_>]) -> Result<u64, PmiError> {
+        self.settle()?;
+        for block in blocks {
+            self.send(Verb::Spawn, &emit(&Request::Spawn(block.clone())))?;
+        }
+        self.owed.push_back(Verb::Spawn);
+        self.spawns_begun += 1;
+        Ok(self.spawns_begun)
+    }
+
+    /// Have the processes of a spawn been started?
+    pub fn spawn_poll(&mut self, spawn: u64) -> Result<bool, PmiError> {
+        self.fence_poll(Duration::ZERO)?;
+        self.spawned.remove(&spawn).map_or(Ok(false), |ended| ended.map(|()| true))
+    }
+
+    /// Publishes the name of a service; `false`: it is taken.
+    pub fn publish(&mut self, service: &str, port: &str) -> Result<bool, PmiError> {
+        let word = service_word(service);
+        let publish = Request::Publish { service: word.as_bytes(), port: port.as_bytes() };
+        self.ask_about_name(&publish, |reply| matches!(reply, Reply::Published).then_some(()))
+            .map(|done| done.is_some())
+    }
+
+    /// The port of a service, if somebody published it.
+    pub fn lookup(&mut self, service: &str) -> Result<Option<String>, PmiError> {
+        let word = service_word(service);
+        self.ask_about_name(&Request::Lookup { service: word.as_bytes() }, |reply| match reply {
+            Reply::Found(port) => Some(text(port)),
+            _ => None,
+        })
+    }
+
+    /// Withdraws a service; `false`: there was none.
+    pub fn unpublish(&mut self, service: &str) -> Result<bool, PmiError> {
+        let word = service_word(service);
+        let unpublish = Request::Unpublish { service: word.as_bytes() };
+        self.ask_about_name(&unpublish, |reply| matches!(reply, Reply::Unpublished).then_some(()))
+            .map(|done| done.is_some())
+    }
+
+    /// A refusal is an answer: servers refuse nothing else here.
+    fn ask_about_name<T>(
+        &mut self,
+        request: &Request<'_>,
+        pick: impl FnOnce(Reply<'_>) -> Option<T>,
+    ) -> Result<Option<T>, PmiError> {
+        match self.ask(request, pick) {
+            Ok(value) => Ok(Some(value)),
+            Err(PmiError::Refused { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Enters a fence and does not wait for the others. Whatever asks next waits for its end.
@@ -462,6 +526,12 @@ impl Client {
 
     fn take_owed(&mut self, line: &[u8]) -> Result<(), PmiError> {
         let Some(verb) = self.owed.pop_front() else { return Ok(()) };
+        if verb == Verb::Spawn {
+            let ended = self.read_answer(verb, line, |_| Some(()));
+            // Questions wait for the answer to a spawn, so that it is the last one that was begun.
+            self.spawned.insert(self.spawns_begun, ended);
+            return Ok(());
+        }
         self.read_answer(verb, line, |reply| match reply {
             Reply::Init { version, .. } => (version == 1).then_some(()),
             _ => Some(()),

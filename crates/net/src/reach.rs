@@ -59,6 +59,9 @@ impl Endpoint {
     /// The card of a peer; `None` while not all have put theirs.
     pub(crate) fn card_of(&mut self, peer: Peer) -> Result<Option<Card>, Cause> {
         let Some(rank) = peer.rank() else { return Err(Cause::NoCard) };
+        if peer.job() != self.job.id {
+            return self.job.met.get(&peer).copied().map(Some).ok_or(Cause::NoCard);
+        }
         #[cfg(test)]
         if let Some(card) = self.job.cards.get(rank.index()) {
             return Ok(Some(*card));

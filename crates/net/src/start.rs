@@ -11,6 +11,7 @@ use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::wireup::{self, Wireup};
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +132,10 @@ pub(crate) struct Membership {
     /// The names of hosts, once they were asked for.
     pub hosts: Option<Arc<[String]>>,
     pub finished: bool,
+    /// Where processes of other jobs are.
+    pub met: HashMap<Peer, fabric::Card>,
+    /// Keys that are shared with other jobs.
+    pub keys: BTreeSet<(Job, [u8; 32])>,
     /// What a board would have, for endpoints that meet without one.
     #[cfg(test)]
     pub cards: Vec<fabric::Card>,
@@ -145,7 +150,7 @@ impl Endpoint {
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
         let facts = JobFacts::discover(pmi.as_mut())?;
-        let id = Job(pmi.as_ref().map_or(0, |pmi| job_number(pmi.kvs_name())));
+        let id = pmi.as_ref().map_or_else(own_number, |pmi| Job(job_number(pmi.kvs_name())));
         let me = Peer::Rank { job: id, rank: facts.rank };
         if facts.rank.0 == 0 && config.node.is_none() {
             warn_of_unknown_variables(); // Banyan's own launcher has done so
@@ -191,6 +196,8 @@ impl Endpoint {
             leaving: false,
             hosts: None,
             finished: false,
+            met: HashMap::new(),
+            keys: BTreeSet::new(),
             #[cfg(test)]
             cards: Vec::new(),
         };
@@ -366,6 +373,11 @@ fn warn_of_unknown_variables() {
     for unknown in env::unknown(names.iter().map(String::as_str)) {
         eprintln!("banyan: warning: {unknown}");
     }
+}
+
+/// The number of a job of one process, which nobody has named: it may still meet others.
+fn own_number() -> Job {
+    Job(crate::meeting::chance())
 }
 
 /// Tells jobs apart: FNV-1a of the name of the job's key-value space, which no other job has. No secret.

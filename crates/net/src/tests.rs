@@ -8,7 +8,7 @@ use crate::start::Membership;
 use crate::{Active, Cause, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
 use fabric::{Config, Context, Node, ProviderKind, Push};
 use proto::env::NetSettings;
-use proto::ids::{Job, Peer, Rank};
+use proto::ids::{Job, Peer, Process, Rank};
 use proto::stats::Stat;
 use proto::wireup::{self, StateName, Wireup};
 use std::cell::RefCell;
@@ -89,7 +89,7 @@ impl World {
 
     fn state(&self, at: usize, of: u32) -> StateName {
         let end = &self.ends[at];
-        end.wireup.find_rank(Rank(of)).map_or(StateName::Idle, |ix| end.wireup.state(ix))
+        end.wireup.find_process(Process(of)).map_or(StateName::Idle, |ix| end.wireup.state(ix))
     }
 }
 
@@ -134,6 +134,8 @@ fn endpoint(
         warn_s: 0,
         ways,
         leaving: false,
+        met: Default::default(),
+        keys: Default::default(),
         hosts: None,
         finished: true,
         cards: Vec::new(),
@@ -569,7 +571,7 @@ fn a_buffer_is_the_programs_again_when_its_send_has_failed() {
     });
     let lent = lent.expect("the kernel has an end");
     // The peer is given up, although it lives and reads on.
-    let ix = world.ends[0].wireup.find_rank(Rank(1)).unwrap();
+    let ix = world.ends[0].wireup.find_process(Process(1)).unwrap();
     let error = NetError::Refused { peer: world.ends[0].who(ix) };
     world.ends[0].fail(ix, error);
     assert!(world.ends[0].take(lent).expect("it has ended").is_err());
@@ -602,7 +604,7 @@ fn what_was_offered_to_a_lost_peer_cannot_be_read_any_more() {
     world.ends.remove(2);
     assert!(world.wait(0, offered).is_err());
     let other = &mut world.ends[1];
-    let ix = other.wireup.find_rank(Rank(0)).unwrap();
+    let ix = other.wireup.find_process(Process(0)).unwrap();
     let qp = other.links[ix.index()].qp.expect("rank 1 is connected");
     let into = UserBufMut::of_static(room(1 << 20));
     let from = fabric::RemoteMemory { addr: secret.addr(), key };

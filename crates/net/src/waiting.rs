@@ -29,6 +29,9 @@ const YIELDS_SHARED: u32 = 200;
 const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
+/// While jobs meet, a process that sleeps looks after it so often: the longer it takes, the less.
+const MEETING_LOOK_MIN: Duration = Duration::from_micros(50);
+const MEETING_LOOK_MAX: Duration = Duration::from_millis(5);
 
 /// Who looks in vain this often, without doing anything else for so long in between, lets others run.
 const LOOKS_MAX: u32 = 8;
@@ -89,6 +92,14 @@ pub(crate) struct Waits {
     /// Looks in vain, close behind each other, and when the last one was.
     looks: u32,
     looked_ns: u64,
+    /// Meetings with other jobs that are coming about.
+    pub meetings: u32,
+    /// How long to sleep until it is looked after them.
+    meeting_look: Duration,
+    /// When it is looked next whether processes of other jobs live.
+    pub dead_due_ns: u64,
+    /// Since when connections to a job that disconnects are being closed.
+    pub farewell_ns: Option<u64>,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -99,6 +110,24 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// A meeting begins or ends.
+    pub fn hurry(&mut self) {
+        self.meeting_look = MEETING_LOOK_MIN;
+    }
+
+    fn next_look(&mut self) -> Duration {
+        let look = self.meeting_look;
+        self.meeting_look = (look * 2).min(MEETING_LOOK_MAX);
+        look
+    }
+
+    /// Nothing is to be done about a peer any more.
+    pub fn forget(&mut self, ix: PeerIx) {
+        self.lookups.retain(|other| *other != ix);
+        self.draining.retain(|other| *other != ix);
+        self.doomed.retain(|doomed| doomed.ix != ix);
+    }
+
     pub fn new(warn_s: u64, shared: bool) -> Self {
         Waits {
             warn_s,
@@ -113,6 +142,10 @@ impl Waits {
             timers: false,
             idle: 0,
             busy: 0,
+            meetings: 0,
+            meeting_look: MEETING_LOOK_MIN,
+            dead_due_ns: 0,
+            farewell_ns: None,
             looks: 0,
             looked_ns: 0,
             asleep: 0,
@@ -137,6 +170,7 @@ impl Endpoint {
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
             || !waits.doomed.is_empty()
+            || !self.job.met.is_empty()
             || self.context.has_sockets();
         self.waits.timers = timers;
         self.waits.spins = match self.context.has_sockets() {
@@ -153,6 +187,7 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
+        moved |= self.look_for_dead(now_ns);
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
             moved = true;
@@ -267,7 +302,15 @@ impl Endpoint {
         let due = [self.wireup.poll_timeout(), self.context.next_due_ns()];
         let due = due.into_iter().flatten().chain(self.waits.doomed.iter().map(|doomed| doomed.due_ns)).min();
         let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
-        Some((sleep, until.min(SLEEP_MAX)))
+        // Their descriptors are not watched beside the doorbell: they are rare, and short as a rule.
+        let most = match () {
+            () if self.waits.meetings > 0 => self.waits.next_look(),
+            () if !self.job.met.is_empty() => {
+                SLEEP_MAX.min(Duration::from_nanos(crate::meeting::DEAD_LOOK_NS))
+            }
+            () => SLEEP_MAX,
+        };
+        Some((sleep, until.min(most)))
     }
 
     /// Sleeps until something comes, or is due. For who waits long and has no hurry: spinning would only take a core from

@@ -22,6 +22,7 @@ mod barrier;
 mod bcast;
 mod gather;
 mod hosts;
+pub mod inter;
 mod neighbors;
 mod reduce;
 mod reduce_scatter;

@@ -27,6 +27,11 @@ id! {
     Rank(u32)
 }
 id! {
+    /// A process as another one counts those that it may talk to: the ranks of its own job are their own numbers, and
+    /// the ranks of each other job that it has met follow in a row. It means nothing to anybody else.
+    Process(u32)
+}
+id! {
     /// A node of a job: a host, or an emulated node on one.
     NodeId(u32)
 }

@@ -16,6 +16,7 @@
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
 //! | [`seal`] | whether the other end of a link belongs to the job, and its frames to the link | `launch` |
 //! | [`pmi`], [`pmi2`], [`pmgr`] | what a process and its launcher say to each other | `net`, `launch` |
+//! | [`meeting`] | how processes of different jobs tell each other who they are | `net` |
 //! | [`placement`] | which rank lives on which node | `net`, `launch` |
 //! | [`env`] | what variables of the environment mean | everybody |
 //! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
@@ -44,6 +45,7 @@ pub mod env;
 pub mod ids;
 pub mod lane;
 pub mod matching;
+pub mod meeting;
 pub mod placement;
 pub mod pmgr;
 pub mod pmi;

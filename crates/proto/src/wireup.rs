@@ -75,7 +75,7 @@ pub use policy::Policy;
 pub use room::{Crowd, Waits};
 pub use word::Word;
 
-use crate::ids::{Job, Peer, PeerIx, Rank};
+use crate::ids::{Job, Peer, PeerIx, Process};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
@@ -118,6 +118,11 @@ impl<W: Clone + Debug> Wireup<W> {
         self.peers.admit(job, size);
     }
 
+    /// How many ranks a job has that was admitted.
+    pub fn size_of(&self, job: Job) -> Option<u32> {
+        self.peers.size_of(job)
+    }
+
     /// The job disconnects: queue pairs to its peers are destroyed, without a farewell, and their numbers are
     /// stale. Needs must have ended before. What the driver is still making for such a peer, or has not been
     /// asked for yet, is not wanted any more: reporting it is refused as [`IllegalInput::Stale`].
@@ -155,10 +160,21 @@ impl<W: Clone + Debug> Wireup<W> {
         self.peers.find(peer)
     }
 
-    /// The number of a rank of the own job, if it has one.
+    /// The same, where the process is known by its number.
     #[inline]
-    pub fn find_rank(&self, rank: Rank) -> Option<PeerIx> {
-        self.peers.find_own(rank)
+    pub fn find_process(&self, process: Process) -> Option<PeerIx> {
+        self.peers.find_process(process)
+    }
+
+    /// The number of a rank of the own job or of one that was admitted.
+    #[inline]
+    pub fn process(&self, peer: Peer) -> Option<Process> {
+        self.peers.process(peer)
+    }
+
+    /// Whose number it is, if anybody's.
+    pub fn peer_of(&self, process: Process) -> Option<Peer> {
+        self.peers.peer_of(process)
     }
 
     /// The peer's number; it gets one if it has none.

@@ -41,7 +41,7 @@ pub struct Locator {
 
 impl Locator {
     /// Does the owner still live, or has its process id gone to another?
-    pub(crate) fn check_alive(&self) -> io::Result<()> {
+    pub fn check_alive(&self) -> io::Result<()> {
         match start_ticks(self.pid) {
             Ok(ticks) if ticks == self.start_ticks => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.pid))),

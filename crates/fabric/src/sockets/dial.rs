@@ -158,7 +158,7 @@ impl Sockets {
         let (own, from) = (self.section.nonce, self.source());
         let attempt_ns = (self.timeout_ns() / u64::from(ATTEMPTS_MIN)).clamp(ATTEMPT_MIN_NS, ATTEMPT_NS);
         let Some(link) = self.links.at_mut(index) else { return };
-        let (Some(dial), Some(secret)) = (&mut link.dial, &self.secret) else { return };
+        let (Some(dial), Some(secret)) = (&mut link.dial, self.secrets.with(link.nonce)) else { return };
         // The hello is made before the kernels connect, which wakes the other process: it should find it then.
         let lenders = link.out.clear();
         link.out.push(&secret.hello(own, link.nonce, dial.id, &dial.message), &mut self.spare);
@@ -280,7 +280,7 @@ impl Sockets {
                 continue;
             }
             if dial.phase == Phase::Proving {
-                let Some(secret) = &self.secret else { return };
+                let Some(secret) = self.secrets.with(link.nonce) else { return };
                 if !secret.is_welcome(link.nonce, own, dial.id, &link.partial) {
                     return self.break_link(index, BreakReason::Proof);
                 }

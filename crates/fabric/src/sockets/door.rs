@@ -237,13 +237,12 @@ impl Sockets {
                 Some(Err(_)) => return Heard::Refused,
             };
             if said.len() == wanted {
-                let Some(secret) = &self.secret else { return Heard::Refused };
-                return match secret.check_hello(self.section.nonce, said) {
-                    Ok(hello) => {
+                return match self.secrets.check_hello(self.section.nonce, said) {
+                    Some(hello) => {
                         let (from, dial) = (hello.from, hello.dial);
                         Heard::Hello { from, dial, message: hello.message.to_vec() }
                     }
-                    Err(_) => Heard::Refused,
+                    None => Heard::Refused,
                 };
             }
             match read_more(&guest.stream, said, wanted) {
@@ -260,7 +259,7 @@ impl Sockets {
             // Somebody repeats what was said before.
             return self.refuse(index);
         }
-        let Some(secret) = &self.secret else { return };
+        let Some(secret) = self.secrets.with(from) else { return };
         let welcome = secret.welcome(self.section.nonce, from, dial);
         let generation = self.door.guests.generation(index);
         let Some(guest) = self.door.guests.at_mut(index) else { return };
@@ -308,12 +307,14 @@ impl Sockets {
 
     /// Takes datagrams.
     pub(super) fn receive_datagrams(&mut self) {
-        let Some(secret) = &self.secret else { return };
+        if self.secrets.is_none() {
+            return;
+        }
         let mut bytes = [0; DATAGRAM_BYTES_MAX + 1];
         for _ in 0..DATAGRAMS_PER_ROUND {
             // An error is about this host, and is over or comes again.
             let Ok(Some((len, _))) = self.udp.receive(&mut bytes) else { return };
-            match secret.check_datagram(self.section.nonce, &bytes[..len]) {
+            match self.secrets.check_datagram(self.section.nonce, &bytes[..len]) {
                 Some(message) => self.notes.push_back(Note::Control(message.to_vec())),
                 None => self.strangers += 1,
             }

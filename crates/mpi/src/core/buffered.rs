@@ -5,7 +5,7 @@ use super::request::{Request, State};
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Envelope, Rank, ReqId};
+use net::{Envelope, Process, ReqId};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -152,7 +152,12 @@ impl Mpi {
         Ok(self.add_request(Request::detached(state)))
     }
 
-    pub(super) fn start_buffered(&mut self, to: Rank, envelope: Envelope, outgoing: Outgoing) -> Result<()> {
+    pub(super) fn start_buffered(
+        &mut self,
+        to: Process,
+        envelope: Envelope,
+        outgoing: Outgoing,
+    ) -> Result<()> {
         let (mut copy, len) = match outgoing {
             Outgoing::Packed(packed, len) => (packed, len),
             Outgoing::Flat(bytes) => {

@@ -225,7 +225,7 @@ impl Mpi {
     /// A record without arguments; `None` where nobody is to be asked.
     fn record(&self, comm: CommId, call: String, tag: i32) -> Result<Option<Record>> {
         let roster = &self.comm(comm)?.roster;
-        let Some(members) = members_digest(roster) else { return Ok(None) };
+        let Some(members) = self.members_digest(roster) else { return Ok(None) };
         let key = Key { number: roster.context(), members, sequence: tag as u32 & SEQUENCE_MASK };
         Ok(Some(Record {
             key,
@@ -270,12 +270,26 @@ impl Mpi {
             }
             ticket
         };
-        let first = self.endpoint.peer(roster.members.at(0));
-        if !send(&mut self.endpoint, first, RECORDS, record.ticket, &bounded_record(record)) {
+        let first = self.endpoint.peer_of(roster.members.at(0));
+        let words = bounded_record(record);
+        if !first.is_some_and(|first| send(&mut self.endpoint, first, RECORDS, ticket.number, &words)) {
             // It is gone: the collective itself will say so.
             ticket.answer.replace(Some(None));
         }
         ticket
+    }
+
+    /// Tells communicators apart, the same for all members; `None` for one that has nobody else in it, or two groups.
+    fn members_digest(&self, roster: &Roster) -> Option<u64> {
+        if roster.size < 2 || roster.is_inter() {
+            return None;
+        }
+        let name = |rank| match self.endpoint.peer_of(roster.members.at(rank)) {
+            Some(net::Peer::Rank { job, rank }) => job.0.rotate_left(32) ^ u64::from(rank.0),
+            _ => 0,
+        };
+        let mix = |hash: u64, name: u64| (hash ^ name).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+        Some((0..roster.size).map(name).fold(0xcbf2_9ce4_8422_2325, mix))
     }
 
     /// Waits until everybody is there who was told of.
@@ -348,15 +362,6 @@ fn bounded_record(mut record: Record) -> Vec<u8> {
         *words = words.chars().take(WORDS_BYTES_MAX / 16).collect();
     }
     record.emit()
-}
-
-/// Tells communicators apart; `None` for one that has nobody else in it.
-fn members_digest(roster: &Roster) -> Option<u64> {
-    if roster.size < 2 {
-        return None;
-    }
-    let mix = |hash: u64, rank: u64| (hash ^ rank).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-    Some((0..roster.size).map(|rank| u64::from(roster.members.at(rank).0)).fold(0xcbf2_9ce4_8422_2325, mix))
 }
 
 /// The function that the program calls, without the mark of those with large counts; or else this.

@@ -7,7 +7,7 @@ use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Backoff, Endpoint};
-use net::{Envelope, Outcome, Pattern, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Envelope, Outcome, Pattern, Process, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
 use std::rc::Rc;
 
@@ -43,6 +43,8 @@ pub(super) struct Collective {
     pub(super) roster: Rc<Roster>,
     pub(super) context: u32,
     pub(super) tag: i32,
+    /// What messages to the other group carry, if that is something else.
+    pub(super) across: Option<Envelope>,
     pub(super) input: SendBuf,
     pub(super) output: RecvBuf,
     /// Working memory of the schedule.
@@ -85,6 +87,7 @@ impl Collective {
             roster,
             context: 0,
             tag: 0,
+            across: None,
             input: SendBuf::NONE,
             output: RecvBuf::NONE,
             scratch: Scratch::default(),
@@ -109,8 +112,7 @@ impl Collective {
         self.loads.clear();
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
-        (self.unit, self.shift) = (1, 0);
-        self.ticket = None;
+        (self.unit, self.shift, self.across, self.ticket) = (1, 0, None, None);
         self.restart(0);
     }
 
@@ -207,8 +209,7 @@ impl Collective {
     }
 
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
-        let envelope = Envelope { context: self.context, tag: self.tag };
-        let to = self.roster.members.at(to);
+        let (to, envelope) = self.way(to);
         match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
             Ok(None) => {}
             Ok(Some(id)) => self.outstanding.push(id),
@@ -217,10 +218,21 @@ impl Collective {
     }
 
     fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
-        let source = Some(self.roster.members.at(from));
-        let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
+        let (source, Envelope { context, tag }) = self.way(from);
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let into = self.target(into);
         self.outstanding.push(endpoint.irecv(pattern, into));
+    }
+
+    /// Whom the schedule means, and what messages between the two carry.
+    #[inline]
+    fn way(&self, party: u32) -> (Process, Envelope) {
+        let own = Envelope { context: self.context, tag: self.tag };
+        match &self.roster.local {
+            None => (self.roster.members.at(party), own),
+            Some(local) if party < local.len() => (local.at(party), own),
+            Some(local) => (self.roster.members.at(party - local.len()), self.across.unwrap_or(own)),
+        }
     }
 
     /// Is everything that was started complete?

@@ -8,7 +8,8 @@ use super::members::Members;
 use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::Rank;
+use net::Process;
+use proto::coll::inter::Sides;
 use proto::coll::{Cores, Place};
 use std::rc::Rc;
 
@@ -34,20 +35,53 @@ pub enum Comparison {
     Unequal,
 }
 
+/// What the processes of a job run on, and how many they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobCores {
+    pub(super) cores: Cores,
+    pub(super) ranks: u32,
+}
+
 /// What messages need to know of a communicator. Operations under way share it, so that it outlives a free.
 #[derive(Debug)]
 pub(super) struct Roster {
+    /// Those whom messages go to: the remote group of an intercommunicator.
     pub(super) members: Members,
+    /// The group of this process, if it is another one.
+    pub(super) local: Option<Members>,
+    /// In the group of this process.
     pub(super) rank: u32,
+    /// How many members there are.
     pub(super) size: u32,
     /// Two contexts: twice this number for messages, one more for collectives.
     number: u32,
 }
 
 impl Roster {
-    pub(super) fn new(members: Members, me: Rank, number: u32) -> Self {
+    pub(super) fn new(members: Members, me: Process, number: u32) -> Self {
         let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
-        Roster { members, rank, size, number }
+        Roster { members, local: None, rank, size, number }
+    }
+
+    /// Of an intercommunicator, or of one that is being made, of which a process may know only its own side.
+    pub(super) fn between(local: Members, remote: Members, me: Process, number: u32) -> Self {
+        let (rank, size) = (local.rank_of(me).expect("a member"), remote.len());
+        Roster { members: remote, local: Some(local), rank, size, number }
+    }
+
+    /// Of a communicator that turned out to have no members.
+    pub(super) const fn void() -> Self {
+        Roster { members: Members::EMPTY, local: None, rank: 0, size: 0, number: 0 }
+    }
+
+    /// The group of this process.
+    pub(super) fn local(&self) -> &Members {
+        self.local.as_ref().unwrap_or(&self.members)
+    }
+
+    /// Is it between two groups?
+    pub(super) fn is_inter(&self) -> bool {
+        self.local.is_some()
     }
 
     #[inline]
@@ -60,13 +94,21 @@ impl Roster {
         2 * self.number + 1
     }
 
-    pub(super) fn place(&self, cores: Cores) -> Place {
-        Place { rank: self.rank, size: self.size, cores }
+    pub(super) fn place(&self, job: JobCores) -> Place {
+        let local = self.local();
+        // All of the group must come to the same answer, and another job may know a different one.
+        let cores = if local.reaches(job.ranks) { Cores::Own } else { job.cores };
+        Place { rank: self.rank, size: local.len(), cores }
+    }
+
+    /// Where this process stands between two groups, if there are two.
+    pub(super) fn sides(&self, job: JobCores) -> Option<Sides> {
+        self.local.as_ref().map(|_| Sides { own: self.place(job), remote: self.size })
     }
 
     /// The process of a rank, checked.
     #[inline]
-    pub(super) fn process(&self, rank: i32) -> Result<Rank> {
+    pub(super) fn process(&self, rank: i32) -> Result<Process> {
         if (rank as u32) < self.size {
             return Ok(self.members.at(rank as u32));
         }
@@ -75,7 +117,7 @@ impl Roster {
 
     /// The rank of a process that sent a message here.
     #[inline]
-    pub(super) fn rank_of(&self, process: Option<Rank>) -> Peer {
+    pub(super) fn rank_of(&self, process: Option<Process>) -> Peer {
         let rank = process.and_then(|process| self.members.rank_of(process));
         rank.map_or(Peer::Any, |rank| Peer::Rank(rank as i32))
     }
@@ -97,7 +139,7 @@ pub(super) struct Comm {
 }
 
 impl Comm {
-    pub(super) fn new(members: Members, me: Rank, number: u32, name: &str) -> Self {
+    pub(super) fn new(members: Members, me: Process, number: u32, name: &str) -> Self {
         Comm {
             roster: Rc::new(Roster::new(members, me, number)),
             sequence: 0,
@@ -115,10 +157,28 @@ impl Comm {
 pub(super) const SEQUENCE_MASK: u32 = 0x3fff_ffff;
 
 impl Mpi {
-    /// Number of processes.
+    /// Number of processes; those of its own group, of an intercommunicator.
     #[inline]
     pub fn comm_size(&self, comm: CommId) -> Result<u32> {
-        Ok(self.comm(comm)?.roster.size)
+        Ok(self.comm(comm)?.roster.local().len())
+    }
+
+    /// Number of processes of the remote group, if there is one.
+    #[inline]
+    pub fn comm_remote_size(&self, comm: CommId) -> Result<Option<u32>> {
+        let roster = &self.comm(comm)?.roster;
+        Ok(roster.is_inter().then_some(roster.size))
+    }
+
+    /// The remote group of an intercommunicator, as a new object.
+    pub fn comm_remote_group(&mut self, comm: CommId) -> Result<GroupId> {
+        let roster = &self.comm(comm)?.roster;
+        if !roster.is_inter() {
+            return fail(ErrorClass::Comm, "it is not an intercommunicator");
+        }
+        let members = roster.members.clone();
+        let session = self.comm(comm)?.session;
+        Ok(self.add_group(members, session))
     }
 
     /// This process's rank.
@@ -129,9 +189,22 @@ impl Mpi {
 
     /// The group, as a new object.
     pub fn comm_group(&mut self, comm: CommId) -> Result<GroupId> {
-        let members = self.comm(comm)?.roster.members.clone();
+        let members = self.comm(comm)?.roster.local().clone();
         let session = self.comm(comm)?.session;
         Ok(self.add_group(members, session))
+    }
+
+    /// This process among those that it may talk to.
+    pub(super) fn me(&self) -> Process {
+        Process(self.endpoint.rank().0)
+    }
+
+    /// An error for a communicator between two groups, where `what` needs one group.
+    pub(super) fn one_group(&self, comm: CommId, what: &str) -> Result<()> {
+        match self.comm(comm)?.roster.is_inter() {
+            true => fail(ErrorClass::Comm, format!("{what}: not on an intercommunicator")),
+            false => Ok(()),
+        }
     }
 
     /// Collective. The caller copies attributes (it has the callbacks).
@@ -166,6 +239,7 @@ impl Mpi {
     }
 
     pub(super) fn forget_comm(&mut self, comm: CommId) {
+        self.dynamic.forget(comm);
         if let Some(old) = self.comms.remove(comm.0) {
             self.drop_buffer(Holder::Comm(comm));
             registry().errhandler_release(old.errhandler);
@@ -181,9 +255,15 @@ impl Mpi {
         if a == b {
             return Ok(Comparison::Identical);
         }
-        Ok(match first.roster.members.compare(&second.roster.members) {
-            Comparison::Identical => Comparison::Congruent,
-            other => other,
+        if first.roster.is_inter() != second.roster.is_inter() {
+            return Ok(Comparison::Unequal);
+        }
+        let own = first.roster.local().compare(second.roster.local());
+        let all = first.roster.members.compare(&second.roster.members);
+        Ok(match (own, all) {
+            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            _ => Comparison::Similar,
         })
     }
 

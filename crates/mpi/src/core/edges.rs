@@ -8,7 +8,7 @@ use super::collective::{Advance, Collective};
 use super::graph::{Distributed, GraphEdge};
 use crate::buffer::Scratch;
 use crate::error::{MpiError, Result};
-use net::{Endpoint, Envelope, Pattern, Rank, ReqId, SendMode};
+use net::{Endpoint, Envelope, Pattern, Process, ReqId, SendMode};
 use std::collections::BTreeMap;
 
 /// An edge as it is told to one of its ends.
@@ -42,7 +42,7 @@ pub(super) struct Edges {
     /// What is still to be sent, by rank.
     untold: BTreeMap<u32, Vec<Told>>,
     sends: Vec<(ReqId, Scratch)>,
-    receives: Vec<(ReqId, Scratch, Option<Rank>)>,
+    receives: Vec<(ReqId, Scratch, Option<Process>)>,
     /// By the rank of who told: the order in which messages arrive must not be seen.
     heard: BTreeMap<u32, Vec<Told>>,
     barrier: Box<Collective>,
@@ -122,11 +122,11 @@ impl Edges {
     }
 
     fn listen(&mut self, endpoint: &mut Endpoint) {
-        let pattern = Pattern::<Rank> { context: self.barrier.context, source: None, tag: Some(self.tag) };
+        let pattern = Pattern::<Process> { context: self.barrier.context, source: None, tag: Some(self.tag) };
         while let Ok(Some((message, probed))) = endpoint.improbe(pattern) {
             let mut room = Scratch::with(probed.bytes);
             let id = endpoint.imrecv(message, room.part(probed.bytes));
-            self.receives.push((id, room, endpoint.rank_of(probed.source)));
+            self.receives.push((id, room, endpoint.process_of(probed.source)));
         }
         let mut index = 0;
         while index < self.receives.len() {
@@ -142,7 +142,7 @@ impl Edges {
         }
     }
 
-    fn hear(&mut self, source: Option<Rank>, message: &Scratch, words: usize) {
+    fn hear(&mut self, source: Option<Process>, message: &Scratch, words: usize) {
         let rank = source.and_then(|process| self.barrier.roster.members.rank_of(process));
         let edge =
             |at: usize| Told::parse([message.word(EDGE_WORDS * at), message.word(EDGE_WORDS * at + 1)]);

@@ -18,6 +18,7 @@ impl Mpi {
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
         let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;
         let mut mpi = Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own });
+        mpi.meet_parent()?;
         if let Some(rigor) = check::rigor() {
             mpi.begin_check(rigor);
         }
@@ -28,7 +29,7 @@ impl Mpi {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
-            cores,
+            cores: comm::JobCores { cores, ranks: size },
             comms: Slots::new(),
             groups: Slots::new(),
             sessions: Slots::new(),
@@ -49,11 +50,13 @@ impl Mpi {
             lent: Vec::new(),
             spare: Vec::new(),
             buffers: Default::default(),
+            dynamic: Default::default(),
             check: None,
             origin: Instant::now(),
         };
-        mpi.comms.insert(Comm::new(Members::world(size), rank, 0, "MPI_COMM_WORLD"));
-        mpi.comms.insert(Comm::new(Members::alone(rank), rank, 1, "MPI_COMM_SELF"));
+        let me = net::Process(rank.0);
+        mpi.comms.insert(Comm::new(Members::world(size), me, 0, "MPI_COMM_WORLD"));
+        mpi.comms.insert(Comm::new(Members::alone(me), me, 1, "MPI_COMM_SELF"));
         mpi.groups.insert(group::Group { members: Members::EMPTY, session: None });
         mpi.requests.insert(request::Request::sent());
         mpi
@@ -63,6 +66,7 @@ impl Mpi {
     pub fn finish(&mut self) -> Result<()> {
         let verdict = self.end_check()?;
         self.drain();
+        self.leave_together();
         self.endpoint.finish()?;
         verdict.map_or(Ok(()), Err)
     }
@@ -73,6 +77,7 @@ impl Mpi {
             self.abort(1, &error.cause().to_string());
         }
         self.drain();
+        self.leave_together();
         Ok(self.endpoint.part()?)
     }
 

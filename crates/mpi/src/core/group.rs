@@ -19,7 +19,7 @@ impl Mpi {
 
     /// This process's rank in the group, if it is a member.
     pub fn group_rank(&self, group: GroupId) -> Result<Option<u32>> {
-        Ok(self.members(group)?.rank_of(self.endpoint.rank()))
+        Ok(self.members(group)?.rank_of(self.me()))
     }
 
     /// The ranks in `to` of members of `from`: `None` for one that is not there. The null process stays itself

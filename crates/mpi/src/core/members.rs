@@ -1,6 +1,6 @@
-//! The processes of a group, as ranks of the world. Pure; small where the members are regular.
+//! The processes of a group, as this process numbers them ([`net::Process`]). Pure; small where they are regular.
 use super::Comparison;
-use net::Rank;
+use net::Process;
 use std::rc::Rc;
 
 /// An ordered set of processes.
@@ -16,7 +16,7 @@ pub(super) enum Members {
 #[derive(Debug)]
 pub(super) struct Listed {
     world: Box<[u32]>,
-    /// (world rank, rank), sorted.
+    /// (process, rank), sorted.
     inverse: Box<[(u32, u32)]>,
 }
 
@@ -27,11 +27,11 @@ impl Members {
         Members::Regular { first: 0, stride: 1, count }
     }
 
-    pub(super) fn alone(rank: Rank) -> Self {
-        Members::Regular { first: rank.0, stride: 1, count: 1 }
+    pub(super) fn alone(process: Process) -> Self {
+        Members::Regular { first: process.0, stride: 1, count: 1 }
     }
 
-    /// From world ranks, all different.
+    /// From numbers of processes, all different.
     pub(super) fn listed(world: Vec<u32>) -> Self {
         if let Some(regular) = regular(&world) {
             return regular;
@@ -51,12 +51,12 @@ impl Members {
 
     /// The process of a rank below `len`.
     #[inline]
-    pub(super) fn at(&self, rank: u32) -> Rank {
+    pub(super) fn at(&self, rank: u32) -> Process {
         match self {
             Members::Regular { first, stride, .. } => {
-                Rank((i64::from(*first) + i64::from(rank) * stride) as u32)
+                Process((i64::from(*first) + i64::from(rank) * stride) as u32)
             }
-            Members::Listed(listed) => Rank(listed.world[rank as usize]),
+            Members::Listed(listed) => Process(listed.world[rank as usize]),
         }
     }
 
@@ -73,7 +73,7 @@ impl Members {
 
     /// The rank of a process, if it is a member.
     #[inline]
-    pub(super) fn rank_of(&self, process: Rank) -> Option<u32> {
+    pub(super) fn rank_of(&self, process: Process) -> Option<u32> {
         match self {
             Members::Regular { first, stride: 1, count } => {
                 process.0.checked_sub(*first).filter(|rank| rank < count)
@@ -90,11 +90,20 @@ impl Members {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Process> + '_ {
         (0..self.len()).map(|rank| self.at(rank))
     }
 
-    pub(super) fn contains(&self, process: Rank) -> bool {
+    /// Is there a member whose number is not below `limit`?
+    pub(super) fn reaches(&self, limit: u32) -> bool {
+        match self {
+            Members::Regular { count: 0, .. } => false,
+            Members::Regular { first, count, .. } => (*first).max(self.at(count - 1).0) >= limit,
+            Members::Listed(listed) => listed.inverse.last().is_some_and(|(process, _)| *process >= limit),
+        }
+    }
+
+    pub(super) fn contains(&self, process: Process) -> bool {
         self.rank_of(process).is_some()
     }
 
@@ -111,7 +120,7 @@ impl Members {
     }
 
     /// Those of `self` that `keep` accepts, then those of `more` that `self` has not.
-    pub(super) fn filtered(&self, keep: impl Fn(Rank) -> bool, more: &Members) -> Members {
+    pub(super) fn filtered(&self, keep: impl Fn(Process) -> bool, more: &Members) -> Members {
         let mine = self.iter().filter(|process| keep(*process));
         let others = more.iter().filter(|process| !self.contains(*process));
         Members::listed(mine.chain(others).map(|process| process.0).collect())
@@ -144,7 +153,7 @@ mod tests {
             assert_eq!(ranks(&members), list);
             for process in 0..10 {
                 let expected = list.iter().position(|w| *w == process).map(|rank| rank as u32);
-                assert_eq!(members.rank_of(Rank(process)), expected, "{process} in {list:?}");
+                assert_eq!(members.rank_of(Process(process)), expected, "{process} in {list:?}");
             }
         }
         assert!(matches!(Members::listed(vec![8, 6, 4]), Members::Regular { stride: -2, .. }));

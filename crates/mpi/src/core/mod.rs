@@ -23,12 +23,14 @@ mod comm;
 mod data;
 mod datatype;
 mod distributed;
+mod dynamic;
 mod edges;
 mod environment;
 mod external;
 mod graph;
 mod group;
 mod hardware;
+mod identity;
 pub mod ids;
 mod info;
 mod kernels;
@@ -61,11 +63,12 @@ pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
 pub use datatype::{Combiner, Contents, F90, NOT_GIVEN, Order};
 pub use distributed::{DEFAULT_BLOCK, Dimension, Distributed, Distribution};
+pub use dynamic::{Command, Meet};
 pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
 pub use hardware::Resource;
 pub use ids::*;
 pub use info::Pairs;
-pub use making::{Made, Meanwhile};
+pub use making::{Bridge, Made, Meanwhile};
 pub use op::{UserOp, UserReduce};
 pub use registry::{Errhandler, Registry, registry};
 pub use request::Grequest;
@@ -84,7 +87,7 @@ pub const REQUESTS_MAX: u32 = 1 << 24;
 pub struct Mpi {
     endpoint: net::Endpoint,
     /// What the processes of the job run on: decides algorithms.
-    cores: proto::coll::Cores,
+    cores: comm::JobCores,
     comms: Slots<comm::Comm>,
     groups: Slots<group::Group>,
     sessions: Slots<session::Session>,
@@ -116,5 +119,6 @@ pub struct Mpi {
     check: Option<Box<check::Check>>,
     /// [`REQUESTS_MAX`], but in tests.
     requests_max: usize,
+    dynamic: dynamic::Dynamic,
     origin: Instant,
 }

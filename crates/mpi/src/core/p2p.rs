@@ -6,11 +6,11 @@ use super::request::{Receiving, Recipe, Request, State, Unpack};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, Envelope, Message, Outcome, Push, Rank, ReqId, SendMode, UserBuf, UserBufMut};
+use net::{Endpoint, Envelope, Message, Outcome, Process, Push, ReqId, SendMode, UserBuf, UserBufMut};
 use std::rc::Rc;
 
 /// What a receive accepts.
-pub(super) type Pattern = net::Pattern<Rank>;
+pub(super) type Pattern = net::Pattern<Process>;
 
 /// What a send carries.
 pub(super) enum Outgoing {
@@ -219,7 +219,7 @@ impl Mpi {
     fn both(
         &mut self,
         comm: CommId,
-        send: Option<((Rank, Envelope), Outgoing)>,
+        send: Option<((Process, Envelope), Outgoing)>,
         recv: RecvData,
         source: Source,
         push: Push,
@@ -305,7 +305,7 @@ impl Mpi {
 
     /// Where a send goes; `None` for the null process.
     #[inline(always)]
-    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
+    pub(super) fn address(&self, comm: CommId, dest: Dest) -> Result<Option<(Process, Envelope)>> {
         let roster = &self.comm(comm)?.roster;
         check_tag(dest.tag)?;
         destination(roster, dest)
@@ -331,7 +331,7 @@ impl Mpi {
     #[inline(always)]
     fn start_noted(
         &mut self,
-        to: Rank,
+        to: Process,
         envelope: Envelope,
         (data, outgoing): (SendData, Outgoing),
         mode: Mode,
@@ -345,7 +345,7 @@ impl Mpi {
     #[inline(always)]
     pub(super) fn start_send(
         &mut self,
-        to: Rank,
+        to: Process,
         envelope: Envelope,
         outgoing: Outgoing,
         mode: Mode,
@@ -367,7 +367,7 @@ impl Mpi {
     #[inline(always)]
     pub(super) fn give(
         &mut self,
-        to: Rank,
+        to: Process,
         envelope: Envelope,
         bytes: UserBuf,
         mode: Mode,
@@ -434,7 +434,7 @@ pub(super) fn element_count(count: i64) -> Result<usize> {
 }
 
 #[inline(always)]
-pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(Rank, Envelope)>> {
+pub(super) fn destination(roster: &Roster, dest: Dest) -> Result<Option<(Process, Envelope)>> {
     match dest.peer {
         Peer::Rank(rank) => {
             Ok(Some((roster.process(rank)?, Envelope { context: roster.context(), tag: dest.tag })))
@@ -501,7 +501,7 @@ pub(super) fn received(endpoint: &Endpoint, roster: &Roster, outcome: &Outcome) 
         return Status { cancelled: true, ..Status::EMPTY };
     }
     Status {
-        source: roster.rank_of(endpoint.rank_of(outcome.source)),
+        source: roster.rank_of(endpoint.process_of(outcome.source)),
         tag: Tag::Is(outcome.tag),
         error: if outcome.truncated { ErrorClass::Truncate } else { ErrorClass::Success },
         bytes: outcome.bytes,
@@ -511,7 +511,7 @@ pub(super) fn received(endpoint: &Endpoint, roster: &Roster, outcome: &Outcome) 
 
 fn probed_status(endpoint: &Endpoint, roster: &Roster, probed: &net::Probed) -> Status {
     Status {
-        source: roster.rank_of(endpoint.rank_of(probed.source)),
+        source: roster.rank_of(endpoint.process_of(probed.source)),
         tag: Tag::Is(probed.tag),
         bytes: probed.bytes,
         ..Status::EMPTY
@@ -545,7 +545,7 @@ mod tests {
     fn half_a_pair() -> (Mpi, CommId) {
         let mut mpi = Mpi::start().expect("a process alone");
         let members = Members::listed(vec![0, 9]);
-        let me = mpi.endpoint.rank();
+        let me = mpi.me();
         let comm = CommId(mpi.comms.insert(Comm::new(members, me, 8, "half a pair")));
         (mpi, comm)
     }

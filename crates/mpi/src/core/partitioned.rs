@@ -14,7 +14,7 @@ use super::request::{Recipe, Request, State};
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Endpoint, Envelope, Pattern, Rank, ReqId, SendMode};
+use net::{Endpoint, Envelope, Pattern, Process, ReqId, SendMode};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -101,7 +101,7 @@ pub(super) struct Channels {
     /// Introductions without a receive, in the order in which they arrived.
     untaken: Vec<(Key, Cut)>,
     /// Introductions that are being received.
-    arriving: Vec<(ReqId, Scratch, u32, Rank)>,
+    arriving: Vec<(ReqId, Scratch, u32, Process)>,
     next_piece: u32,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Channels {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     context: u32,
-    sender: Rank,
+    sender: Process,
     tag: i32,
 }
 
@@ -131,7 +131,7 @@ impl Channels {
     }
 
     /// Takes introductions of a sender that have arrived.
-    fn listen(&mut self, endpoint: &mut Endpoint, context: u32, sender: Rank) {
+    fn listen(&mut self, endpoint: &mut Endpoint, context: u32, sender: Process) {
         let pattern = Pattern { context, source: Some(sender), tag: Some(INTRODUCTION) };
         while let Ok(Some((message, _))) = endpoint.improbe(pattern) {
             let mut room = Scratch::with(INTRODUCTION_WORDS * WORD);
@@ -162,7 +162,7 @@ pub(super) struct Partitioned {
     end: End,
     context: u32,
     /// `None`: the null process.
-    peer: Option<Rank>,
+    peer: Option<Process>,
     partitions: usize,
     partition_bytes: usize,
     active: bool,
@@ -321,7 +321,7 @@ impl Leaving {
     fn send(
         &mut self,
         endpoint: &mut Endpoint,
-        (to, context): (Rank, u32),
+        (to, context): (Process, u32),
         piece: u32,
         failed: &mut Option<MpiError>,
     ) -> Result<()> {
@@ -361,7 +361,7 @@ impl Arriving {
         &mut self,
         endpoint: &mut Endpoint,
         channels: &mut Channels,
-        (context, sender): (u32, Rank),
+        (context, sender): (u32, Process),
         failed: &mut Option<MpiError>,
     ) -> bool {
         if !self.posted {
@@ -393,7 +393,7 @@ impl Arriving {
         self.receives.is_empty()
     }
 
-    fn post(&mut self, endpoint: &mut Endpoint, (context, sender): (u32, Rank), cut: Cut) {
+    fn post(&mut self, endpoint: &mut Endpoint, (context, sender): (u32, Process), cut: Cut) {
         self.posted = true;
         self.arrived.resize(cut.pieces as usize, false);
         let Checked { buf, count, ty } = &self.data;
@@ -504,7 +504,7 @@ impl Mpi {
         Ok((data, number, bytes))
     }
 
-    fn introduce(&mut self, to: Rank, envelope: Envelope, words: [u64; INTRODUCTION_WORDS]) -> Result<()> {
+    fn introduce(&mut self, to: Process, envelope: Envelope, words: [u64; INTRODUCTION_WORDS]) -> Result<()> {
         let mut message = Scratch::with(INTRODUCTION_WORDS * WORD);
         for (at, word) in words.into_iter().enumerate() {
             message.set_word(at, word);
@@ -522,7 +522,7 @@ impl Mpi {
         &mut self,
         comm: CommId,
         roster: Rc<Roster>,
-        (end, peer): (End, Option<Rank>),
+        (end, peer): (End, Option<Process>),
         partitions: usize,
         partition_bytes: usize,
     ) -> RequestId {
@@ -589,7 +589,7 @@ mod tests {
     #[test]
     fn ends_of_channels_meet_in_the_order_of_their_making() {
         let mut channels = Channels::default();
-        let key = |tag| Key { context: 3, sender: Rank(1), tag };
+        let key = |tag| Key { context: 3, sender: Process(1), tag };
         let cut = |first| Cut { first, pieces: 1, each: 8, total: 8 };
         let early = channels.expect(key(5));
         channels.introduce(key(6), cut(10));

@@ -2,6 +2,7 @@
 //!
 //! Schedules know byte ranges only. Where the program's elements are bytes in a row, the schedule works on the
 //! program's memory; elsewhere it works on a copy of ours ("staging") that is loaded before and stored after.
+mod between;
 mod exchange;
 mod neighborhood;
 mod reduction;
@@ -46,6 +47,8 @@ enum Spot {
 struct Plan {
     c: Box<Collective>,
     place: Place,
+    /// How many blocks a buffer with one for each process has.
+    blocks: usize,
     staged_bytes: usize,
     input: Spot,
     output: Spot,
@@ -83,7 +86,7 @@ impl Plan {
     }
 
     /// As [`Plan::spot`] for the blocks of a buffer with varying counts.
-    fn blocks(&mut self, listed: Listed, used: Use) -> Result<(Spot, Vec<Block>)> {
+    fn lay_out(&mut self, listed: Listed, used: Use) -> Result<(Spot, Vec<Block>)> {
         let Listed { origin, blocks } = listed;
         if blocks.iter().all(|data| data.flat().is_some()) {
             let at = |data: &Checked<RecvBuf>| {
@@ -133,12 +136,16 @@ impl Mpi {
     /// Builds the operation of a call; its tag is still to be set.
     pub(super) fn prepare(&mut self, comm: CommId, call: Coll<'_>) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
-        let (place, context) = (roster.place(self.cores), roster.collective_context());
+        let (place, sides) = (roster.place(self.cores), roster.sides(self.cores));
+        let (context, blocks) = (roster.collective_context(), roster.size as usize);
         check_in_place(&call)?;
         let mut c = self.fresh(roster);
         c.context = context;
         let none = Spot::Program(RecvBuf::NONE);
-        let plan = Plan { c, place, staged_bytes: 0, input: none, output: none };
+        let plan = Plan { c, place, blocks, staged_bytes: 0, input: none, output: none };
+        if let Some(sides) = sides {
+            return self.prepare_between(plan, sides, call);
+        }
         match call {
             Coll::Barrier => {
                 let mut plan = plan;

@@ -2,7 +2,7 @@
 //! communicators are made.
 use super::comm::{Comm, Roster};
 use super::info::Pairs;
-use super::making::Meeting;
+use super::making::{Meeting, Who};
 use super::members::Members;
 use super::*;
 use crate::error::{ErrorClass, Result, fail};
@@ -87,7 +87,7 @@ impl Mpi {
         if members.len() == 0 {
             return Ok(Made { request: None, comm: None });
         }
-        let me = self.endpoint.rank();
+        let me = self.me();
         if !members.contains(me) {
             return fail(ErrorClass::Group, "this process is not in the group");
         }
@@ -99,8 +99,8 @@ impl Mpi {
         let context = self.comm(CommId::SELF)?.roster.collective_context();
         let tag = -1 - (digest(tag, &members) & TAG_UB as u32) as i32;
         let roster = Rc::new(Roster::new(members.clone(), me, CommId::SELF.0));
-        let meeting = Meeting { roster, context, tag };
-        Ok(self.agree(Some(place), CommId::SELF, members, meeting, Meanwhile::Waits))
+        let meeting = Meeting { roster, context, tag, leaders: None, across: None };
+        Ok(self.agree(Some(place), CommId::SELF, Who::One(members), meeting, Meanwhile::Waits))
     }
 
     fn pset(&self, session: SessionId, name: &str) -> Result<Members> {
@@ -108,7 +108,7 @@ impl Mpi {
         // Scheme and host of a URI do not depend on case.
         match PROCESS_SETS.iter().position(|known| known.eq_ignore_ascii_case(name)) {
             Some(0) => Ok(Members::world(self.endpoint.size())),
-            Some(_) => Ok(Members::alone(self.endpoint.rank())),
+            Some(_) => Ok(Members::alone(self.me())),
             None => fail(ErrorClass::Arg, format!("there is no process set '{name}'")),
         }
     }

@@ -87,6 +87,7 @@ impl Cart {
 impl Mpi {
     /// Collective: a communicator with a grid; none for processes beyond it.
     pub fn start_cart(&mut self, comm: CommId, dims: &[i32], periods: &[bool]) -> Result<Made> {
+        self.one_group(comm, "a grid")?;
         let (rank, size) = (self.comm_rank(comm)?, self.comm_size(comm)?);
         if dims.len() != periods.len() {
             return fail(ErrorClass::Arg, format!("{} dimensions, {} periods", dims.len(), periods.len()));

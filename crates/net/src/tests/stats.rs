@@ -98,7 +98,7 @@ fn a_peer_is_lost_once() {
     let mut world = World::new(ProviderKind::Soft, 2);
     connect(&mut world);
     let end = &mut world.ends[0];
-    let ix = end.wireup.find_rank(Rank(1)).unwrap();
+    let ix = end.wireup.find_process(Process(1)).unwrap();
     end.fail(ix, NetError::StaleRequest);
     end.fail(ix, NetError::StaleRequest);
     assert_eq!(end.stat(Stat::Failed), 1);

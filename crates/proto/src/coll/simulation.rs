@@ -11,7 +11,7 @@ const SIZE_MAX: u32 = 33;
 /// One for each kind of cores.
 const SEEDS: [u64; 2] = [40, 41];
 
-struct Process {
+pub(super) struct Process {
     schedule: Schedule,
     next: usize,
     memory: [Vec<u8>; 3],
@@ -21,17 +21,17 @@ struct Process {
 }
 
 /// A group: one queue per ordered pair, and how many messages of each queue were taken.
-struct Group {
+pub(super) struct Group {
     processes: Vec<Process>,
     queues: Vec<VecDeque<Vec<u8>>>,
     random: u64,
 }
 
-type Operator = fn(&[u8], &mut [u8]);
+pub(super) type Operator = fn(&[u8], &mut [u8]);
 
 impl Group {
     /// An odd seed means shared cores.
-    fn new(
+    pub(super) fn new(
         size: u32,
         seed: u64,
         build: impl Fn(&mut Schedule, Place),
@@ -70,7 +70,7 @@ impl Group {
     }
 
     /// Runs all to the end; panics on deadlock.
-    fn run(&mut self, operator: Operator) {
+    pub(super) fn run(&mut self, operator: Operator) {
         let size = self.processes.len();
         loop {
             let start = self.dice(size);
@@ -154,8 +154,13 @@ impl Group {
         true
     }
 
-    fn output(&self, rank: u32) -> &[u8] {
+    pub(super) fn output(&self, rank: u32) -> &[u8] {
         &self.processes[rank as usize].memory[1]
+    }
+
+    /// Whom a process has exchanged messages with.
+    pub(super) fn talked_to(&self, rank: u32) -> &[u32] {
+        &self.processes[rank as usize].peers
     }
 
     fn peers(&self, rank: u32) -> usize {
@@ -195,7 +200,7 @@ fn overlap(a: Slice, b: Slice) -> bool {
 }
 
 /// Composition of x -> a x + b modulo 2^32: associative, not commutative.
-fn compose(left: &[u8], right: &mut [u8]) {
+pub(super) fn compose(left: &[u8], right: &mut [u8]) {
     for (l, r) in left.chunks_exact(8).zip(right.chunks_exact_mut(8)) {
         let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let (a, b, c, d) = (word(l, 0), word(l, 4), word(r, 0), word(r, 4));
@@ -205,7 +210,7 @@ fn compose(left: &[u8], right: &mut [u8]) {
 }
 
 /// Sum modulo 256: commutative.
-fn add(left: &[u8], right: &mut [u8]) {
+pub(super) fn add(left: &[u8], right: &mut [u8]) {
     for (l, r) in left.iter().zip(right) {
         *r = r.wrapping_add(*l);
     }
@@ -215,11 +220,11 @@ fn operator(commutes: bool) -> Operator {
     if commutes { add } else { compose }
 }
 
-fn data(rank: u32, bytes: usize) -> Vec<u8> {
+pub(super) fn data(rank: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (rank as usize * 31 + i * 7 + i / 251 + 1) as u8 | 1).collect()
 }
 
-fn fold(ranks: impl Iterator<Item = u32>, bytes: usize, operator: Operator) -> Vec<u8> {
+pub(super) fn fold(ranks: impl Iterator<Item = u32>, bytes: usize, operator: Operator) -> Vec<u8> {
     let mut all: Vec<_> = ranks.map(|rank| data(rank, bytes)).collect();
     let mut acc = all.pop().unwrap();
     while let Some(left) = all.pop() {
@@ -228,7 +233,7 @@ fn fold(ranks: impl Iterator<Item = u32>, bytes: usize, operator: Operator) -> V
     acc
 }
 
-fn nothing(_: &[u8], _: &mut [u8]) {
+pub(super) fn nothing(_: &[u8], _: &mut [u8]) {
     panic!("this collective combines nothing");
 }
 

@@ -90,12 +90,17 @@ impl Tree {
         acc
     }
 
-    /// Sends to all children, the largest subtrees first.
+    /// Sends to all children, the largest subtrees first, and waits.
     pub(super) fn send_down(&self, s: &mut Schedule, what: Slice) {
+        self.send_each(s, what);
+        s.wait();
+    }
+
+    /// As [`Tree::send_down`], but leaves it to the caller to wait.
+    pub(super) fn send_each(&self, s: &mut Schedule, what: Slice) {
         for level in self.levels().rev() {
             self.children(level).for_each(|child| s.send(child, what));
         }
-        s.wait();
     }
 }
 

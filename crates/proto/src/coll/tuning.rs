@@ -35,7 +35,8 @@ fn wide(at: Place, bytes: usize) -> bool {
     at.cores == Cores::Shared && at.size > 2 && bytes <= WIDE_BYTES_MAX
 }
 
-fn radix(at: Place, bytes: usize) -> u32 {
+/// The radix of a tree that carries messages of this size.
+pub fn radix(at: Place, bytes: usize) -> u32 {
     if wide(at, bytes) { WIDE_RADIX } else { 2 }
 }
 

@@ -113,7 +113,8 @@ impl<'a> Reply<'a> {
             Verb::Get => Reply::Got(fields(&["rc", "msg", "value"]).need("value")?),
             Verb::Barrier => Reply::BarrierOut,
             Verb::Publish => Reply::Published,
-            Verb::Lookup => Reply::Found(fields(&["info", "rc", "msg", "port"]).need("port")?),
+            // Ports have no blanks, and Hydra goes on behind them.
+            Verb::Lookup => Reply::Found(fields(&["info", "rc", "port", "msg"]).need("port")?),
             Verb::Unpublish => Reply::Unpublished,
             Verb::Finalize => Reply::Finalized,
             Verb::Spawn => Reply::Spawned,
@@ -222,6 +223,12 @@ mod tests {
         assert_eq!(text(Reply::key_not_found()), "cmd=get_result rc=1 msg=key_not_found\n");
         assert_eq!(text(Reply::Found(b"p")), "cmd=lookup_result info=ok rc=0 port=p\n");
         assert_eq!(text(Reply::UniverseSize(None)), "cmd=universe_size rc=0 size=-1\n");
+    }
+
+    #[test]
+    fn a_port_ends_where_other_fields_begin() {
+        let hydra = b"cmd=lookup_result port=otherhost:122 info=ok rc=0 msg=success";
+        assert_eq!(Reply::parse(hydra), Ok(Reply::Found(b"otherhost:122")));
     }
 
     #[test]

@@ -40,8 +40,8 @@ const WELCOME: &[u8; 4] = b"BnyW";
 const DATAGRAM: &[u8; 4] = b"BnyD";
 const TAG_BYTES: usize = 16;
 
-/// The key that the processes of a job share.
-#[derive(Clone)]
+/// The key that the processes of a job share, or those of two jobs that have met.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
 impl fmt::Debug for Secret {
@@ -169,6 +169,11 @@ pub fn hello_follows(head: &[u8; HELLO_HEAD_BYTES]) -> Result<usize, HelloError>
         (VERSION, _) => Err(HelloError::Length),
         (version, _) => Err(HelloError::Version(version)),
     }
+}
+
+/// Who says that it says this hello: its nonce, by which it is known which key it should have.
+pub fn hello_from(head: &[u8; HELLO_HEAD_BYTES]) -> u64 {
+    word(&head[8..])
 }
 
 fn word(bytes: &[u8]) -> u64 {

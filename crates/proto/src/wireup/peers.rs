@@ -5,7 +5,7 @@
 //! connection does next ([`super::handshake`]).
 use super::handshake::State;
 use super::{Connections, Epoch, NoSuchPeer};
-use crate::ids::{Job, Peer, PeerIx, Rank};
+use crate::ids::{Job, Peer, PeerIx, Process, Rank};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -24,18 +24,28 @@ pub(super) struct Peers<W> {
     rows: Vec<Row<W>>,
     /// Rows whose place is free, the longest free first.
     free: VecDeque<u32>,
-    /// Numbers of the own job's ranks, by rank; 0 (which is this process's own) for those without. Empty until
-    /// the first is interned, and zeroed memory takes no pages before it is written.
-    own: Vec<u32>,
-    /// Numbers of all other peers. Never iterated.
-    others: HashMap<Peer, PeerIx, FxBuildHasher>,
-    /// Sizes of the other jobs that may be talked to.
-    jobs: BTreeMap<Job, u32>,
+    /// Numbers of ranks, by [`Process`]; 0 (which is this process's own) for those without. Empty until the first is
+    /// interned, and zeroed memory takes no pages before it is written.
+    ranks: Vec<u32>,
+    /// Numbers of servers. Never iterated.
+    servers: HashMap<Peer, PeerIx, FxBuildHasher>,
+    /// The other jobs that may be talked to.
+    jobs: BTreeMap<Job, Admitted>,
+    /// The same, by the number of their first process.
+    firsts: BTreeMap<u32, Job>,
     /// When which row's next attempt is due. Rows are in order of first contact, so ties favour no rank.
     due: BTreeSet<(u64, u32)>,
     connections: Connections,
     /// [`PEERS_MAX`], or less in a test.
     pub(super) rows_max: usize,
+}
+
+/// Another job.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    size: u32,
+    /// The [`Process`] that its rank 0 is.
+    first: u32,
 }
 
 /// One peer, or a place where one was.
@@ -83,33 +93,77 @@ impl<W> Peers<W> {
             size,
             rows: vec![Row::new(Some(me))],
             free: VecDeque::new(),
-            own: Vec::new(),
-            others: HashMap::default(),
+            ranks: Vec::new(),
+            servers: HashMap::default(),
             jobs: BTreeMap::new(),
+            firsts: BTreeMap::new(),
             due: BTreeSet::new(),
             connections: Connections::default(),
             rows_max: PEERS_MAX,
         }
     }
 
+    /// Once more is harmless.
     pub(super) fn admit(&mut self, job: Job, size: u32) {
         assert_ne!(job, self.me.job(), "the own job is admitted from the start");
-        self.jobs.insert(job, size);
+        if self.jobs.contains_key(&job) {
+            return;
+        }
+        let first = self.room_for(size);
+        self.jobs.insert(job, Admitted { size, first });
+        self.firsts.insert(first, job);
+    }
+
+    pub(super) fn size_of(&self, job: Job) -> Option<u32> {
+        self.jobs.get(&job).map(|known| known.size)
+    }
+
+    /// The first numbers in a row that no job has.
+    fn room_for(&self, size: u32) -> u32 {
+        let mut first = self.size;
+        for (taken, job) in &self.firsts {
+            if taken - first >= size {
+                break;
+            }
+            first = taken + self.jobs[job].size.max(1);
+        }
+        first
+    }
+
+    /// The number of a rank, if its job may be talked to and has it.
+    #[inline]
+    pub(super) fn process(&self, peer: Peer) -> Option<Process> {
+        let Peer::Rank { job, rank } = peer else { return None };
+        if job == self.me.job() {
+            return Some(Process(rank.0));
+        }
+        let known = self.jobs.get(&job).filter(|known| rank.0 < known.size)?;
+        Some(Process(known.first + rank.0))
+    }
+
+    /// Whose number it is.
+    pub(super) fn peer_of(&self, process: Process) -> Option<Peer> {
+        if process.0 < self.size {
+            return Some(Peer::Rank { job: self.me.job(), rank: Rank(process.0) });
+        }
+        let (first, job) = self.firsts.range(..=process.0).next_back()?;
+        let rank = process.0 - first;
+        (rank < self.jobs[job].size).then_some(Peer::Rank { job: *job, rank: Rank(rank) })
     }
 
     #[inline]
     pub(super) fn find(&self, peer: Peer) -> Option<PeerIx> {
         match peer {
-            Peer::Rank { job, rank } if job == self.me.job() => self.find_own(rank),
+            Peer::Rank { .. } => self.find_process(self.process(peer)?),
             _ if peer == self.me => Some(PeerIx::ME),
-            _ => self.others.get(&peer).copied(),
+            _ => self.servers.get(&peer).copied(),
         }
     }
 
     #[inline]
-    pub(super) fn find_own(&self, rank: Rank) -> Option<PeerIx> {
-        match self.own.get(rank.index()) {
-            Some(0) | None => (Some(rank) == self.me.rank()).then_some(PeerIx::ME),
+    pub(super) fn find_process(&self, process: Process) -> Option<PeerIx> {
+        match self.ranks.get(process.index()) {
+            Some(0) | None => (Some(Rank(process.0)) == self.me.rank()).then_some(PeerIx::ME),
             Some(&wire) => Some(PeerIx::from_wire(wire)),
         }
     }
@@ -117,7 +171,7 @@ impl<W> Peers<W> {
     /// May this process talk to the peer at all?
     pub(super) fn check(&self, peer: Peer) -> Result<(), NoSuchPeer> {
         let own = (peer.job() == self.me.job()).then_some(self.size);
-        let size = own.or_else(|| self.jobs.get(&peer.job()).copied());
+        let size = own.or_else(|| self.jobs.get(&peer.job()).map(|known| known.size));
         let size = size.ok_or(NoSuchPeer::Job { peer })?;
         match peer.rank() {
             Some(rank) if rank.0 >= size => Err(NoSuchPeer::Rank { peer, size }),
@@ -144,25 +198,31 @@ impl<W> Peers<W> {
 
     /// Notes a peer's number, or that it has none any more.
     fn name(&mut self, peer: Peer, ix: Option<PeerIx>) {
-        match (peer, ix) {
-            (Peer::Rank { job, rank }, _) if job == self.me.job() => {
-                if self.own.is_empty() {
-                    self.own = vec![0; self.size as usize];
+        match (self.process(peer), ix) {
+            (Some(process), _) => {
+                if self.ranks.is_empty() {
+                    self.ranks = vec![0; self.size as usize];
                 }
-                self.own[rank.index()] = ix.map_or(0, PeerIx::to_wire);
+                if self.ranks.len() <= process.index() {
+                    self.ranks.resize(process.index() + 1, 0);
+                }
+                self.ranks[process.index()] = ix.map_or(0, PeerIx::to_wire);
             }
-            (_, Some(ix)) => drop(self.others.insert(peer, ix)),
-            (_, None) => drop(self.others.remove(&peer)),
+            (None, Some(ix)) => drop(self.servers.insert(peer, ix)),
+            (None, None) => drop(self.servers.remove(&peer)),
         }
     }
 
     /// Forgets the job and its peers; the rows as they were.
     pub(super) fn retire(&mut self, job: Job) -> Vec<(PeerIx, State<W>)> {
         assert_ne!(job, self.me.job(), "a process cannot leave its own job");
-        self.jobs.remove(&job);
         let of_job = |row: &Row<W>| row.peer.is_some_and(|peer| peer.job() == job);
         let retired: Vec<usize> = (1..self.rows.len()).filter(|&index| of_job(&self.rows[index])).collect();
-        retired.into_iter().map(|index| self.remove(index)).collect()
+        let retired = retired.into_iter().map(|index| self.remove(index)).collect();
+        if let Some(known) = self.jobs.remove(&job) {
+            self.firsts.remove(&known.first);
+        }
+        retired
     }
 
     fn remove(&mut self, index: usize) -> (PeerIx, State<W>) {
@@ -236,6 +296,30 @@ impl<W> Peers<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_of_other_jobs_have_numbers_behind_the_own_ones() {
+        let rank = |job, rank| Peer::Rank { job: Job(job), rank: Rank(rank) };
+        let mut peers: Peers<&str> = Peers::new(rank(1, 2), 4);
+        for (job, size) in [(7, 3), (5, 2), (9, 1)] {
+            peers.admit(Job(job), size);
+        }
+        let numbers = [rank(1, 3), rank(7, 0), rank(7, 2), rank(5, 1), rank(9, 0)].map(|peer| {
+            let process = peers.process(peer).expect("they are known");
+            assert_eq!(peers.peer_of(process), Some(peer));
+            process.0
+        });
+        assert_eq!(numbers, [3, 4, 6, 8, 9]);
+        assert_eq!((peers.process(rank(7, 3)), peers.process(rank(8, 0))), (None, None));
+        assert_eq!(peers.peer_of(Process(10)), None);
+        // A job that leaves makes room for one that is not larger.
+        peers.retire(Job(5));
+        assert_eq!(peers.peer_of(Process(8)), None);
+        for (job, size, first) in [(11, 3, 10), (12, 2, 7)] {
+            peers.admit(Job(job), size);
+            assert_eq!(peers.process(rank(job, 0)), Some(Process(first)));
+        }
+    }
 
     /// While there is a connection, card and parameters of both ends are kept for messages that come again.
     #[test]

@@ -102,6 +102,8 @@ impl Mpi {
             self.numbered(&self.comms, CommId::SELF.0 + 1)
                 .into_iter()
                 .filter(|(number, _)| !of_session(self.comms.get(*number).and_then(|comm| comm.session)))
+                // That of a spawned job with its parents was there before.
+                .filter(|(_, birth)| birth.number > 0)
                 .map(|(_, birth)| never_freed("a communicator", birth))
                 .collect(),
             self.numbered(&self.groups, GroupId::EMPTY.0 + 1)
@@ -152,10 +154,11 @@ impl Mpi {
             let name = comm.map_or("a communicator that was freed".into(), |(number, _)| {
                 self.comm_words(CommId(number))
             });
-            let from = match comm.map(|(_, comm)| comm.roster.rank_of(self.endpoint.rank_of(probed.source))) {
-                Some(Peer::Rank(rank)) => format!("rank {rank}"),
-                _ => format!("{}", self.endpoint.who(probed.source)),
-            };
+            let from =
+                match comm.map(|(_, comm)| comm.roster.rank_of(self.endpoint.process_of(probed.source))) {
+                    Some(Peer::Rank(rank)) => format!("rank {rank}"),
+                    _ => format!("{}", self.endpoint.who(probed.source)),
+                };
             let key = (from, probed.tag, name);
             match alike.iter_mut().find(|(known, ..)| *known == key) {
                 Some((_, count, bytes)) => (*count, *bytes) = (*count + 1, *bytes + probed.bytes),

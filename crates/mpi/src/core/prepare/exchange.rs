@@ -47,7 +47,7 @@ impl Mpi {
     fn prepare_alltoallv(&self, plan: &mut Plan, sends: Option<Listed>, recvs: Listed) -> Result<()> {
         let send_list = match sends {
             Some(sends) => {
-                let (spot, list) = plan.blocks(sends, Use::Read)?;
+                let (spot, list) = plan.lay_out(sends, Use::Read)?;
                 plan.input = spot;
                 list
             }
@@ -62,7 +62,7 @@ impl Mpi {
                 list
             }
         };
-        let (spot, recv_list) = plan.blocks(recvs, Use::Written)?;
+        let (spot, recv_list) = plan.lay_out(recvs, Use::Written)?;
         plan.output = spot;
         let (sends, recvs) = (Blocks::Listed(&send_list), Blocks::Listed(&recv_list));
         coll::alltoallv(&mut plan.c.schedule, plan.place, sends, recvs);

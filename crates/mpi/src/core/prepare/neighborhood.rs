@@ -65,7 +65,7 @@ impl Mpi {
 }
 
 fn read_from(plan: &mut Plan, sends: Listed) -> Result<Vec<Block>> {
-    let (spot, list) = plan.blocks(sends, Use::Read)?;
+    let (spot, list) = plan.lay_out(sends, Use::Read)?;
     plan.input = spot;
     Ok(list)
 }
@@ -74,7 +74,7 @@ fn exchange(plan: &mut Plan, around: &Neighborhood, sends: Vec<Block>, recvs: Li
     // What the null process would have sent stays as it is, also where a copy of ours stands for the program's memory.
     let present = |(place, _): &(usize, Checked<RecvBuf>)| around.sources[*place].is_some();
     let (places, blocks) = recvs.blocks.into_iter().enumerate().filter(present).unzip::<_, _, Vec<_>, _>();
-    let (spot, list) = plan.blocks(Listed { origin: recvs.origin, blocks }, Use::Written)?;
+    let (spot, list) = plan.lay_out(Listed { origin: recvs.origin, blocks }, Use::Written)?;
     plan.output = spot;
     let mut into = vec![None; around.sources.len()];
     for (place, block) in places.into_iter().zip(list) {

@@ -9,42 +9,31 @@ impl Mpi {
             Coll::Reduce { of, root } => {
                 let root = root_rank(root, place)?;
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, count, (place.rank == root).then_some(count))?;
+                let e = self.reduction(&mut plan, of, Some(count), (place.rank == root).then_some(count))?;
                 coll::reduce(&mut plan.c.schedule, place, root, e);
             }
             Coll::Allreduce(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, count, Some(count))?;
+                let e = self.reduction(&mut plan, of, Some(count), Some(count))?;
                 coll::allreduce(&mut plan.c.schedule, place, e);
             }
             Coll::Scan(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, count, Some(count))?;
+                let e = self.reduction(&mut plan, of, Some(count), Some(count))?;
                 coll::scan(&mut plan.c.schedule, place, e);
             }
             Coll::Exscan(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, count, (place.rank > 0).then_some(count))?;
+                let e = self.reduction(&mut plan, of, Some(count), (place.rank > 0).then_some(count))?;
                 coll::exscan(&mut plan.c.schedule, place, e);
             }
             Coll::ReduceScatterBlock(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, count * place.size as usize, Some(count))?;
+                let e = self.reduction(&mut plan, of, Some(count * place.size as usize), Some(count))?;
                 coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Equal(count * e.unit));
             }
             Coll::ReduceScatter { of, counts } => {
-                enough(counts.len(), place.size as usize)?;
-                let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
-                let counts = counts.collect::<Result<Vec<usize>>>()?;
-                let own = counts[place.rank as usize];
-                let e = self.reduction(&mut plan, of, counts.iter().sum(), Some(own))?;
-                let mut at = 0;
-                let block = |count: &usize| {
-                    let len = count * e.unit;
-                    at += len;
-                    Block { at: at - len, len }
-                };
-                let list: Vec<Block> = counts.iter().map(block).collect();
+                let (e, list) = self.reduction_in_parts(&mut plan, of, counts)?;
                 coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Listed(&list));
             }
             _ => return fail(ErrorClass::Intern, "not a reduction"),
@@ -52,15 +41,38 @@ impl Mpi {
         Ok(plan.finish())
     }
 
-    /// Lays out a reduction of `count` elements, of which `result` come back to this process (`None`: it has
-    /// no receive buffer).
-    fn reduction(
+    /// Lays out a reduction whose result is cut into parts of so many elements, by rank.
+    pub(super) fn reduction_in_parts(
         &self,
         plan: &mut Plan,
         of: Reduction,
-        count: usize,
+        counts: &[i64],
+    ) -> Result<(Elements, Vec<Block>)> {
+        let place = plan.place;
+        enough(counts.len(), place.size as usize)?;
+        let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
+        let counts = counts.collect::<Result<Vec<usize>>>()?;
+        let own = counts[place.rank as usize];
+        let e = self.reduction(plan, of, Some(counts.iter().sum()), Some(own))?;
+        let mut at = 0;
+        let block = |count: &usize| {
+            let len = count * e.unit;
+            at += len;
+            Block { at: at - len, len }
+        };
+        Ok((e, counts.iter().map(block).collect()))
+    }
+
+    /// Lays out a reduction: so many elements are `operands` of this process (`None`: it gives nothing), and so many of
+    /// the `result` come back to it (`None`: it has no receive buffer).
+    pub(super) fn reduction(
+        &self,
+        plan: &mut Plan,
+        of: Reduction,
+        operands: Option<usize>,
         result: Option<usize>,
     ) -> Result<Elements> {
+        let count = operands.or(result).unwrap_or(0);
         let Reduction { send, recv: RecvData { buf: recv, ty: id, .. }, op } = of;
         let ty = self.committed(id)?;
         plan.c.combine = Some(self.combine(op, id, ty)?);
@@ -74,9 +86,11 @@ impl Mpi {
             plan.input = Spot::Program(from.shifted(offset));
             plan.output = Spot::Program(recv.shifted(offset));
         } else {
-            let at = plan.stage(count * unit);
-            plan.copy(Checked { buf: from, count, ty: ty.clone() }, Use::Read, at, Form::Spread);
-            plan.input = Spot::Staged(at);
+            if let Some(count) = operands {
+                let at = plan.stage(count * unit);
+                plan.copy(Checked { buf: from, count, ty: ty.clone() }, Use::Read, at, Form::Spread);
+                plan.input = Spot::Staged(at);
+            }
             if let Some(result) = result {
                 let at = plan.stage(result * unit);
                 let data = Checked { buf: recv, count: result, ty: ty.clone() };

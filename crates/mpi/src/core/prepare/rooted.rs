@@ -58,7 +58,7 @@ impl Mpi {
     }
 
     /// A process that is not the root of a gather: gives its bytes.
-    fn leaf_sends(&self, plan: &mut Plan, send: SendData) -> Result<usize> {
+    pub(super) fn leaf_sends(&self, plan: &mut Plan, send: SendData) -> Result<usize> {
         let data = self.checked(send.as_recv())?;
         let bytes = data.bytes()?;
         plan.input = plan.spot(data, Use::Read)?;
@@ -66,7 +66,7 @@ impl Mpi {
     }
 
     /// A process that is not the root of a scatter: gives its bytes.
-    fn leaf_receives(&self, plan: &mut Plan, recv: RecvData) -> Result<usize> {
+    pub(super) fn leaf_receives(&self, plan: &mut Plan, recv: RecvData) -> Result<usize> {
         let data = self.checked(recv)?;
         let bytes = data.bytes()?;
         plan.output = plan.spot(data, Use::Written)?;
@@ -100,16 +100,16 @@ impl Mpi {
         recv: Parts<'_, RecvBuf>,
     ) -> Result<Vec<Block>> {
         let rank = plan.place.rank as usize;
-        let parts = self.parts(plan.place.size as usize, recv)?;
+        let parts = self.parts(plan.blocks, recv)?;
         let own = parts.blocks[rank].clone();
-        let (spot, list) = plan.blocks(parts, Use::Written)?;
+        let (spot, list) = plan.lay_out(parts, Use::Written)?;
         plan.output = spot;
         self.own_input(plan, send, own, list[rank])?;
         Ok(list)
     }
 
     fn scatterv_root(&self, plan: &mut Plan, send: Parts<'_, SendBuf>, recv: RecvData) -> Result<Vec<Block>> {
-        let (spot, list) = plan.blocks(self.parts(plan.place.size as usize, send.as_recv())?, Use::Read)?;
+        let (spot, list) = plan.lay_out(self.parts(plan.blocks, send.as_recv())?, Use::Read)?;
         plan.input = spot;
         self.own_output(plan, recv, list[plan.place.rank as usize])?;
         Ok(list)
@@ -119,7 +119,7 @@ impl Mpi {
     pub(super) fn for_everyone(&self, plan: &Plan, data: RecvData) -> Result<(usize, Checked<RecvBuf>)> {
         let mut all = self.checked(data)?;
         let per_rank = all.count;
-        all.count = per_rank.saturating_mul(plan.place.size as usize);
+        all.count = per_rank.saturating_mul(plan.blocks);
         all.bytes()?;
         Ok((per_rank, all))
     }

@@ -1,0 +1,191 @@
+//! Dynamic processes: spawned jobs, ports, names of services.
+use crate::abi::Abi;
+use crate::args::{self, In, Opaque, Ptr, Text, TextOut};
+use crate::comm::make;
+use crate::engine::Call;
+use crate::errors::{On, Outcome, code, fail, run};
+use crate::handles;
+use mpi::ErrorClass;
+use mpi::core::{CommId, Command, Meet, registry};
+use std::ffi::c_int;
+
+/// `MPI_Open_port`
+pub fn open_port<A: Abi>(info: A::Handle, port_name: TextOut) -> c_int {
+    run::<A>("MPI_Open_port", On::WORLD, |call| {
+        handles::info_or_null::<A>(info)?;
+        let name = call.open_port()?;
+        port_name.write(&name, A::C.max_port_name as usize)?;
+        Ok(())
+    })
+}
+
+/// `MPI_Close_port`
+pub fn close_port<A: Abi>(port_name: Text) -> c_int {
+    run::<A>("MPI_Close_port", On::WORLD, |call| Ok(call.close_port(&port_name.read()?)?))
+}
+
+/// `MPI_Publish_name`
+pub fn publish_name<A: Abi>(service_name: Text, info: A::Handle, port_name: Text) -> c_int {
+    run::<A>("MPI_Publish_name", On::WORLD, |call| {
+        handles::info_or_null::<A>(info)?;
+        Ok(call.publish(&service_name.read()?, &port_name.read()?)?)
+    })
+}
+
+/// `MPI_Unpublish_name`
+pub fn unpublish_name<A: Abi>(service_name: Text, info: A::Handle, _port_name: Text) -> c_int {
+    run::<A>("MPI_Unpublish_name", On::WORLD, |call| {
+        handles::info_or_null::<A>(info)?;
+        Ok(call.unpublish(&service_name.read()?)?)
+    })
+}
+
+/// `MPI_Lookup_name`
+pub fn lookup_name<A: Abi>(service_name: Text, info: A::Handle, port_name: TextOut) -> c_int {
+    run::<A>("MPI_Lookup_name", On::WORLD, |call| {
+        handles::info_or_null::<A>(info)?;
+        let port = call.look_up(&service_name.read()?)?;
+        port_name.write(&port, A::C.max_port_name as usize)?;
+        Ok(())
+    })
+}
+
+/// Meets another job; how counts at the root only.
+fn meet<A: Abi>(
+    call: &mut Call<A>,
+    comm: A::Handle,
+    root: c_int,
+    newcomm: Ptr<A::Handle>,
+    how: Meet<'_>,
+) -> Outcome<()> {
+    newcomm.set(A::handle(A::C.comm_null))?;
+    let made = call.start_meeting(handles::comm::<A>(comm)?, root, how)?;
+    let new = make(call, made)?;
+    Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+}
+
+fn is_root<A: Abi>(call: &Call<A>, comm: CommId, root: c_int) -> Outcome<bool> {
+    Ok(i64::from(call.comm_rank(comm)?) == i64::from(root))
+}
+
+/// `MPI_Comm_accept`
+pub fn comm_accept<A: Abi>(
+    port_name: Text,
+    info: A::Handle,
+    root: c_int,
+    comm: A::Handle,
+    newcomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Comm_accept", On::Comm(comm), |call| {
+        handles::info_or_null::<A>(info)?;
+        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+        let port = if at_root { port_name.read()? } else { String::new() };
+        meet(call, comm, root, newcomm, Meet::Accept(&port))
+    })
+}
+
+/// `MPI_Comm_connect`
+pub fn comm_connect<A: Abi>(
+    port_name: Text,
+    info: A::Handle,
+    root: c_int,
+    comm: A::Handle,
+    newcomm: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Comm_connect", On::Comm(comm), |call| {
+        handles::info_or_null::<A>(info)?;
+        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+        let port = if at_root { port_name.read()? } else { String::new() };
+        meet(call, comm, root, newcomm, Meet::Connect(&port))
+    })
+}
+
+/// `MPI_Comm_join`
+pub fn comm_join<A: Abi>(fd: c_int, intercomm: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Comm_join", On::Id(CommId::SELF), |call| {
+        let socket = args::socket(fd)?;
+        meet(call, A::handle(A::C.comm_self), 0, intercomm, Meet::Join(socket))
+    })
+}
+
+/// `MPI_Comm_spawn`
+#[allow(clippy::too_many_arguments)]
+pub fn comm_spawn<A: Abi>(
+    command: Text,
+    argv: Opaque,
+    maxprocs: c_int,
+    info: A::Handle,
+    root: c_int,
+    comm: A::Handle,
+    intercomm: Ptr<A::Handle>,
+    array_of_errcodes: Ptr<c_int>,
+) -> c_int {
+    run::<A>("MPI_Comm_spawn", On::Comm(comm), |call| {
+        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+        let commands = match at_root {
+            true => vec![command_of::<A>(command, argv, maxprocs, info)?],
+            false => Vec::new(),
+        };
+        spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
+    })
+}
+
+/// `MPI_Comm_spawn_multiple`
+#[allow(clippy::too_many_arguments)]
+pub fn comm_spawn_multiple<A: Abi>(
+    count: c_int,
+    array_of_commands: Opaque,
+    array_of_argv: Opaque,
+    array_of_maxprocs: In<c_int>,
+    array_of_info: In<A::Handle>,
+    root: c_int,
+    comm: A::Handle,
+    intercomm: Ptr<A::Handle>,
+    array_of_errcodes: Ptr<c_int>,
+) -> c_int {
+    run::<A>("MPI_Comm_spawn_multiple", On::Comm(comm), |call| {
+        let mut commands = Vec::new();
+        if is_root(call, handles::comm::<A>(comm)?, root)? {
+            if count <= 0 {
+                return fail(ErrorClass::Arg, format!("{count} commands"));
+            }
+            for index in 0..count as usize {
+                let (program, argv) = (array_of_commands.text(index)?, array_of_argv.list(index)?);
+                let (processes, info) = (array_of_maxprocs.at(index)?, array_of_info.at(index)?);
+                commands.push(command_of::<A>(program, argv, processes, info)?);
+            }
+        }
+        spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
+    })
+}
+
+fn command_of<A: Abi>(program: Text, argv: Opaque, processes: c_int, info: A::Handle) -> Outcome<Command> {
+    if processes < 0 {
+        return fail(ErrorClass::Arg, format!("{processes} processes"));
+    }
+    let info = handles::info_or_null::<A>(info)?;
+    let hints = info.map_or_else(|| Ok(Vec::new()), |info| registry().info_pairs(info))?;
+    Ok(Command { program: program.read()?, args: argv.texts()?, processes: processes as u32, hints })
+}
+
+/// Spawns; the codes say of each process whether it was started: all of them, or none.
+fn spawn<A: Abi>(
+    call: &mut Call<A>,
+    comm: A::Handle,
+    root: c_int,
+    intercomm: Ptr<A::Handle>,
+    commands: &[Command],
+    codes: Ptr<c_int>,
+) -> Outcome<()> {
+    let started = meet(call, comm, root, intercomm, Meet::Spawn(commands));
+    if !codes.is_null() {
+        let value = if started.is_ok() { 0 } else { code::<A>(ErrorClass::Spawn) };
+        let processes: u32 = match (&started, commands.is_empty()) {
+            // Others than the root do not know how many were wanted, but how many there are.
+            (Ok(()), true) => call.comm_remote_size(handles::comm::<A>(intercomm.get()?)?)?.unwrap_or(0),
+            _ => commands.iter().map(|command| command.processes).sum(),
+        };
+        codes.set_list((0..processes).map(|_| value))?;
+    }
+    started
+}

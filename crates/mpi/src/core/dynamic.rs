@@ -1,0 +1,258 @@
+//! Dynamic processes: ports, names of services, spawned jobs, and what is between two jobs from when they meet until they
+//! disconnect. How an intercommunicator comes of it is in [`super::making`].
+use super::comm::Roster;
+use super::*;
+use crate::error::{ErrorClass, MpiError, Result, fail};
+use net::{Door, Job, MeetError, Meeting};
+use proto::coll::inter;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// The tag of the last barrier between jobs that are still connected when they end: no collective has it.
+const LEAVING_TAG: i32 = i32::MIN;
+
+/// How processes of another job are met. Only the root of a group has to say.
+#[derive(Debug)]
+pub enum Meet<'a> {
+    /// They call this port, which the process has opened.
+    Accept(&'a str),
+    /// They are called at their port.
+    Connect(&'a str),
+    /// They are started.
+    Spawn(&'a [Command]),
+    /// One of them is at the other end of a socket.
+    Join(OwnedFd),
+    /// The root says.
+    Elsewhere,
+}
+
+/// Processes to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The program.
+    pub program: String,
+    /// Its arguments, without its name.
+    pub args: Vec<String>,
+    /// How many.
+    pub processes: u32,
+    /// Hints for the launcher: `host`, `wdir`, `path`, ...
+    pub hints: Vec<(String, String)>,
+}
+
+/// What a process has to do with other jobs.
+#[derive(Default)]
+pub(super) struct Dynamic {
+    /// Open ports, by name.
+    doors: BTreeMap<String, Rc<RefCell<Door>>>,
+    /// The intercommunicator with those who spawned this job.
+    parent: Option<CommId>,
+    /// Groups of jobs that have met and not disconnected.
+    bonds: Vec<Rc<Roster>>,
+}
+
+impl Dynamic {
+    /// The communicator is no more.
+    pub(super) fn forget(&mut self, comm: CommId) {
+        if self.parent == Some(comm) {
+            self.parent = None;
+        }
+    }
+}
+
+impl Mpi {
+    /// A port, by whose name processes of other jobs can be met.
+    pub fn open_port(&mut self) -> Result<String> {
+        let door = self.endpoint.open_door()?;
+        let name = door.name();
+        self.dynamic.doors.insert(name.clone(), Rc::new(RefCell::new(door)));
+        Ok(name)
+    }
+
+    /// Nobody can call the port any more.
+    pub fn close_port(&mut self, name: &str) -> Result<()> {
+        match self.dynamic.doors.remove(name) {
+            Some(_) => Ok(()),
+            None => no_port(name),
+        }
+    }
+
+    /// Publishes a port under the name of a service.
+    pub fn publish(&mut self, service: &str, port: &str) -> Result<()> {
+        match self.endpoint.publish(service, port).map_err(|e| of_class(ErrorClass::Service, e))? {
+            true => Ok(()),
+            false => fail(ErrorClass::Service, format!("'{service}' is published already")),
+        }
+    }
+
+    /// The port of a service.
+    pub fn look_up(&mut self, service: &str) -> Result<String> {
+        match self.endpoint.look_up_service(service).map_err(|e| of_class(ErrorClass::Name, e))? {
+            Some(port) => Ok(port),
+            None => fail(ErrorClass::Name, format!("nobody has published '{service}'")),
+        }
+    }
+
+    /// Withdraws a service.
+    pub fn unpublish(&mut self, service: &str) -> Result<()> {
+        match self.endpoint.unpublish(service).map_err(|e| of_class(ErrorClass::Service, e))? {
+            true => Ok(()),
+            false => fail(ErrorClass::Service, format!("nobody has published '{service}'")),
+        }
+    }
+
+    /// The intercommunicator with those who spawned this job, if somebody did and it has not been freed.
+    pub fn parent(&self) -> Option<CommId> {
+        self.dynamic.parent
+    }
+
+    /// A spawned job meets its parents before anything else.
+    pub(super) fn meet_parent(&mut self) -> Result<()> {
+        if !self.endpoint.is_spawned() {
+            return Ok(());
+        }
+        let first = self.comm_rank(CommId::WORLD)? == 0;
+        let port = if first { self.endpoint.parent_port()? } else { None };
+        // A parent with another library has no port for this one.
+        let how = port.as_deref().map_or(Meet::Elsewhere, Meet::Connect);
+        let made = self.start_meeting(CommId::WORLD, 0, how)?;
+        match self.make(made) {
+            Ok(parent) => {
+                if let Some(comm) = parent {
+                    self.comm_set_name(comm, "MPI_COMM_PARENT")?;
+                }
+                self.dynamic.parent = parent;
+                Ok(())
+            }
+            Err(error) if error.class == ErrorClass::Port && port.is_none() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The root's way to those whom it will meet; `mine` is what it says.
+    pub(super) fn go_to_meeting(&mut self, how: Meet<'_>, mine: Vec<u8>) -> Result<Meeting> {
+        Ok(match how {
+            Meet::Accept(port) => match self.dynamic.doors.get(port) {
+                Some(door) => Meeting::expect(door.clone(), mine),
+                None => return no_port(port),
+            },
+            Meet::Connect(port) => Meeting::call(port, mine)?,
+            Meet::Join(fd) => Meeting::over(fd, mine)?,
+            Meet::Spawn(commands) => self.spawn(commands, mine)?,
+            Meet::Elsewhere => return fail(ErrorClass::Port, "the root names no port"),
+        })
+    }
+
+    fn spawn(&mut self, commands: &[Command], mine: Vec<u8>) -> Result<Meeting> {
+        let door = Rc::new(RefCell::new(self.endpoint.open_door()?));
+        let port = door.borrow().name();
+        let parent = net::SpawnPair { key: net::KEY_OF_PARENT.as_bytes(), value: port.as_bytes() };
+        let blocks: Vec<net::Spawn<'_>> = commands
+            .iter()
+            .enumerate()
+            .map(|(index, command)| net::Spawn {
+                processes: command.processes,
+                program: command.program.as_bytes(),
+                total_spawns: commands.len() as u32,
+                spawns_so_far: index as u32 + 1,
+                args: command.args.iter().map(String::as_bytes).collect(),
+                preputs: vec![parent],
+                infos: command
+                    .hints
+                    .iter()
+                    .map(|(key, value)| net::SpawnPair { key: key.as_bytes(), value: value.as_bytes() })
+                    .collect(),
+            })
+            .collect();
+        Ok(self.endpoint.spawn(&blocks, door, mine)?)
+    }
+
+    /// Two jobs have met.
+    pub(super) fn bind(&mut self, roster: &Rc<Roster>) {
+        if !self.jobs_of(roster).is_empty() {
+            self.dynamic.bonds.push(roster.clone());
+        }
+    }
+
+    /// Begins to disconnect: complete when all processes of the communicator have come. [`Mpi::disconnected`] ends it.
+    pub fn start_disconnect(&mut self, comm: CommId) -> Result<RequestId> {
+        self.comm(comm)?;
+        if comm == CommId::WORLD || comm == CommId::SELF {
+            return fail(ErrorClass::Comm, "a predefined communicator cannot be disconnected");
+        }
+        self.icollective(comm, Coll::Barrier)
+    }
+
+    /// The second step, when all have come: have connections to processes that no other communicator has been closed?
+    /// Ask again until it is so.
+    pub fn farewell(&mut self, comm: CommId) -> Result<bool> {
+        let jobs = self.jobs_only_in(comm)?;
+        Ok(jobs.into_iter().all(|job| self.endpoint.farewell(job)))
+    }
+
+    /// The communicator is given up, and with it all processes that no other one has.
+    pub fn disconnected(&mut self, comm: CommId) -> Result<()> {
+        let jobs = self.jobs_only_in(comm)?;
+        self.comm_free(comm)?;
+        for job in jobs {
+            let bonds = std::mem::take(&mut self.dynamic.bonds);
+            self.dynamic.bonds =
+                bonds.into_iter().filter(|bond| !self.jobs_of(bond).contains(&job)).collect();
+            self.endpoint.forget_job(job);
+        }
+        Ok(())
+    }
+
+    /// `MPI_Finalize` is collective over all that are connected: nobody goes while another job needs its answer.
+    pub(super) fn leave_together(&mut self) {
+        let (mut barriers, mut jobs) = (Vec::new(), BTreeSet::new());
+        for roster in std::mem::take(&mut self.dynamic.bonds) {
+            jobs.extend(self.jobs_of(&roster));
+            let Some(sides) = roster.sides(self.cores) else { continue };
+            let mut barrier = self.fresh(roster.clone());
+            (barrier.context, barrier.tag) = (roster.collective_context(), LEAVING_TAG);
+            inter::barrier(&mut barrier.schedule, sides);
+            barriers.push(self.adopt(CommId::WORLD, barrier));
+        }
+        for barrier in barriers {
+            // One that fails has lost somebody, who will not be waited for.
+            let _ = self.until(|mpi| mpi.test(barrier));
+        }
+        for job in jobs {
+            let _ = self.until(|mpi| Ok(mpi.endpoint.farewell(job).then_some(())));
+        }
+    }
+
+    /// The other jobs that have processes in this communicator and in no other one.
+    fn jobs_only_in(&self, comm: CommId) -> Result<BTreeSet<Job>> {
+        let mut jobs = self.jobs_of(&self.comm(comm)?.roster);
+        if !jobs.is_empty() {
+            for (_, other) in self.comms.iter().filter(|(id, _)| *id != comm.0) {
+                let elsewhere = self.jobs_of(&other.roster);
+                jobs.retain(|job| !elsewhere.contains(job));
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// The other jobs that processes of a communicator belong to.
+    fn jobs_of(&self, roster: &Roster) -> BTreeSet<Job> {
+        let own = self.endpoint.size();
+        let groups = [Some(&roster.members), roster.local.as_ref()];
+        let foreign = groups.into_iter().flatten().filter(|members| members.reaches(own));
+        let processes = foreign.flat_map(|members| members.iter()).filter(|process| process.0 >= own);
+        processes.filter_map(|process| self.endpoint.peer_of(process)).map(net::Peer::job).collect()
+    }
+}
+
+#[cold]
+fn no_port<T>(name: &str) -> Result<T> {
+    fail(ErrorClass::Port, format!("'{name}' is no port that this process has opened"))
+}
+
+fn of_class(class: ErrorClass, error: MeetError) -> MpiError {
+    let mut error = MpiError::from(error);
+    error.class = class;
+    error
+}
