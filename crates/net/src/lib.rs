@@ -48,5 +48,5 @@ pub use fabric::Push;
 pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, chance};
 pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
-pub use start::{Config, StartError};
+pub use start::{Collectives, Config, StartError};
 pub use waiting::{Backoff, Doing, Rest};

@@ -48,8 +48,32 @@ pub struct Config {
     pub qp_budget: Option<u32>,
     /// Memory for larger rings of its connections (`BANYAN_CONN_MEMORY`).
     pub conn_memory: Option<u64>,
-    /// Only collective algorithms whose connection counts are published (`BANYAN_COLL=flat`), whatever the cores?
-    pub flat_collectives: bool,
+    /// How algorithms of collectives are chosen (`BANYAN_COLL`).
+    pub collectives: Collectives,
+}
+
+/// How algorithms of collectives are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collectives {
+    /// By the cores that processes have, and in two levels between hosts.
+    #[default]
+    Auto,
+    /// Only those whose connection counts are published.
+    Flat,
+    /// In two levels between emulated nodes too.
+    Nodes,
+}
+
+impl Config {
+    /// Are collectives done in two levels, inside a node and between nodes? Emulated nodes share memory, so that it does
+    /// not pay there; what a foreign launcher calls nodes are hosts.
+    pub fn levels(&self) -> bool {
+        match self.collectives {
+            Collectives::Auto => self.node.is_none() || self.net.address.is_some(),
+            Collectives::Flat => false,
+            Collectives::Nodes => true,
+        }
+    }
 }
 
 /// Why an endpoint does not start.
@@ -108,9 +132,13 @@ impl Config {
                 .map(|text| env::number(env::QP_BUDGET, &text, 2..=env::QP_MAX_MOST).map(|most| most as u32))
                 .transpose()?,
             conn_memory: get(env::CONN_MEMORY).map(|text| env::bytes(env::CONN_MEMORY, &text)).transpose()?,
-            flat_collectives: get(env::COLL)
-                .map_or(Ok(0), |text| env::word(env::COLL, &text, &["auto", "flat"]))?
-                == 1,
+            collectives: match get(env::COLL)
+                .map_or(Ok(0), |text| env::word(env::COLL, &text, &env::COLLS))?
+            {
+                1 => Collectives::Flat,
+                2 => Collectives::Nodes,
+                _ => Collectives::Auto,
+            },
         })
     }
 }

@@ -40,6 +40,8 @@ pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
 pub const RING_MAX: &str = "BANYAN_RING_MAX";
 /// Reading memory of other processes.
 pub const CMA: &str = "BANYAN_CMA";
+/// What it may be.
+pub const COLLS: [&str; 3] = ["auto", "flat", "nodes"];
 /// Choice of algorithms for collectives.
 pub const COLL: &str = "BANYAN_COLL";
 /// Finding mistakes of programs.
@@ -101,7 +103,7 @@ pub const VARIABLES: [Variable; 31] = {
             "patience with silent hosts; 0 for ever (--net-timeout)",
         ),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
-        variable(COLL, Library, Values::Words(&["auto", "flat"]), "algorithms of collectives (--coll)"),
+        variable(COLL, Library, Values::Words(&COLLS), "algorithms of collectives (--coll)"),
         variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),

@@ -69,7 +69,8 @@ Programs and what they get:
   --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
-  --coll flat|auto     'flat': collectives by the published algorithms only (default auto)
+  --coll HOW           'auto' (default): collectives between hosts in two levels, so that one process of each host
+                       crosses; 'nodes': between emulated nodes too; 'flat': by the published algorithms only
   --check[=strict]     Banyan's library looks for mistakes of the program: collectives that do not fit each other,
                        datatypes that do not fit a message, and what is left at the end (objects never freed, requests
                        never completed, messages never received), which 'strict' makes a failure

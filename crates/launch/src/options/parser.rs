@@ -609,8 +609,8 @@ impl Parser {
     fn collectives(&mut self, written: &Written) -> Result<OsString, UsageError> {
         let value = self.value(written)?;
         match value.to_string_lossy().as_ref() {
-            "flat" | "auto" => Ok(value),
-            other => Err(written.bad(other, "'flat' or 'auto'")),
+            word if proto::env::COLLS.contains(&word) => Ok(value),
+            other => Err(written.bad(other, "'auto', 'flat' or 'nodes'")),
         }
     }
 

@@ -8,9 +8,10 @@ use super::members::Members;
 use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::Process;
+use net::{NodeId, Process, Rank};
 use proto::coll::inter::Sides;
-use proto::coll::{Cores, Place};
+use proto::coll::{Cores, Hosts, Place};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// What a program may promise of a communicator.
@@ -40,6 +41,8 @@ pub enum Comparison {
 pub(super) struct JobCores {
     pub(super) cores: Cores,
     pub(super) ranks: u32,
+    /// Do collectives know two levels: inside a node, and between nodes?
+    pub(super) levels: bool,
 }
 
 /// What messages need to know of a communicator. Operations under way share it, so that it outlives a free.
@@ -55,23 +58,25 @@ pub(super) struct Roster {
     pub(super) size: u32,
     /// Two contexts: twice this number for messages, one more for collectives.
     number: u32,
+    /// On which hosts its processes live, once a collective asks.
+    hosts: OnceCell<Option<Rc<Hosts>>>,
 }
 
 impl Roster {
     pub(super) fn new(members: Members, me: Process, number: u32) -> Self {
         let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
-        Roster { members, local: None, rank, size, number }
+        Roster { members, local: None, rank, size, number, hosts: OnceCell::new() }
     }
 
     /// Of an intercommunicator, or of one that is being made, of which a process may know only its own side.
     pub(super) fn between(local: Members, remote: Members, me: Process, number: u32) -> Self {
         let (rank, size) = (local.rank_of(me).expect("a member"), remote.len());
-        Roster { members: remote, local: Some(local), rank, size, number }
+        Roster { members: remote, local: Some(local), rank, size, number, hosts: OnceCell::new() }
     }
 
     /// Of a communicator that turned out to have no members.
     pub(super) const fn void() -> Self {
-        Roster { members: Members::EMPTY, local: None, rank: 0, size: 0, number: 0 }
+        Roster { members: Members::EMPTY, local: None, rank: 0, size: 0, number: 0, hosts: OnceCell::new() }
     }
 
     /// The group of this process.
@@ -99,6 +104,16 @@ impl Roster {
         // All of the group must come to the same answer, and another job may know a different one.
         let cores = if local.reaches(job.ranks) { Cores::Own } else { job.cores };
         Place { rank: self.rank, size: local.len(), cores }
+    }
+
+    /// On which hosts the processes live, if they are more than one and of one job; `node_of` tells.
+    pub(super) fn hosts(&self, job: JobCores, node_of: impl Fn(Rank) -> NodeId) -> Option<Rc<Hosts>> {
+        let look = || {
+            let known = !self.is_inter() && !self.members.reaches(job.ranks);
+            let name_of = |rank| node_of(Rank(self.members.at(rank).0)).0;
+            known.then(|| Hosts::new(self.rank, self.size, name_of)).flatten().map(Rc::new)
+        };
+        self.hosts.get_or_init(look).clone()
     }
 
     /// Where this process stands between two groups, if there are two.

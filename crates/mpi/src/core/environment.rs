@@ -4,7 +4,7 @@ use super::members::Members;
 use super::slots::Slots;
 use super::*;
 use crate::error::Result;
-use net::{Config, Endpoint};
+use net::{Collectives, Config, Endpoint};
 use proto::coll::Cores;
 use proto::context::Numbers;
 use std::collections::BTreeMap;
@@ -16,8 +16,10 @@ impl Mpi {
         let config = Config::from_variables(|name| registry().setting(name))?;
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
-        let shared = config.node.is_some() && endpoint.shares_cores() && !config.flat_collectives;
-        let mut mpi = Mpi::on(endpoint, if shared { Cores::Shared } else { Cores::Own });
+        let shared =
+            config.node.is_some() && endpoint.shares_cores() && config.collectives != Collectives::Flat;
+        let cores = if shared { Cores::Shared } else { Cores::Own };
+        let mut mpi = Mpi::on(endpoint, cores, config.levels());
         mpi.meet_parent()?;
         if let Some(rigor) = check::rigor() {
             mpi.begin_check(rigor);
@@ -25,11 +27,11 @@ impl Mpi {
         Ok(mpi)
     }
 
-    fn on(endpoint: Endpoint, cores: Cores) -> Mpi {
+    fn on(endpoint: Endpoint, cores: Cores, levels: bool) -> Mpi {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
-            cores: comm::JobCores { cores, ranks: size },
+            cores: comm::JobCores { cores, ranks: size, levels },
             comms: Slots::new(),
             groups: Slots::new(),
             sessions: Slots::new(),

@@ -15,7 +15,8 @@ use super::p2p::element_count;
 use super::*;
 use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail};
-use proto::coll::{self, Block, Blocks, Elements, Place};
+use proto::coll::{self, Block, Blocks, Elements, Hosts, Place};
+use std::rc::Rc;
 
 /// Our memory is cut at multiples of this: reduction functions may want aligned elements.
 const STAGING_ALIGN: usize = 64;
@@ -47,6 +48,8 @@ enum Spot {
 struct Plan {
     c: Box<Collective>,
     place: Place,
+    /// On which hosts the processes live, where that matters.
+    hosts: Option<Rc<Hosts>>,
     /// How many blocks a buffer with one for each process has.
     blocks: usize,
     staged_bytes: usize,
@@ -139,17 +142,23 @@ impl Mpi {
         let (place, sides) = (roster.place(self.cores), roster.sides(self.cores));
         let (context, blocks) = (roster.collective_context(), roster.size as usize);
         check_in_place(&call)?;
+        let endpoint = &self.endpoint;
+        let hosts =
+            self.cores.levels.then(|| roster.hosts(self.cores, |rank| endpoint.node_of(rank))).flatten();
         let mut c = self.fresh(roster);
         c.context = context;
         let none = Spot::Program(RecvBuf::NONE);
-        let plan = Plan { c, place, blocks, staged_bytes: 0, input: none, output: none };
+        let plan = Plan { c, place, hosts, blocks, staged_bytes: 0, input: none, output: none };
         if let Some(sides) = sides {
             return self.prepare_between(plan, sides, call);
         }
         match call {
             Coll::Barrier => {
                 let mut plan = plan;
-                coll::barrier(&mut plan.c.schedule, place);
+                match &plan.hosts {
+                    Some(hosts) => hosts.barrier(&mut plan.c.schedule, place),
+                    None => coll::barrier(&mut plan.c.schedule, place),
+                }
                 Ok(plan.finish())
             }
             Coll::Bcast { .. }

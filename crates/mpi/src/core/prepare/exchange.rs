@@ -9,11 +9,17 @@ impl Mpi {
         match call {
             Coll::Allgather { send, recv } => {
                 let block = self.gather_side(&mut plan, send, recv)?;
-                coll::allgather(&mut plan.c.schedule, place, block);
+                match &plan.hosts {
+                    Some(hosts) => hosts.allgatherv(&mut plan.c.schedule, place, Blocks::Equal(block)),
+                    None => coll::allgather(&mut plan.c.schedule, place, block),
+                }
             }
             Coll::Allgatherv { send, recv } => {
                 let list = self.gatherv_side(&mut plan, send, recv)?;
-                coll::allgatherv(&mut plan.c.schedule, place, Blocks::Listed(&list));
+                match &plan.hosts {
+                    Some(hosts) => hosts.allgatherv(&mut plan.c.schedule, place, Blocks::Listed(&list)),
+                    None => coll::allgatherv(&mut plan.c.schedule, place, Blocks::Listed(&list)),
+                }
             }
             Coll::Alltoall { send, recv } => {
                 let (per_rank, all) = self.for_everyone(&plan, recv)?;

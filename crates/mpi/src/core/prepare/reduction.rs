@@ -10,12 +10,18 @@ impl Mpi {
                 let root = root_rank(root, place)?;
                 let count = element_count(of.recv.count)?;
                 let e = self.reduction(&mut plan, of, Some(count), (place.rank == root).then_some(count))?;
-                coll::reduce(&mut plan.c.schedule, place, root, e);
+                match &plan.hosts {
+                    Some(hosts) => hosts.reduce(&mut plan.c.schedule, place, root, e),
+                    None => coll::reduce(&mut plan.c.schedule, place, root, e),
+                }
             }
             Coll::Allreduce(of) => {
                 let count = element_count(of.recv.count)?;
                 let e = self.reduction(&mut plan, of, Some(count), Some(count))?;
-                coll::allreduce(&mut plan.c.schedule, place, e);
+                match &plan.hosts {
+                    Some(hosts) => hosts.allreduce(&mut plan.c.schedule, place, e),
+                    None => coll::allreduce(&mut plan.c.schedule, place, e),
+                }
             }
             Coll::Scan(of) => {
                 let count = element_count(of.recv.count)?;

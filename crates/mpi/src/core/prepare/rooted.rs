@@ -12,7 +12,10 @@ impl Mpi {
                 let (root, bytes) = (root_rank(root, place)?, data.bytes()?);
                 let used = if place.rank == root { Use::Read } else { Use::Written };
                 plan.output = plan.spot(data, used)?;
-                coll::bcast(&mut plan.c.schedule, place, root, bytes);
+                match &plan.hosts {
+                    Some(hosts) => hosts.bcast(&mut plan.c.schedule, place, root, bytes),
+                    None => coll::bcast(&mut plan.c.schedule, place, root, bytes),
+                }
             }
             Coll::Gather { send, recv, root } => {
                 let root = root_rank(root, place)?;
