@@ -373,7 +373,10 @@ mod tests {
         let set = |value: &str| Some(("BANYAN_CHECK".into(), value.into()));
         assert_eq!((value("a"), value("--check a")), (None, set("on")));
         assert_eq!((value("--check=strict a"), value("--check=off a")), (set("strict"), set("off")));
-        assert_eq!(error("--check=often a"), "option '--check=often': 'often' is not 'on', 'off' or 'strict'");
+        assert_eq!(
+            error("--check=often a"),
+            "option '--check=often': 'often' is not 'on', 'off' or 'strict'"
+        );
     }
 
     #[test]
