@@ -49,11 +49,11 @@ static void texts(void)
     }
     CHECK(MPI_T_cvar_get_index("BANYAN_NONSENSE", &len) == MPI_T_ERR_INVALID_NAME);
     MPI_T_cvar_get_info(cvar("BANYAN_COLL"), NULL, NULL, NULL, NULL, &words, NULL, NULL, NULL, NULL);
-    CHECK(MPI_T_enum_get_info(words, &number, NULL, NULL) == MPI_SUCCESS && number == 2);
+    CHECK(MPI_T_enum_get_info(words, &number, NULL, NULL) == MPI_SUCCESS && number == 3);
     len = sizeof name;
     CHECK(MPI_T_enum_get_item(words, 1, &number, name, &len) == MPI_SUCCESS);
     CHECK(number == 1 && strcmp(name, "flat") == 0);
-    CHECK(MPI_T_enum_get_item(words, 2, &number, name, &len) == MPI_T_ERR_INVALID_ITEM);
+    CHECK(MPI_T_enum_get_item(words, 3, &number, name, &len) == MPI_T_ERR_INVALID_ITEM);
     CHECK(MPI_T_enum_get_info(MPI_T_ENUM_NULL, &number, NULL, NULL) == MPI_T_ERR_INVALID_HANDLE);
 }
 

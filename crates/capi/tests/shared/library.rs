@@ -2,8 +2,9 @@
 //! table, and the C test programs run on it. Programs run alone here (every process can); under the launcher
 //! they are run by the project's `test` script, with the installed compilers.
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 #[path = "../../table/gen.rs"]
@@ -125,6 +126,21 @@ impl Program {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// Runs it under the launcher until all `words` were written to standard error: it would not end by itself.
+    fn says(&self, launcher: &Path, options: &str, mistake: &str, words: &[&str]) {
+        let mut command = clean(Command::new(launcher));
+        command.arg("--timeout=120").args(options.split_whitespace()).arg(self.folder.join("program"));
+        let mut job = command.arg(mistake).stderr(Stdio::piped()).spawn().expect("the launcher starts");
+        let mut text = String::new();
+        let mut lines = BufReader::new(job.stderr.take().expect("it is piped"));
+        while !words.iter().all(|word| text.contains(word)) {
+            let more = lines.read_line(&mut text).expect("the launcher writes text");
+            assert!(more > 0, "{mistake}: not all of {words:?} in:\n{text}");
+        }
+        job.kill().expect("the launcher runs");
+        job.wait().expect("the launcher ends");
+    }
+
     /// Runs it and demands success.
     pub fn succeeds(&self) {
         let output = self.run(&[]);
@@ -234,11 +250,9 @@ pub fn check_mistakes(side: Side, file: &str, soname: &str) {
     }
     let waits = [
         "in MPI_Recv; for a message from rank 0",
-        "in MPI_Barrier; collective 1 of MPI_COMM_WORLD has not \
-         been called by all (not called by rank 1)",
+        "in MPI_Barrier; collective 1 of MPI_COMM_WORLD has not been called by all (not called by rank 1)",
     ];
-    let options = "-n 2 --check -genv BANYAN_WAIT_WARN 1 --timeout 4";
-    demand(("waits", &waits), options, |code| code == Some(124));
+    wrong.says(&launcher, "-n 2 --check -genv BANYAN_WAIT_WARN 1", "waits", &waits);
     // What is right is not spoken of, and a program that handles its errors goes on.
     for right in ["nothing", "returned"] {
         let (code, text) = wrong.launch(&launcher, "-n 2 --check=strict", &[right]);
