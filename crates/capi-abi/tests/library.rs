@@ -16,3 +16,13 @@ fn the_library_is_known_as_libmpi_abi_1() {
 fn programs_run_alone_and_mistakes_end_them_with_a_message() {
     library::check_programs(library::Side::Std, "libbanyan_abi.so", "libmpi_abi.so.1");
 }
+
+#[test]
+fn mistakes_of_checked_programs_are_named() {
+    library::check_mistakes(library::Side::Std, "libbanyan_abi.so", "libmpi_abi.so.1");
+}
+
+#[test]
+fn right_programs_raise_no_false_alarm() {
+    library::check_no_false_alarm(library::Side::Std, "libbanyan_abi.so", "libmpi_abi.so.1");
+}

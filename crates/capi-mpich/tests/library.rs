@@ -27,3 +27,13 @@ fn the_library_is_known_as_libmpi_12() {
 fn programs_run_alone_and_mistakes_end_them_with_a_message() {
     library::check_programs(library::Side::Mpich, "libbanyan_mpich.so", "libmpi.so.12");
 }
+
+#[test]
+fn mistakes_of_checked_programs_are_named() {
+    library::check_mistakes(library::Side::Mpich, "libbanyan_mpich.so", "libmpi.so.12");
+}
+
+#[test]
+fn right_programs_raise_no_false_alarm() {
+    library::check_no_false_alarm(library::Side::Mpich, "libbanyan_mpich.so", "libmpi.so.12");
+}

@@ -4,7 +4,7 @@
 //! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls and while it sleeps.
 //! Callbacks of the program run while nobody is inside (they may call MPI).
 use crate::abi::Abi;
-use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited};
+use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited, enter_call};
 use mpi::{Backoff, Rest, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -24,6 +24,9 @@ pub enum Phase {
     Threaded = 2,
 }
 
+/// Is added to a phase in which calls come in, where the program is checked: the short way in does not look for that.
+const CHECKED: u8 = 2;
+
 struct Engine {
     phase: AtomicU8,
     lock: Mutex<()>,
@@ -41,9 +44,14 @@ static ENGINE: Engine = Engine { phase: AtomicU8::new(0), lock: Mutex::new(()), 
 pub fn phase() -> Phase {
     match ENGINE.phase.load(Acquire) {
         0 => Phase::Closed,
-        1 => Phase::Single,
+        word if word == Phase::Single as u8 || word == Phase::Single as u8 + CHECKED => Phase::Single,
         _ => Phase::Threaded,
     }
+}
+
+/// Is the program checked?
+fn is_checked() -> bool {
+    ENGINE.phase.load(Relaxed) > Phase::Threaded as u8
 }
 
 /// Brings in the engine that this process has from now on.
@@ -57,13 +65,17 @@ pub fn install(mpi: Mpi) {
 /// first user comes or the last one goes, nor when the one thread of the process asks for more (MPI-5 11.2, 11.6).
 pub fn set_phase(phase: Phase) {
     let _guard = lock();
-    if phase == Phase::Threaded {
-        // SAFETY: nobody is inside, as the caller knows.
-        if let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() } {
+    let mut word = phase as u8;
+    // SAFETY: nobody is inside, as the caller knows.
+    if let Some(mpi) = unsafe { (*ENGINE.mpi.get()).as_mut() } {
+        if phase == Phase::Threaded {
             mpi.allow_threads();
         }
+        if phase != Phase::Closed && mpi.rigor().is_some() {
+            word += CHECKED;
+        }
     }
-    ENGINE.phase.store(phase as u8, Release);
+    ENGINE.phase.store(word, Release);
 }
 
 /// The last user goes: lets no more calls in and, when nobody is inside, lets `end` have the engine.
@@ -164,6 +176,24 @@ fn note_thread() {
     }
 }
 
+/// Enters where the program is checked, or not at all.
+#[cold]
+#[inline(never)]
+fn enter_checked(name: &'static str) -> Option<MutexGuard<'static, ()>> {
+    match phase() {
+        Phase::Closed => crate::errors::outside(name),
+        Phase::Single => {
+            enter_call(name);
+            None
+        }
+        Phase::Threaded => {
+            enter_call(name);
+            note_thread();
+            Some(lock())
+        }
+    }
+}
+
 /// A C call that is inside the engine; dereferences to it.
 #[derive(Debug)]
 pub struct Call<A> {
@@ -179,13 +209,15 @@ impl<A: Abi> Call<A> {
     /// Enters. While nobody uses the engine the process ends with a message.
     #[inline(always)]
     pub fn enter(name: &'static str) -> Self {
-        let guard = match phase() {
-            Phase::Single => None,
-            Phase::Threaded => {
+        const SINGLE: u8 = Phase::Single as u8;
+        const THREADED: u8 = Phase::Threaded as u8;
+        let guard = match ENGINE.phase.load(Acquire) {
+            SINGLE => None,
+            THREADED => {
                 note_thread();
                 Some(lock())
             }
-            Phase::Closed => crate::errors::outside(name),
+            _ => enter_checked(name),
         };
         Call { name, guard, followed: false, abi: PhantomData }
     }
@@ -205,6 +237,9 @@ impl<A: Abi> Call<A> {
         }
         let result = f();
         self.guard = threaded.then(lock);
+        if is_checked() {
+            enter_call(self.name); // `f` may have called others
+        }
         result
     }
 

@@ -162,6 +162,7 @@ pub fn run_on<A: Abi>(
 
 /// Runs the body of a C function that needs no engine: before `MPI_Init`, after `MPI_Finalize`, from any thread.
 pub fn anytime<A: Abi>(name: &'static str, body: impl FnOnce() -> Outcome<()>) -> c_int {
+    mpi::core::enter_call(name);
     body().map_or_else(|failure| raise_anywhere::<A>(name, On::WORLD, failure), |()| 0)
 }
 

@@ -15,7 +15,7 @@ use crate::abi::Abi;
 use crate::args;
 use crate::engine::{self, Phase, phase};
 use mpi::MpiError;
-use mpi::core::Mpi;
+use mpi::core::{CommId, Mpi, Rigor, registry};
 use std::ffi::c_int;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
@@ -120,6 +120,9 @@ static WORLD: AtomicU8 = AtomicU8::new(World::Before as u8);
 static HAD_SESSIONS: AtomicBool = AtomicBool::new(false);
 /// The process that has to say goodbye at its exit; 0 if none. (A forked child has not.)
 static SAYS_GOODBYE: AtomicU32 = AtomicU32::new(0);
+/// The process whose program is checked; 0 if none. Does what is left at its exit make it fail?
+static CHECKED_BY: AtomicU32 = AtomicU32::new(0);
+static FAILS_AT_EXIT: AtomicBool = AtomicBool::new(false);
 
 fn life() -> MutexGuard<'static, Life> {
     LIFE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -204,7 +207,13 @@ pub fn end_session() {
 impl Life {
     fn start(&mut self) -> mpi::Result<()> {
         if !self.started {
-            engine::install(Mpi::start()?);
+            let mpi = Mpi::start()?;
+            if let Some(rigor) = mpi.rigor() {
+                CHECKED_BY.store(std::process::id(), Relaxed);
+                FAILS_AT_EXIT.store(rigor == Rigor::Fail, Relaxed);
+                args::at_process_exit(report);
+            }
+            engine::install(mpi);
             self.started = true;
             if SAYS_GOODBYE.swap(std::process::id(), Relaxed) == 0 {
                 args::at_process_exit(goodbye);
@@ -239,6 +248,20 @@ impl Life {
     }
 }
 
+/// At the exit of a process whose program is checked: what needs no engine may be freed until now.
+extern "C" fn report() {
+    let unused = LIFE.try_lock().is_ok_and(|life| life.is_unused());
+    if !unused || CHECKED_BY.load(Relaxed) != std::process::id() {
+        return;
+    }
+    let left = registry().leftovers();
+    let rank = engine::look(|mpi| mpi.comm_rank(CommId::WORLD).unwrap_or(0)).unwrap_or(0);
+    left.iter().for_each(|words| eprintln!("banyan: check: rank {rank}: {words}"));
+    if !left.is_empty() && FAILS_AT_EXIT.load(Relaxed) {
+        args::leave(1);
+    }
+}
+
 /// At the exit of a process. With the world or a session still open it leaves without a word, and its launcher takes
 /// it for failed.
 extern "C" fn goodbye() {
@@ -247,6 +270,9 @@ extern "C" fn goodbye() {
         engine::at_exit(|mpi| {
             if let Err(error) = mpi.finish() {
                 eprintln!("banyan: at exit: {error}");
+                if FAILS_AT_EXIT.load(Relaxed) {
+                    args::leave(1);
+                }
             }
         });
     }

@@ -368,6 +368,18 @@ mod tests {
     }
 
     #[test]
+    fn programs_can_be_checked() {
+        let value = |line| run(line).0.env.iter().find(|(name, _)| name == "BANYAN_CHECK").cloned();
+        let set = |value: &str| Some(("BANYAN_CHECK".into(), value.into()));
+        assert_eq!((value("a"), value("--check a")), (None, set("on")));
+        assert_eq!((value("--check=strict a"), value("--check=off a")), (set("strict"), set("off")));
+        assert_eq!(
+            error("--check=often a"),
+            "option '--check=often': 'often' is not 'on', 'off' or 'strict'"
+        );
+    }
+
+    #[test]
     fn traffic_between_hosts_can_be_directed() {
         let (spec, _) = run("--net ib0 --port-range 40000-40999 --net-timeout 2.5 --force-net a");
         let variables: Vec<(OsString, OsString)> = spec.net.variables();

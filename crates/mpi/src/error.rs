@@ -196,6 +196,7 @@ fn describe(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         ErrorClass::Truncate => {
             write!(f, "the message {from} did not fit; {} bytes were stored", status.bytes)
         }
+        ErrorClass::Type => write!(f, "the message {from} has another type signature than its receive"),
         class => write!(f, "{} ({from})", class.text()),
     }
 }

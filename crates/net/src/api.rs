@@ -104,7 +104,12 @@ pub struct Outcome {
     pub truncated: bool,
     /// Was the receive cancelled before it matched?
     pub cancelled: bool,
+    /// What the sender marked it with (see [`crate::Endpoint::isend_marked`]); 0 if it did not.
+    pub mark: u32,
 }
+
+/// Marks are less than this.
+pub const MARKS: u32 = crate::wire::REQUEST_MAX + 1;
 
 /// What a probe saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

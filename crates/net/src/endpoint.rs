@@ -24,7 +24,7 @@ const UNEXPECTED_COST: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Unexpected {
     /// All of it; `answer` is the sender's request if it waits for the match.
-    Whole { bytes: Box<[u8]>, answer: Option<u32> },
+    Whole { bytes: Box<[u8]>, answer: Option<u32>, mark: u32 },
     /// It lies in the sender's memory.
     Offer(Offer),
 }
@@ -58,6 +58,8 @@ pub struct Endpoint {
     pub(crate) handlers: Handlers,
     pub(crate) counters: Counters,
     pub(crate) waits: Waits,
+    /// What the message that is being sent is marked with.
+    pub(crate) mark: u32,
     unexpected_bytes: usize,
     frugal: bool,
     /// Messages that matched probes took out.
@@ -80,6 +82,7 @@ impl Endpoint {
             waiting: Vec::new(),
             handlers: Handlers::default(),
             counters: Counters::default(),
+            mark: 0,
             unexpected_bytes: 0,
             frugal: false,
             probed: Vec::new(),
@@ -165,6 +168,23 @@ impl Endpoint {
             None => Ok(()),
             Some(id) => self.wait(id).map(|_| ()),
         }
+    }
+
+    /// As [`Endpoint::isend`], and the receiver is told a number of the sender's choosing below [`crate::MARKS`] (0: none).
+    /// For programs that are checked: it is not the shortest way.
+    pub fn isend_marked(
+        &mut self,
+        to: impl Addressee,
+        envelope: Envelope,
+        buf: UserBuf,
+        mode: SendMode,
+        (push, mark): (Push, u32),
+    ) -> Result<Option<ReqId>, NetError> {
+        debug_assert!(mark < crate::MARKS);
+        self.mark = mark;
+        let sent = self.send_first(to.peer(self.job.id, &self.wireup), envelope, buf, mode, push);
+        self.mark = 0;
+        sent
     }
 
     #[inline]
@@ -254,7 +274,9 @@ impl Endpoint {
         self.counters.bytes += buf.len() as u64;
         let link = &self.links[ix.index()];
         let frugal = link.ready.is_some_and(|qp| self.context.is_peer_frugal(qp));
-        if buf.len() > link.eager_max as usize || (frugal && !buf.is_empty()) {
+        // Where a request has to be named there is no room for a mark but in an offer.
+        let marked = self.mark != 0 && mode == SendMode::Synchronous;
+        if buf.len() > link.eager_max as usize || ((frugal || marked) && !buf.is_empty()) {
             return Some(self.offer(ix, envelope, Lent::User(buf)));
         }
         self.counters.eager += 1;
@@ -265,7 +287,7 @@ impl Endpoint {
             self.enqueue(ix, Pending::message(header, Data::User(buf), None), push);
             return Some(id);
         }
-        let header = Header::Message { kind: Kind::Eager, envelope, request: 0 };
+        let header = Header::Message { kind: Kind::Eager, envelope, request: self.mark };
         if self.links[ix.index()].queue.is_empty()
             && let Some(posted) = self.try_post(ix, header, buf, push)
         {
@@ -290,7 +312,7 @@ impl Endpoint {
             let Some(State::ReceivePosted { buf: to, .. }) = self.requests.get(receive) else { return None };
             let bytes = buf.len().min(to.len());
             to.copy_from(&buf.part(0, bytes));
-            self.finish_receive(receive, end_of(from_me, buf.len(), bytes));
+            self.finish_receive(receive, end_of(from_me, buf.len(), bytes, self.mark));
             return None;
         }
         let mut bytes = vec![0; buf.len()].into_boxed_slice();
@@ -303,7 +325,7 @@ impl Endpoint {
                 (Some(id.index), Some(id))
             }
         };
-        self.keep_unexpected(from_me, Unexpected::Whole { bytes, answer });
+        self.keep_unexpected(from_me, Unexpected::Whole { bytes, answer, mark: self.mark });
         id
     }
 
@@ -351,12 +373,12 @@ impl Endpoint {
         message: Unexpected,
     ) {
         match message {
-            Unexpected::Whole { bytes, answer } => {
+            Unexpected::Whole { bytes, answer, mark } => {
                 self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
                 self.relax_frugality();
                 let fits = bytes.len().min(buf.len());
                 buf.copy_from_slice(&bytes[..fits]);
-                self.finish_receive(id, end_of(envelope, bytes.len(), fits));
+                self.finish_receive(id, end_of(envelope, bytes.len(), fits, mark));
                 if let Some(request) = answer {
                     self.answer(envelope.source, request);
                 }
@@ -449,7 +471,8 @@ impl Endpoint {
         if self.matcher.cancel(*key).is_none() {
             return false;
         }
-        let end = Outcome { source: Self::SELF, tag: 0, bytes: 0, truncated: false, cancelled: true };
+        let end =
+            Outcome { source: Self::SELF, tag: 0, bytes: 0, truncated: false, cancelled: true, mark: 0 };
         self.requests.replace(id, State::Done(Ok(end)));
         true
     }
@@ -467,6 +490,14 @@ impl Endpoint {
     /// Why nothing more comes from a peer, if that is so.
     fn failure_of(&self, source: Option<PeerIx>) -> Option<NetError> {
         source.and_then(|ix| self.links.get(ix.index())?.failed().cloned())
+    }
+
+    /// The messages that came before their receives, earliest first, each with its context.
+    pub fn unexpected(&self) -> impl Iterator<Item = (u32, Probed)> + '_ {
+        self.matcher.unexpected_iter().map(|(envelope, message)| {
+            let (source, tag, bytes) = (envelope.source, envelope.tag, message.bytes());
+            (envelope.context, Probed { source, tag, bytes })
+        })
     }
 
     /// Takes a message out of the queue for [`Endpoint::imrecv`]. Makes no progress.
@@ -502,13 +533,13 @@ impl Endpoint {
 
 /// How a receive ends whose message was `len` bytes long.
 #[inline]
-pub(crate) fn end_of(from: matching::Envelope, len: usize, bytes: usize) -> Outcome {
-    Outcome { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false }
+pub(crate) fn end_of(from: matching::Envelope, len: usize, bytes: usize, mark: u32) -> Outcome {
+    Outcome { source: from.source, tag: from.tag, bytes, truncated: len > bytes, cancelled: false, mark }
 }
 
 /// How a send ends; source and tag mean nothing there.
 pub(crate) fn sent(to: PeerIx) -> Outcome {
-    Outcome { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false }
+    Outcome { source: to, tag: 0, bytes: 0, truncated: false, cancelled: false, mark: 0 }
 }
 
 #[inline]

@@ -49,4 +49,4 @@ pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, chance};
 pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
 pub use start::{Collectives, Config, StartError};
-pub use waiting::{Backoff, Rest};
+pub use waiting::{Backoff, Doing, Rest};

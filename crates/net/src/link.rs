@@ -460,11 +460,13 @@ impl Endpoint {
             Data::Own(bytes) => Lent::Own(bytes),
         };
         // Whoever waits for it waits for the receiver now.
-        let waits = match kind {
-            crate::wire::Kind::EagerSync => self.requests.by_index(named),
-            _ => request,
+        let (waits, mark) = match kind {
+            crate::wire::Kind::EagerSync => (self.requests.by_index(named), 0),
+            _ => (request, named),
         };
+        let before = std::mem::replace(&mut self.mark, mark);
         let offer = self.offer_again(ix, envelope, data, waits);
+        self.mark = before;
         self.links[ix.index()].put_first(offer);
     }
 

@@ -173,8 +173,8 @@ impl Endpoint {
         let envelope = with_source(envelope, ix);
         let Some(receive) = self.matcher.arrive(envelope) else { return self.context.keep(qp) };
         let buf = posted_buf(&self.requests, receive);
-        let end = end_of(envelope, len, len.min(buf.len()));
-        let answer = (kind == Kind::EagerSync).then_some(request);
+        let (answer, mark) = answer_and_mark(kind, request);
+        let end = end_of(envelope, len, len.min(buf.len()), mark);
         match self.context.place(qp, buf) {
             Posted::Done => self.placed(receive, end, answer),
             Posted::Later(work) => {
@@ -282,11 +282,12 @@ fn take_in(
             let envelope = with_source(envelope, source);
             let Some(receive) = matcher.arrive(envelope) else {
                 let bytes = view.to_vec().into_boxed_slice();
-                let answer = (kind == Kind::EagerSync).then_some(request);
-                return After::Unexpected(envelope, Unexpected::Whole { bytes, answer });
+                let (answer, mark) = answer_and_mark(kind, request);
+                return After::Unexpected(envelope, Unexpected::Whole { bytes, answer, mark });
             };
             let bytes = view.copy_to(0, posted_buf(requests, receive));
-            requests.finish_posted(receive, end_of(envelope, view.len(), bytes));
+            let (_, mark) = answer_and_mark(kind, request);
+            requests.finish_posted(receive, end_of(envelope, view.len(), bytes, mark));
             if kind == Kind::Eager { After::Nothing } else { After::Answer { source, request } }
         }
         Header::Message { envelope, request, .. } => {
@@ -306,7 +307,13 @@ fn take_in(
     }
 }
 
-/// The same where a call more does not matter.
+/// What a whole message says of its sender's request: which one is to be answered, and the mark where none is.
+#[inline(always)]
+fn answer_and_mark(kind: Kind, request: u32) -> (Option<u32>, u32) {
+    if kind == Kind::EagerSync { (Some(request), 0) } else { (None, request) }
+}
+
+/// As [`take_in`], where a call more does not matter.
 fn take_in_rarely(
     source: PeerIx,
     header: Header,

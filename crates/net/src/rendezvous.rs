@@ -54,7 +54,8 @@ impl Endpoint {
             }
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
         };
-        let offer = Offer { addr, bytes, key: key.map(|(_, key)| key.0), request: id.index };
+        let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
+        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark };
         self.requests.replace(id, State::SendOffered { data, key, to: ix });
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         Pending::owned(header, &offer.encode())
@@ -64,7 +65,7 @@ impl Endpoint {
     pub(crate) fn accept(&mut self, id: ReqId, buf: UserBufMut, from: matching::Envelope, offer: Offer) {
         let len = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
         let bytes = buf.len().min(len);
-        let end = end_of(from, len, bytes);
+        let end = end_of(from, len, bytes, offer.mark);
         if let Some(error) = self.link(from.source).failed().cloned() {
             self.requests.replace(id, State::Done(Err(Box::new(error))));
             return;

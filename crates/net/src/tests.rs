@@ -6,7 +6,7 @@ use crate::job::JobFacts;
 use crate::reach::Ways;
 use crate::start::Membership;
 use crate::{Active, Cause, Envelope, NetError, Outcome, Pattern, ReqId, SendMode};
-use fabric::{Config, Context, Node, ProviderKind};
+use fabric::{Config, Context, Node, ProviderKind, Push};
 use proto::env::NetSettings;
 use proto::ids::{Job, Peer, Process, Rank};
 use proto::stats::Stat;
@@ -175,7 +175,7 @@ fn exchange(world: &mut World, a: usize, b: usize, bytes: usize) {
     let sent = world.ends[a].isend(Rank(b as u32), ENVELOPE, source(&message), SendMode::Standard).unwrap();
     let received = world.ends[b].irecv(from(a as u32), target);
     let outcome = world.wait(b, received).unwrap();
-    assert_eq!((outcome.bytes, outcome.tag), (bytes, 3));
+    assert_eq!((outcome.bytes, outcome.tag, outcome.mark), (bytes, 3, 0));
     let mut got = vec![0; bytes];
     target.as_source().copy_to(&mut got);
     assert_eq!(got, message, "{bytes} bytes");
@@ -193,6 +193,39 @@ fn messages_of_all_lengths_arrive_both_ways() {
             exchange(&mut world, 1, 0, bytes);
         }
         assert_eq!(world.ends[0].stat(Stat::Connections), 1);
+    });
+}
+
+#[test]
+fn marks_arrive_with_messages_of_all_lengths_and_modes() {
+    both(|kind| {
+        let mut world = World::new(kind, 2);
+        for bytes in [0, 8, 4096, 4097, 65_537, 1 << 20] {
+            for (mode, early) in [
+                (SendMode::Standard, true),
+                (SendMode::Standard, false),
+                (SendMode::Synchronous, true),
+                (SendMode::Synchronous, false),
+            ] {
+                let target = UserBufMut::of_static(room(bytes));
+                let receive = |world: &mut World| world.ends[1].irecv(from(0), target);
+                let posted = early.then(|| receive(&mut world));
+                let marked = (Push::Soon, crate::MARKS - 1);
+                let message = source(&vec![7; bytes]);
+                let sent = world.ends[0].isend_marked(Rank(1), ENVELOPE, message, mode, marked).unwrap();
+                if posted.is_none() {
+                    world.until("a message", |ends| ends[1].unexpected().count() > 0);
+                    let (context, probed) = world.ends[1].unexpected().next().unwrap();
+                    assert_eq!((context, probed.tag, probed.bytes), (ENVELOPE.context, ENVELOPE.tag, bytes));
+                }
+                let posted = posted.unwrap_or_else(|| receive(&mut world));
+                let outcome = world.wait(1, posted).unwrap();
+                let mark = if bytes == 0 && mode == SendMode::Synchronous { 0 } else { crate::MARKS - 1 };
+                assert_eq!((outcome.mark, outcome.bytes), (mark, bytes), "{bytes} bytes, {mode:?}");
+                sent.into_iter().for_each(|sent| _ = world.wait(0, sent).unwrap());
+            }
+            exchange(&mut world, 0, 1, bytes); // the next message has none
+        }
     });
 }
 

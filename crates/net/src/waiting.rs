@@ -6,7 +6,9 @@ use crate::request::{Lent, State};
 use fabric::Sleep;
 use proto::ids::PeerIx;
 use proto::wireup::{StateName, Waiting};
+use std::fmt;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::Duration;
 use sys::cpu;
 
@@ -54,11 +56,22 @@ pub enum Rest {
     Sleep(Sleep, Duration),
 }
 
+/// Says what the program is doing, for who hears that it waits.
+#[derive(Clone)]
+pub struct Doing(pub Rc<dyn Fn() -> String>);
+
+impl fmt::Debug for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Doing")
+    }
+}
+
 /// What is waited for beside messages.
 #[derive(Debug)]
 pub(crate) struct Waits {
     warn_s: u64,
     shared: bool,
+    doing: Option<Doing>,
     /// Idle rounds of spinning.
     spins: u32,
     /// Peers whose cards are not on the board yet.
@@ -119,6 +132,7 @@ impl Waits {
         Waits {
             warn_s,
             shared,
+            doing: None,
             spins: 0,
             lookups: Vec::new(),
             draining: Vec::new(),
@@ -362,6 +376,11 @@ impl Endpoint {
         }
     }
 
+    /// Has warnings of a long wait say what the program is doing.
+    pub fn set_doing(&mut self, doing: Doing) {
+        self.waits.doing = Some(doing);
+    }
+
     /// Says for whom this process waits, once it has waited long; again each time that doubles.
     fn warn_if_long(&mut self, backoff: &mut Backoff, now_ns: u64) {
         let waited_s = (now_ns - backoff.since_ns) / 1_000_000_000;
@@ -369,8 +388,9 @@ impl Endpoint {
             return;
         }
         backoff.warned += 1;
+        let doing = self.waits.doing.as_ref().map_or(String::new(), |doing| format!(" in {}", doing.0()));
         eprintln!(
-            "banyan: rank {} on {} has waited {waited_s} s{}",
+            "banyan: rank {} on {} has waited {waited_s} s{doing}{}",
             self.rank(),
             self.place_of(self.me()),
             self.waits_for()

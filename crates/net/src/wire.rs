@@ -57,7 +57,7 @@ impl Kind {
 /// what else the kind needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// `request` is the sender's, named in the answer (0 for plain eager messages).
+    /// `request` is the sender's, named in the answer; of plain eager messages, which nobody answers, it is the mark.
     Message { kind: Kind, envelope: Envelope, request: u32 },
     /// `request` is the addressee's.
     Fin { request: u32 },
@@ -134,9 +134,13 @@ pub(crate) struct Offer {
     pub key: Option<u32>,
     /// The sender's request.
     pub request: u32,
+    /// What the sender marked the message with.
+    pub mark: u32,
 }
 
 const OFFER_KEY: u64 = 1 << 32;
+/// The mark stands behind the bit that says whether there is a key.
+const OFFER_MARK_SHIFT: u32 = 40;
 
 impl Offer {
     /// As payload; the request travels in the header.
@@ -145,7 +149,8 @@ impl Offer {
         out[0..8].copy_from_slice(&self.addr.to_le_bytes());
         out[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         let key = self.key.map_or(0, |key| OFFER_KEY | u64::from(key));
-        out[16..24].copy_from_slice(&key.to_le_bytes());
+        let last = key | u64::from(self.mark) << OFFER_MARK_SHIFT;
+        out[16..24].copy_from_slice(&last.to_le_bytes());
         out
     }
 
@@ -153,7 +158,8 @@ impl Offer {
     pub fn decode(payload: [u8; OFFER_BYTES], request: u32) -> Offer {
         let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
         let key = (word(2) & OFFER_KEY != 0).then_some(word(2) as u32);
-        Offer { addr: word(0), bytes: word(1), key, request }
+        let mark = (word(2) >> OFFER_MARK_SHIFT) as u32;
+        Offer { addr: word(0), bytes: word(1), key, request, mark }
     }
 }
 
@@ -187,8 +193,10 @@ mod tests {
     #[test]
     fn offers_survive_the_wire() {
         for key in [None, Some(0), Some(u32::MAX)] {
-            let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9 };
-            assert_eq!(Offer::decode(offer.encode(), 9), offer);
+            for mark in [0, 1, REQUEST_MAX] {
+                let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9, mark };
+                assert_eq!(Offer::decode(offer.encode(), 9), offer);
+            }
         }
     }
 }

@@ -44,6 +44,10 @@ pub const CMA: &str = "BANYAN_CMA";
 pub const COLLS: [&str; 3] = ["auto", "flat", "nodes"];
 /// Choice of algorithms for collectives.
 pub const COLL: &str = "BANYAN_COLL";
+/// Finding mistakes of programs.
+pub const CHECK: &str = "BANYAN_CHECK";
+/// What that may be.
+pub const CHECK_WORDS: &[&str] = &["off", "on", "strict", "0", "1"];
 /// Version of PMI to ask for.
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
 /// When a waiting process says for whom it waits.
@@ -87,7 +91,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 30] = {
+pub const VARIABLES: [Variable; 31] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -100,6 +104,7 @@ pub const VARIABLES: [Variable; 30] = {
         ),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(COLL, Library, Values::Words(&COLLS), "algorithms of collectives (--coll)"),
+        variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),

@@ -9,6 +9,7 @@
 //! | [`wireup`] | who the peers are, when two of them connect and part, and with which messages | `net` |
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
+//! | [`check`] | whether all members of a communicator call the same collective | `mpi` |
 //! | [`context`] | the number of a new communicator | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board` |
@@ -37,6 +38,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod board;
+pub mod check;
 pub mod coll;
 pub mod context;
 pub mod env;

@@ -354,12 +354,12 @@ static void strided(void)
     enum { N = 20000 };
     int dims[1] = {size}, periods[1] = {0}, i, below, above;
     int *send = malloc(sizeof(int) * 4 * N), *recv = malloc(sizeof(int) * 4 * N);
-    MPI_Datatype every_other;
+    MPI_Datatype vector, every_other;
     MPI_Comm line;
     MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &line);
     MPI_Cart_shift(line, 0, 1, &below, &above);
-    MPI_Type_vector(N, 1, 2, MPI_INT, &every_other);
-    MPI_Type_create_resized(every_other, 0, 2 * N * (MPI_Aint)sizeof(int), &every_other);
+    MPI_Type_vector(N, 1, 2, MPI_INT, &vector);
+    MPI_Type_create_resized(vector, 0, 2 * N * (MPI_Aint)sizeof(int), &every_other);
     MPI_Type_commit(&every_other);
     for (i = 0; i < 4 * N; i++) {
         send[i] = value(rank, i);
@@ -372,6 +372,7 @@ static void strided(void)
         if (failures)
             break;
     }
+    MPI_Type_free(&vector);
     MPI_Type_free(&every_other);
     MPI_Comm_free(&line);
     free(send);

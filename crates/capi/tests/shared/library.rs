@@ -2,8 +2,10 @@
 //! table, and the C test programs run on it. Programs run alone here (every process can); under the launcher
 //! they are run by the project's `test` script, with the installed compilers.
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 #[path = "../../table/gen.rs"]
 mod table;
@@ -36,10 +38,15 @@ pub fn check_soname(file: &str, soname: &str) {
 
 /// The library, built: for a test cargo does not build a library that only C programs can link.
 fn library(file: &str) -> PathBuf {
+    built(env!("CARGO_PKG_NAME"), file)
+}
+
+/// A file that cargo builds from a package of the project.
+fn built(package: &str, file: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test knows its file");
     let target = test.ancestors().nth(3).expect("target/profile/deps/test");
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--target-dir"])
+        .args(["build", "--quiet", "--package", package, "--target-dir"])
         .arg(target)
         .status()
         .expect("cargo runs");
@@ -65,8 +72,11 @@ pub struct Program {
 impl Program {
     /// Compiles `name`.c; the library is found under `soname`.
     pub fn build(side: Side, name: &str, file: &str, soname: &str) -> Program {
-        let folder =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", env!("CARGO_PKG_NAME")));
+        // Tests run at a time, and may build the same program.
+        static BUILT: AtomicU32 = AtomicU32::new(0);
+        let number = BUILT.fetch_add(1, Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{}-{number}-{name}", env!("CARGO_PKG_NAME")));
         let at = folder.as_path();
         let _ = std::fs::remove_dir_all(at);
         std::fs::create_dir_all(at).expect("a scratch folder");
@@ -78,6 +88,9 @@ impl Program {
             "garbage" => at.join("garbage.c"),
             _ => tests.join(format!("{name}.c")),
         };
+        let others = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
+        let source =
+            if name == "garbage" || source.exists() { source } else { others.join(format!("{name}.c")) };
         if name == "garbage" {
             std::fs::write(&source, garbage(side)).expect("the program is written");
         }
@@ -101,13 +114,31 @@ impl Program {
 
     /// Runs it as a job of one process.
     pub fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(self.folder.join("program"));
-        for (name, _) in
-            std::env::vars().filter(|(name, _)| name.starts_with("PMI") || name.starts_with("BANYAN"))
-        {
-            command.env_remove(name);
-        }
+        let mut command = clean(Command::new(self.folder.join("program")));
         command.args(args).output().expect("the program starts")
+    }
+
+    /// Runs it under the launcher with these options. Gives its exit code and what it wrote to standard error.
+    fn launch(&self, launcher: &Path, options: &str, args: &[&str]) -> (Option<i32>, String) {
+        let mut command = clean(Command::new(launcher));
+        command.arg("--timeout=120").args(options.split_whitespace()).arg(self.folder.join("program"));
+        let output = command.args(args).output().expect("the launcher starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Runs it under the launcher until all `words` were written to standard error: it would not end by itself.
+    fn says(&self, launcher: &Path, options: &str, mistake: &str, words: &[&str]) {
+        let mut command = clean(Command::new(launcher));
+        command.arg("--timeout=120").args(options.split_whitespace()).arg(self.folder.join("program"));
+        let mut job = command.arg(mistake).stderr(Stdio::piped()).spawn().expect("the launcher starts");
+        let mut text = String::new();
+        let mut lines = BufReader::new(job.stderr.take().expect("it is piped"));
+        while !words.iter().all(|word| text.contains(word)) {
+            let more = lines.read_line(&mut text).expect("the launcher writes text");
+            assert!(more > 0, "{mistake}: not all of {words:?} in:\n{text}");
+        }
+        job.kill().expect("the launcher runs");
+        job.wait().expect("the launcher ends");
     }
 
     /// Runs it and demands success.
@@ -126,6 +157,159 @@ impl Program {
             assert!(text.contains(word), "{mistake}: no \"{word}\" in:\n{text}");
         }
     }
+}
+
+/// Without what the tests themselves were started with.
+fn clean(mut command: Command) -> Command {
+    for (name, _) in
+        std::env::vars().filter(|(name, _)| name.starts_with("PMI") || name.starts_with("BANYAN"))
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Mistakes of `wrong.c` that end the job, and what is said of each.
+const FATAL: [(&str, &[&str]); 11] = [
+    ("order", &["rank 0: MPI_Barrier()", "rank 1: MPI_Bcast(root 0, 4 x MPI_INT)", "different calls"]),
+    ("root", &["rank 0: MPI_Bcast(root 0", "rank 1: MPI_Bcast(root 1", "different roots"]),
+    ("operation", &["MPI_Allreduce(MPI_SUM, 4 x MPI_INT)", "MPI_Allreduce(MPI_MAX", "different operations"]),
+    ("count", &["MPI_Bcast(root 0, 3 x MPI_INT)", "rank 0 sends rank 1 16 bytes for 12"]),
+    ("signature", &["MPI_Allreduce(MPI_SUM, 4 x MPI_FLOAT)", "4 x MPI_INT)", "16 bytes of other datatypes"]),
+    ("counts", &["MPI_Gatherv(root 0, 2 x MPI_INT)", "rank 1 sends rank 0 8 bytes for 4"]),
+    (
+        "nonblocking",
+        &["rank 1: MPI_Ibarrier()", "rank 0: MPI_Barrier()", "as collective 1 of MPI_COMM_WORLD"],
+    ),
+    ("extra", &["rank 1: MPI_Barrier()", "rank 0: MPI_Finalize()"]),
+    ("freed", &["rank 1: MPI_Barrier()", "rank 0: MPI_Comm_free()", "collective 1 of another world"]),
+    ("splits", &["rank 1: MPI_Comm_dup()", "rank 0: MPI_Comm_split()"]),
+    ("datatype", &["rank 1: MPI_Recv of 4 x MPI_FLOAT", "from rank 0 with tag 5 was sent as 4 x MPI_INT"]),
+];
+
+/// Mistakes that are told at the end.
+const TOLD: [(&str, &[&str]); 6] = [
+    (
+        "request",
+        &[
+            "rank 0: a request was never completed or freed: number 1 of its kind, made by MPI_Isend",
+            "rank 1: a request was never completed or freed: number 1 of its kind, made by MPI_Irecv",
+            "rank 1: a persistent request was still active: number 2 of its kind, made by MPI_Recv_init",
+        ],
+    ),
+    (
+        "objects",
+        &[
+            "rank 1: a communicator was never freed: number 2 of its kind, made by MPI_Comm_split",
+            "a group was never freed: number 1 of its kind, made by MPI_Comm_group",
+            "a datatype was never freed: number 1 of its kind, made by MPI_Type_contiguous",
+            "a reduction operation was never freed: number 1 of its kind, made by MPI_Op_create",
+            "an attribute key was never freed: number 1 of its kind, made by MPI_Comm_create_keyval",
+            "an info object was never freed: number 1 of its kind, made by MPI_Info_create",
+            "an error handler was never freed: number 1 of its kind, made by MPI_Comm_create_errhandler",
+        ],
+    ),
+    ("probed", &["rank 1: a message that MPI_Mprobe has taken was never received"]),
+    (
+        "session",
+        &[
+            "rank 0: a communicator of a session was never freed: number 1 of its kind, made by \
+             MPI_Comm_create_from_group",
+            "rank 1: a group of a session was never freed: number 1 of its kind, made by MPI_Group_from_session_pset",
+        ],
+    ),
+    ("many", &["number 10 of its kind", "rank 0: and 20 more of these", "rank 1: and 20 more of these"]),
+    (
+        "message",
+        &["rank 1: 3 messages of 24 bytes from rank 0 with tag 17 on MPI_COMM_WORLD: never received"],
+    ),
+];
+
+/// Every mistake is named, and whoever waits says in which call.
+pub fn check_mistakes(side: Side, file: &str, soname: &str) {
+    let (launcher, wrong) =
+        (built("banyan-launch", "banyan-launch"), Program::build(side, "wrong", file, soname));
+    let demand = |(mistake, words): (&str, &[&str]), options: &str, code: fn(Option<i32>) -> bool| {
+        let (seen, text) = wrong.launch(&launcher, options, &[mistake]);
+        assert!(code(seen), "{mistake}: {seen:?}\n{text}");
+        for word in words {
+            assert!(text.contains(word), "{mistake}: no \"{word}\" in:\n{text}");
+        }
+    };
+    let failed: fn(Option<i32>) -> bool = |code| !matches!(code, None | Some(0 | 124));
+    for ranks in [2, 4] {
+        for mistake in FATAL {
+            demand(mistake, &format!("-n {ranks} --check"), failed);
+        }
+        for mistake in TOLD {
+            demand(mistake, &format!("-n {ranks} --check"), |code| code == Some(0));
+        }
+    }
+    for (mistake, _) in TOLD {
+        demand((mistake, &[]), "-n 2 --check=strict", failed);
+    }
+    let waits = [
+        "in MPI_Recv; for a message from rank 0",
+        "in MPI_Barrier; collective 1 of MPI_COMM_WORLD has not been called by all (not called by rank 1)",
+    ];
+    wrong.says(&launcher, "-n 2 --check -genv BANYAN_WAIT_WARN 1", "waits", &waits);
+    // What is right is not spoken of, and a program that handles its errors goes on.
+    for right in ["nothing", "returned"] {
+        let (code, text) = wrong.launch(&launcher, "-n 2 --check=strict", &[right]);
+        assert_eq!((code, text.as_str()), (Some(0), ""), "{right}");
+    }
+    // Without a launcher the variable does.
+    for (value, code) in [("1", Some(0)), ("strict", Some(1))] {
+        let mut alone = clean(Command::new(wrong.folder.join("program")));
+        let output = alone.env("BANYAN_CHECK", value).arg("many").output().expect("the program starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == code && text.contains("rank 0: and 20 more of these"), "{output:?}");
+    }
+}
+
+/// Programs without mistakes, with the fewest ranks that they need.
+const RIGHT: [(&str, u32); 24] = [
+    ("always", 1),
+    ("coll", 1),
+    ("comm", 1),
+    ("errors", 1),
+    ("hardware", 1),
+    ("inter", 1),
+    ("p2p", 2),
+    ("part", 1),
+    ("sessions", 1),
+    ("sessions_late", 1),
+    ("sessions_only", 1),
+    ("stats", 1),
+    ("threads", 1),
+    ("threads_comm", 1),
+    ("threads_fair", 1),
+    ("threads_sessions", 1),
+    ("tool", 1),
+    ("topo", 1),
+    ("types", 1),
+    // Of tests/programs.
+    ("alltoall", 1),
+    ("idle", 1),
+    ("ring", 1),
+    ("swap", 1),
+    ("turn", 1),
+];
+
+/// Nothing is said of programs without mistakes.
+pub fn check_no_false_alarm(side: Side, file: &str, soname: &str) {
+    let launcher = built("banyan-launch", "banyan-launch");
+    for (name, fewest) in RIGHT {
+        let program = Program::build(side, name, file, soname);
+        for ranks in [1, 2, 4].into_iter().filter(|ranks| *ranks >= fewest) {
+            let (code, text) = program.launch(&launcher, &format!("-n {ranks} --check=strict"), &[]);
+            assert!(code == Some(0) && !text.contains("check:"), "{name}, {ranks} ranks: {code:?}\n{text}");
+        }
+    }
+    // This one ends with a job that it never disconnects from, on purpose.
+    let (code, text) = Program::build(side, "dynamic", file, soname).launch(&launcher, "-n 2 --check", &[]);
+    let mut told = text.lines().filter(|line| line.contains("check:"));
+    assert!(code == Some(0) && told.all(|line| line.contains("made by MPI_Comm_spawn")), "{code:?}\n{text}");
 }
 
 /// Every program that one process can run, and every mistake.

@@ -2,7 +2,7 @@
 use super::allocation;
 use super::hosts::{Host, parse_file, parse_list};
 use super::words::sections;
-use super::written::{Written, cores, read_bounded, stats_form};
+use super::written::{Written, check_word, cores, read_bounded, stats_form};
 use super::{Command, StatsForm, StatsWish, UsageError};
 use crate::bootstrap::{Bootstrap, SSH};
 use crate::job::is_here;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 53] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 54] = [
     "genv",
     "x",
     "genvlist",
@@ -59,6 +59,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 53] = [
     "qp-budget",
     "conn-memory",
     "qp-max",
+    "check",
     "coll",
     "board",
     "pmi-value-max",
@@ -356,6 +357,10 @@ impl Parser {
             "coll" => {
                 let value = self.collectives(written)?;
                 self.spec.env.push((proto::env::COLL.into(), value));
+            }
+            "check" => {
+                let value = check_word(written)?;
+                self.spec.env.push((proto::env::CHECK.into(), value.into()));
             }
             "board" => {
                 let word = self.text(written)?;

@@ -45,6 +45,16 @@ impl Written {
     }
 }
 
+/// What `--check` tells the library.
+pub(super) fn check_word(written: &Written) -> Result<&'static str, UsageError> {
+    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
+        None | Some("on") => Ok("on"),
+        Some("off") => Ok("off"),
+        Some("strict") => Ok("strict"),
+        Some(other) => Err(written.bad(other, "'on', 'off' or 'strict'")),
+    }
+}
+
 pub(super) fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
     match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
         None | Some("table") => Ok(StatsForm::Table),

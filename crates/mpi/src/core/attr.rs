@@ -30,7 +30,7 @@ pub struct Keyval {
 pub(super) struct KeyvalEntry {
     keyval: Keyval,
     references: usize,
-    freed: bool,
+    pub(super) freed: bool,
 }
 
 /// Keys and values in the order they were set.

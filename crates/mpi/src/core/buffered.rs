@@ -5,7 +5,7 @@ use super::request::{Request, State};
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Envelope, Process, ReqId, SendMode};
+use net::{Envelope, Process, ReqId};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -169,7 +169,8 @@ impl Mpi {
         let bytes = len + OVERHEAD;
         let holder = self.holder_for(envelope.context);
         self.reserve(holder, bytes)?;
-        if let Some(id) = self.endpoint.isend(to, envelope, copy.part(len).as_source(), SendMode::Standard)? {
+        let bytes_of_it = copy.part(len).as_source();
+        if let Some(id) = self.give(to, envelope, bytes_of_it, Mode::Standard, net::Push::Soon)? {
             let number = self.buffers.next;
             self.buffers.next += 1;
             if let Some(buffer) = self.buffers.of(holder) {

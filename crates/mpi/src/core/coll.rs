@@ -101,6 +101,9 @@ impl Mpi {
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
+        if self.check.is_some() {
+            self.announce_collective(comm, &call, check::Form::Blocking, &mut operation)?;
+        }
         self.run(comm, operation)
     }
 
@@ -110,6 +113,9 @@ impl Mpi {
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
+        if self.check.is_some() {
+            self.announce_collective(comm, &call, check::Form::Nonblocking, &mut operation)?;
+        }
         Ok(self.adopt(comm, operation))
     }
 
@@ -120,6 +126,9 @@ impl Mpi {
         self.check_aliases(comm, &call)?;
         // Its runs meet by its creation, in whatever order persistent operations are started.
         operation.tag = PERSISTENT | self.next_sequence(comm)?;
+        if self.check.is_some() {
+            self.announce_collective(comm, &call, check::Form::Persistent, &mut operation)?;
+        }
         let roster = operation.roster.clone();
         Ok(self.add_request(Request::persistent_collective(comm, operation, roster)))
     }

@@ -1,4 +1,5 @@
 //! Runs one schedule: a collective operation under way.
+use super::check::{Answer, Ticket};
 use super::comm::Roster;
 use super::data::Checked;
 use super::op::Combine;
@@ -81,6 +82,8 @@ pub(super) struct Collective {
     pub(super) shift: isize,
     /// A mistake of this process that the others must not wait for: it takes part, and fails at the end.
     pub(super) misfit: Option<Misfit>,
+    /// What was told of it where the program is checked; it begins when that is answered.
+    pub(super) ticket: Option<Rc<Ticket>>,
     started: bool,
     finished: bool,
     /// What failed first, until somebody asks; its class stays.
@@ -119,6 +122,7 @@ impl Collective {
             unit: 1,
             shift: 0,
             misfit: None,
+            ticket: None,
             started: false,
             finished: false,
             error: None,
@@ -133,7 +137,8 @@ impl Collective {
         self.loads.clear();
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
-        (self.unit, self.shift, self.across, self.misfit) = (1, 0, None, None);
+        (self.unit, self.shift, self.across) = (1, 0, None);
+        (self.misfit, self.ticket) = (None, None);
         self.restart(0);
     }
 
@@ -171,7 +176,11 @@ impl Collective {
     /// Goes on as far as possible.
     pub(super) fn advance(&mut self, endpoint: &mut Endpoint) -> Advance {
         if !self.started {
-            self.begin();
+            match self.admit() {
+                Answer::Fine => self.begin(),
+                Answer::Waiting => return Advance::Stuck,
+                Answer::Fault => return Advance::Done,
+            }
         }
         while let Some(&step) = self.schedule.steps().get(self.next) {
             match step {
@@ -193,6 +202,23 @@ impl Collective {
         }
         self.finish();
         Advance::Done
+    }
+
+    /// May it begin? After a fault it is at its end.
+    #[inline]
+    pub(super) fn admit(&mut self) -> Answer {
+        let Some(ticket) = &self.ticket else { return Answer::Fine };
+        let answer = ticket.answer();
+        match answer {
+            Answer::Waiting => return answer,
+            Answer::Fine => {}
+            Answer::Fault => {
+                self.error = ticket.error();
+                (self.started, self.finished, self.next) = (true, true, self.schedule.steps().len());
+            }
+        }
+        self.ticket = None;
+        answer
     }
 
     fn begin(&mut self) {

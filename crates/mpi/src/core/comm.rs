@@ -246,6 +246,9 @@ impl Mpi {
         if comm == CommId::WORLD || comm == CommId::SELF {
             return fail(ErrorClass::Comm, "a predefined communicator cannot be freed");
         }
+        if self.check.is_some() {
+            self.announce_end(comm, "MPI_Comm_free");
+        }
         self.forget_comm(comm);
         Ok(())
     }

@@ -21,6 +21,9 @@ impl Mpi {
         let cores = if shared { Cores::Shared } else { Cores::Own };
         let mut mpi = Mpi::on(endpoint, cores, config.levels());
         mpi.meet_parent()?;
+        if let Some(rigor) = check::rigor() {
+            mpi.begin_check(rigor);
+        }
         Ok(mpi)
     }
 
@@ -50,6 +53,7 @@ impl Mpi {
             spare: Vec::new(),
             buffers: Default::default(),
             dynamic: Default::default(),
+            check: None,
             origin: Instant::now(),
         };
         let me = net::Process(rank.0);
@@ -62,13 +66,18 @@ impl Mpi {
 
     /// Leaves the job; idempotent.
     pub fn finish(&mut self) -> Result<()> {
+        let verdict = self.end_check()?;
         self.drain();
         self.leave_together();
-        Ok(self.endpoint.finish()?)
+        self.endpoint.finish()?;
+        verdict.map_or(Ok(()), Err)
     }
 
     /// As `finish`, for a process that may use the engine again until it finishes.
     pub fn part(&mut self) -> Result<()> {
+        if let Some(error) = self.end_check()? {
+            self.abort(1, &error.cause().to_string());
+        }
         self.drain();
         self.leave_together();
         Ok(self.endpoint.part()?)

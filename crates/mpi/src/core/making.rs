@@ -8,6 +8,7 @@ mod meeting;
 
 pub use inter::Bridge;
 
+use super::check::Answer;
 use super::collective::{Advance, Collective};
 use super::comm::{Comm, Roster, check_tag};
 use super::edges::Edges;
@@ -354,8 +355,11 @@ impl Mpi {
         (words.len()..2 * words.len()).for_each(|index| round.staging.set_word(index, UNREACHED));
     }
 
-    fn carry_on(&mut self, parent: CommId, making: Making) -> Made {
+    fn carry_on(&mut self, parent: CommId, mut making: Making) -> Made {
         let comm = making.place;
+        if let Some(check) = &self.check {
+            making.round.ticket = check.take_ticket(making.round.context, making.round.tag);
+        }
         let id = self.add_request(Request::new(parent, State::Making(Box::new(making))));
         self.running.push(id);
         self.advance_one(id);
@@ -364,10 +368,13 @@ impl Mpi {
 
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
-        if !self.advance_meeting(making) {
-            return false;
-        }
-        match self.advance_edges(making) {
+        let edges = match making.round.admit() {
+            Answer::Waiting => return false,
+            Answer::Fine if !self.advance_meeting(making) => return false,
+            Answer::Fine => self.advance_edges(making),
+            Answer::Fault => Ok(true),
+        };
+        match edges {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
@@ -462,6 +469,9 @@ impl Mpi {
     fn meet(&mut self, comm: CommId) -> Result<Meeting> {
         let tag = self.next_sequence(comm)?;
         let roster = self.comm(comm)?.roster.clone();
+        if self.check.is_some() {
+            self.announce_making(comm, tag)?;
+        }
         let (context, leaders) =
             (roster.collective_context(), roster.sides(self.cores).map(|sides| sides.leaders()));
         Ok(Meeting { roster, context, tag, leaders, across: None })

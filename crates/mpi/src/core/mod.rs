@@ -16,6 +16,7 @@
 //! ```
 mod attr;
 mod buffered;
+mod check;
 mod coll;
 mod collective;
 mod comm;
@@ -56,6 +57,7 @@ use std::time::Instant;
 
 pub use attr::{Keyval, Object};
 pub use buffered::Holder;
+pub use check::{Rigor, enter_call};
 pub use coll::Coll;
 pub use comm::Comparison;
 pub use data::{Data, Parts, RecvData, Reduction, SendData, TypedParts};
@@ -113,6 +115,8 @@ pub struct Mpi {
     spare: Vec<Box<collective::Collective>>,
     buffers: buffered::Buffers,
     channels: partitioned::Channels,
+    /// Set where the program is checked.
+    check: Option<Box<check::Check>>,
     /// [`REQUESTS_MAX`], but in tests.
     requests_max: usize,
     dynamic: dynamic::Dynamic,

@@ -144,6 +144,6 @@ const OP_NAMES: [&str; OpId::PREDEFINED as usize] = [
     "MPI_NO_OP",
 ];
 
-fn op_name(op: OpId) -> &'static str {
+pub(super) fn op_name(op: OpId) -> &'static str {
     OP_NAMES.get(op.index()).copied().unwrap_or("an operation of the program")
 }

@@ -53,7 +53,7 @@ impl Mpi {
                 self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
                 Ok(None)
             }
-            outgoing => match self.start_send(to, envelope, outgoing, mode, Push::Now)? {
+            outgoing => match self.start_noted(to, envelope, (data, outgoing), mode, Push::Now)? {
                 None => Ok(None),
                 Some((id, packed)) => match self.finish_send(comm, id, packed, Status::EMPTY)? {
                     Blocking::Done(_) => Ok(None),
@@ -85,7 +85,10 @@ impl Mpi {
         let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(RequestId::SENT) };
         self.room_for_request()?;
         let outgoing = self.outgoing(data)?;
-        Ok(match self.start_send(to, envelope, outgoing, mode, push)? {
+        Ok(match self.start_noted(to, envelope, (data, outgoing), mode, push)? {
+            None if self.check.is_some() => {
+                self.add_request(Request::new(comm, State::Complete(Status::EMPTY)))
+            }
             None => RequestId::SENT,
             Some((id, packed)) => {
                 let state = State::Send { id, packed, status: Status::EMPTY };
@@ -106,12 +109,12 @@ impl Mpi {
                     let outcome = self.endpoint.wait(id)?;
                     return Ok(Blocking::Done(received(&self.endpoint, &self.comm(comm)?.roster, &outcome)));
                 }
-                let receiving = self.receiving(comm, id, None)?;
+                let receiving = self.receiving(comm, id, None, data.ty)?;
                 self.block_on(Request::new(comm, State::Recv(receiving)))
             }
             Incoming::Packed(mut unpack) => {
                 let id = self.endpoint.irecv(pattern, unpack.room());
-                let receiving = self.receiving(comm, id, Some(unpack))?;
+                let receiving = self.receiving(comm, id, Some(unpack), data.ty)?;
                 self.block_on(Request::new(comm, State::Recv(receiving)))
             }
         }
@@ -199,6 +202,7 @@ impl Mpi {
     ) -> Result<State> {
         let to = self.address(comm, dest)?;
         let outgoing = self.outgoing(send)?;
+        self.note_sent(send);
         self.both(comm, to.map(|to| (to, outgoing)), recv, source, push)
     }
 
@@ -207,6 +211,7 @@ impl Mpi {
         let Checked { buf, count, ty } = self.checked(data)?;
         // A copy even where the data is flat: the receive writes there at once.
         let outgoing = packed(buf.as_source(), count, &ty)?;
+        self.note_sent(data);
         self.both(comm, to.map(|to| (to, outgoing)), data, source, Push::Now)
     }
 
@@ -282,7 +287,8 @@ impl Mpi {
             Incoming::Flat(bytes) => (self.endpoint.imrecv(inner, bytes), None),
             Incoming::Packed(mut unpack) => (self.endpoint.imrecv(inner, unpack.room()), Some(unpack)),
         };
-        let receiving = Receiving { id, roster: taken.roster, unpack, companion: None };
+        let expects = self.expects(data.ty);
+        let receiving = Receiving { id, roster: taken.roster, unpack, companion: None, expects };
         Ok(self.add_request(Request::new(taken.comm, State::Recv(receiving))))
     }
 
@@ -321,6 +327,20 @@ impl Mpi {
         incoming(data.buf, element_count(data.count)?, self.committed(data.ty)?)
     }
 
+    /// As [`Mpi::start_send`], of this data.
+    #[inline(always)]
+    fn start_noted(
+        &mut self,
+        to: Process,
+        envelope: Envelope,
+        (data, outgoing): (SendData, Outgoing),
+        mode: Mode,
+        push: Push,
+    ) -> Result<Option<Sending>> {
+        self.note_sent(data);
+        self.start_send(to, envelope, outgoing, mode, push)
+    }
+
     /// Gives a send to the endpoint; `None` if it is complete.
     #[inline(always)]
     pub(super) fn start_send(
@@ -345,7 +365,7 @@ impl Mpi {
     }
 
     #[inline(always)]
-    fn give(
+    pub(super) fn give(
         &mut self,
         to: Process,
         envelope: Envelope,
@@ -353,6 +373,10 @@ impl Mpi {
         mode: Mode,
         push: Push,
     ) -> std::result::Result<Option<ReqId>, net::NetError> {
+        if let Some(check) = &self.check {
+            let marked = (push, check.take_mark());
+            return self.endpoint.isend_marked(to, envelope, bytes, net_mode(mode), marked);
+        }
         match push {
             Push::Soon => self.endpoint.isend(to, envelope, bytes, net_mode(mode)),
             Push::Now => self.endpoint.isend_now(to, envelope, bytes, net_mode(mode)),
@@ -365,7 +389,8 @@ impl Mpi {
         };
         let incoming = self.incoming(data)?;
         let roster = self.comm(comm)?.roster.clone();
-        Ok(State::Recv(self.post(pattern, incoming, roster)))
+        let expects = self.expects(data.ty);
+        Ok(State::Recv(Receiving { expects, ..self.post(pattern, incoming, roster) }))
     }
 
     pub(super) fn post(&mut self, pattern: Pattern, incoming: Incoming, roster: Rc<Roster>) -> Receiving {
@@ -373,11 +398,18 @@ impl Mpi {
             Incoming::Flat(bytes) => (self.endpoint.irecv(pattern, bytes), None),
             Incoming::Packed(mut unpack) => (self.endpoint.irecv(pattern, unpack.room()), Some(unpack)),
         };
-        Receiving { id, roster, unpack, companion: None }
+        Receiving { id, roster, unpack, companion: None, expects: None }
     }
 
-    fn receiving(&self, comm: CommId, id: ReqId, unpack: Option<Box<Unpack>>) -> Result<Receiving> {
-        Ok(Receiving { id, roster: self.comm(comm)?.roster.clone(), unpack, companion: None })
+    fn receiving(
+        &self,
+        comm: CommId,
+        id: ReqId,
+        unpack: Option<Box<Unpack>>,
+        ty: TypeId,
+    ) -> Result<Receiving> {
+        let (roster, expects) = (self.comm(comm)?.roster.clone(), self.expects(ty));
+        Ok(Receiving { id, roster, unpack, companion: None, expects })
     }
 
     fn finish_send(

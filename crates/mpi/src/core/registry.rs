@@ -67,7 +67,26 @@ impl Registry {
             // One reference is never given back: predefined handlers cannot be freed.
             new.errhandlers.insert(ErrhandlerEntry { handler, references: 2 });
         }
+        if check::rigor_in(std::env::var(proto::env::CHECK).ok()).is_some() {
+            new.note_births();
+        }
         new
+    }
+
+    /// Notes from now on which call makes an object.
+    pub(super) fn note_births(&mut self) {
+        self.infos.note_births();
+        self.errhandlers.note_births();
+    }
+
+    /// Objects that the program has made and not freed, in words: what is left at the end of the process was forgotten.
+    pub fn leftovers(&self) -> Vec<String> {
+        let infos = self.infos.iter().filter(|(number, _)| *number > InfoId::ENV.0);
+        let infos = infos.map(|(number, _)| check::never_freed("an info object", self.infos.birth(number)));
+        let handlers = self.errhandlers.iter().filter(|(number, _)| *number > ErrhandlerId::ABORT.0);
+        let birth = |number| self.errhandlers.birth(number);
+        let handlers = handlers.map(|(number, _)| check::never_freed("an error handler", birth(number)));
+        check::bounded(infos.collect()).into_iter().chain(check::bounded(handlers.collect())).collect()
     }
 
     /// A new error class of the program: `ErrorClass::User(n)`, n from 0 on, shared with `add_error_code`.

@@ -1,4 +1,5 @@
 //! Requests: what is under way, and waiting for it.
+use super::check::Expects;
 use super::collective::Collective;
 use super::comm::Roster;
 use super::data::Checked;
@@ -28,9 +29,9 @@ pub struct Grequest {
 
 /// Something under way.
 pub(super) struct Request {
-    comm: Option<CommId>,
+    pub(super) comm: Option<CommId>,
     pub(super) state: State,
-    recipe: Option<Box<(Recipe, Rc<Roster>)>>,
+    pub(super) recipe: Option<Box<(Recipe, Rc<Roster>)>>,
 }
 
 /// How far it is.
@@ -69,6 +70,8 @@ pub(super) struct Receiving {
     pub(super) unpack: Option<Box<Unpack>>,
     /// A send that must be complete too.
     pub(super) companion: Option<Sending>,
+    /// Set where the program is checked.
+    pub(super) expects: Option<Box<Expects>>,
 }
 
 /// Received bytes that must be spread over the program's memory.
@@ -102,7 +105,7 @@ pub(super) enum Recipe {
 }
 
 impl State {
-    fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         match self {
             State::Inactive | State::Idle(_) => false,
             State::Partitioned(end) => end.is_active(),
@@ -320,8 +323,9 @@ impl Mpi {
                 let Some((to, envelope)) = destination(roster, *dest)? else {
                     return Ok(State::Complete(Status::EMPTY));
                 };
-                let sent =
-                    self.start_send(to, envelope, outgoing(*buf, *count, ty)?, *mode, net::Push::Soon)?;
+                let outgoing = outgoing(*buf, *count, ty)?;
+                self.note_type(ty, *count);
+                let sent = self.start_send(to, envelope, outgoing, *mode, net::Push::Soon)?;
                 Ok(match sent {
                     None => State::Complete(Status::EMPTY),
                     Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
@@ -331,7 +335,8 @@ impl Mpi {
                 let Some(pattern) = accepted(roster, *source)? else {
                     return Ok(State::Complete(Status::PROC_NULL));
                 };
-                Ok(State::Recv(self.post(pattern, incoming(*buf, *count, ty)?, roster.clone())))
+                let (into, expects) = (incoming(*buf, *count, ty)?, self.expects_type(ty));
+                Ok(State::Recv(Receiving { expects, ..self.post(pattern, into, roster.clone()) }))
             }
             Recipe::Collective | Recipe::Partitioned => fail(ErrorClass::Intern, "it has its own start"),
         }
@@ -534,7 +539,11 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
                 }
             }
             let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
-            let status = received(endpoint, &receiving.roster, &outcome?);
+            let outcome = outcome?;
+            let mut status = received(endpoint, &receiving.roster, &outcome);
+            if let Some(expects) = &receiving.expects {
+                expects.judge(&outcome, &mut status);
+            }
             if let Some(unpack) = receiving.unpack.take() {
                 unpack.finish(status.bytes);
             }

@@ -28,6 +28,9 @@ impl Mpi {
     /// The session ends. Its communicators should be gone.
     pub fn session_end(&mut self, session: SessionId) -> Result<()> {
         self.session(session)?;
+        if self.check.is_some() {
+            self.report_session(session);
+        }
         self.drop_buffer(Holder::Session(session));
         if let Some(old) = self.sessions.remove(session.0) {
             registry().errhandler_release(old.errhandler);

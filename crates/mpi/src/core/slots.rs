@@ -1,24 +1,62 @@
-//! A table of objects by number; numbers of freed objects are used again.
+//! A table of objects by number; numbers of freed objects are used again. Where the program is checked, it is noted which
+//! call has made each.
+use super::check;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     items: Vec<Option<T>>,
     free: Vec<u32>,
+    births: Option<Box<Births>>,
+}
+
+/// Which calls have made the objects of a table.
+#[derive(Debug, Default)]
+struct Births {
+    count: u64,
+    by_number: Vec<Birth>,
+}
+
+/// How an object came about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Birth {
+    /// The function that made it; empty if that is not known.
+    pub(super) call: &'static str,
+    /// It was the so-manieth of its kind, from 1.
+    pub(super) number: u64,
 }
 
 impl<T> Slots<T> {
     pub(super) fn new() -> Self {
-        Slots { items: Vec::new(), free: Vec::new() }
+        Slots { items: Vec::new(), free: Vec::new(), births: None }
+    }
+
+    /// Notes from now on which call makes an object.
+    pub(super) fn note_births(&mut self) {
+        self.births.get_or_insert_default();
+    }
+
+    /// How an object came about.
+    pub(super) fn birth(&self, index: u32) -> Birth {
+        let births = self.births.as_ref();
+        births.and_then(|births| births.by_number.get(index as usize)).copied().unwrap_or_default()
     }
 
     #[inline]
     pub(super) fn insert(&mut self, item: T) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.items[index as usize] = Some(item);
-            return index;
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.items[index as usize] = Some(item);
+                index
+            }
+            None => {
+                self.items.push(Some(item));
+                u32::try_from(self.items.len() - 1).expect("fewer than 2^32 objects")
+            }
+        };
+        if let Some(births) = &mut self.births {
+            births.note(index as usize);
         }
-        self.items.push(Some(item));
-        u32::try_from(self.items.len() - 1).expect("fewer than 2^32 objects")
+        index
     }
 
     /// Would another object get a number that is not below `max`?
@@ -50,6 +88,17 @@ impl<T> Slots<T> {
     }
 }
 
+impl Births {
+    #[cold]
+    fn note(&mut self, index: usize) {
+        self.count += 1;
+        if self.by_number.len() <= index {
+            self.by_number.resize(index + 1, Birth::default());
+        }
+        self.by_number[index] = Birth { call: check::current_call(), number: self.count };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Slots;
@@ -63,5 +112,17 @@ mod tests {
         assert!(slots.get(0).is_none() && slots.get(7).is_none());
         assert_eq!(slots.insert('c'), 0);
         assert_eq!(slots.get_mut(1), Some(&mut 'b'));
+    }
+
+    #[test]
+    fn births_are_noted_once_asked_for() {
+        let mut slots = Slots::new();
+        slots.insert('a');
+        slots.note_births();
+        super::check::enter_call("MPI_Comm_dup");
+        let index = slots.insert('b');
+        super::check::enter_call("");
+        assert_eq!((slots.birth(index).call, slots.birth(index).number), ("MPI_Comm_dup", 1));
+        assert_eq!((slots.birth(0).call, slots.birth(9).number), ("", 0));
     }
 }

@@ -1,7 +1,12 @@
 //! Which basic elements a datatype has, in order.
-use super::super::predefined::{Scalar, TABLE};
+use super::super::predefined::{Meaning, Scalar, TABLE};
 use super::Datatype;
 use super::{Combiner, TypeId};
+use proto::check::Signature;
+use std::collections::HashMap;
+
+/// Signatures of datatypes that have been looked at.
+type Known = HashMap<*const Datatype, Signature>;
 
 /// What a predefined pair consists of; nothing for other datatypes.
 pub(in super::super) fn pair_parts(id: TypeId) -> &'static [TypeId] {
@@ -106,6 +111,90 @@ impl Datatype {
         }
     }
 
+    /// The kinds of the basic elements in the first `bytes` of elements of this datatype. If the last one is not whole,
+    /// it fits anything.
+    pub(in super::super) fn signature(&self, bytes: usize) -> Signature {
+        let (mut ty, mut rest, mut found) = (self, bytes, Signature::EMPTY);
+        let mut known = Known::new();
+        while rest > 0 {
+            if ty.size == 0 {
+                return Signature::WILD;
+            }
+            found = found.then(ty.whole_signature(&mut known).repeated((rest / ty.size) as u64));
+            rest %= ty.size;
+            if let Some(id) = ty.named {
+                for part in pair_parts(id) {
+                    if rest < bytes_of(*part) {
+                        break;
+                    }
+                    found = found.then(of_basic(*part));
+                    rest -= bytes_of(*part);
+                }
+                return if rest == 0 { found } else { Signature::WILD };
+            }
+            let mut ends_in = None;
+            for (repeat, part) in ty.parts() {
+                let all = part.size * repeat as usize;
+                if rest < all {
+                    ends_in = Some(part);
+                    break;
+                }
+                found = found.then(part.whole_signature(&mut known).repeated(repeat));
+                rest -= all;
+            }
+            match ends_in {
+                Some(part) => ty = part,
+                None if rest == 0 => {}
+                None => return Signature::WILD,
+            }
+        }
+        found
+    }
+
+    /// What `bytes` of elements of this datatype are, in words.
+    pub(in super::super) fn words(&self, bytes: usize) -> String {
+        match self.uniform.filter(|id| bytes_of(*id) > 0) {
+            Some(id) => format!("{} x {}", bytes / bytes_of(id), TABLE[id.index()].name),
+            None => "a datatype of the program".into(),
+        }
+    }
+
+    /// Of one element. Parts that are used again and again are looked at once, and nothing recurses.
+    fn whole_signature(&self, known: &mut Known) -> Signature {
+        let find = |known: &Known, ty: &Datatype| {
+            ty.simple_signature().or_else(|| known.get(&std::ptr::from_ref(ty)).copied())
+        };
+        let mut open = vec![self];
+        while let Some(&ty) = open.last() {
+            if find(known, ty).is_some() {
+                open.pop();
+                continue;
+            }
+            let before = open.len();
+            let parts = || ty.parts().filter(|(repeat, _)| *repeat > 0);
+            open.extend(parts().map(|(_, part)| part).filter(|part| find(known, part).is_none()));
+            if open.len() == before {
+                let all = parts().fold(Signature::EMPTY, |all, (repeat, part)| {
+                    all.then(find(known, part).unwrap_or(Signature::WILD).repeated(repeat))
+                });
+                known.insert(ty, all);
+            }
+        }
+        find(known, self).unwrap_or(Signature::WILD)
+    }
+
+    /// Of one element, if its parts need not be looked at.
+    fn simple_signature(&self) -> Option<Signature> {
+        match (self.uniform, self.named) {
+            _ if self.basic == 0 => Some(Signature::EMPTY),
+            (Some(id), _) => Some(of_basic(id).repeated(self.basic)),
+            (None, Some(id)) => {
+                Some(pair_parts(id).iter().fold(Signature::EMPTY, |all, part| all.then(of_basic(*part))))
+            }
+            (None, None) => None,
+        }
+    }
+
     /// What it was made of, in order: how many elements of which datatype.
     fn parts(&self) -> impl Iterator<Item = (u64, &Datatype)> {
         let structure = self.origin.combiner == Combiner::Struct;
@@ -119,6 +208,24 @@ impl Datatype {
             (repeat, &**part)
         })
     }
+}
+
+/// Names of one kind of number count as one: those of Fortran, those with a width in their name, and complex numbers as
+/// two real ones. The standard is stricter, but programs that mix them work everywhere.
+pub(super) fn of_basic(id: TypeId) -> Signature {
+    let row = &TABLE[id.index()];
+    if row.meaning == Meaning::Byte {
+        return Signature::WILD;
+    }
+    let (scalar, count) = match row.scalar {
+        Scalar::C16 => (Scalar::F16, 2),
+        Scalar::C32 => (Scalar::F32, 2),
+        Scalar::C64 => (Scalar::F64, 2),
+        Scalar::C80 => (Scalar::F80, 2),
+        Scalar::C128 => (Scalar::F128, 2),
+        scalar => (scalar, 1),
+    };
+    Signature::one(scalar as u32).repeated(count)
 }
 
 fn within_pair(id: TypeId, mut bytes: usize) -> Option<u64> {

@@ -2,6 +2,7 @@
 use super::super::predefined::TABLE;
 use super::*;
 use crate::buffer::Scratch;
+use proto::check::Signature;
 
 /// A small generator (xorshift64*), so that a failing seed can be replayed.
 struct Chance(u64);
@@ -110,6 +111,13 @@ impl Naive {
             found += 1;
         }
         Some(found)
+    }
+
+    /// Of the basic elements in so many bytes.
+    fn signature(&self, bytes: usize) -> Signature {
+        let Some(elements) = self.elements(bytes) else { return Signature::WILD };
+        let all = self.map.iter().cycle().take(elements as usize);
+        all.fold(Signature::EMPTY, |all, (id, _)| all.then(signature::of_basic(*id)))
     }
 }
 
@@ -303,6 +311,7 @@ fn check(ty: &Datatype, naive: &Naive, chance: &mut Chance, what: &str) {
     ty.each_basic(2, |id, count| signature.extend((0..count).map(|_| basic_bytes(id))));
     let expected: Vec<i64> = naive.map.iter().chain(&naive.map).map(|(id, _)| basic_bytes(*id)).collect();
     assert_eq!(signature, expected, "{what}: signature");
+    assert_eq!(ty.signature(part), naive.signature(part), "{what}: signature of {part} bytes");
     for count in [1, 2, chance.within(3, 9)] {
         packs(ty, naive, count, chance, what);
     }
@@ -422,6 +431,31 @@ fn a_vector_of_a_billion_blocks_is_one_loop() {
 }
 
 #[test]
+fn parts_that_are_used_twice_are_looked_at_once() {
+    const DEPTH: u32 = 40;
+    let ((int, _), (short, _)) = (basic(TypeId::INT), basic(TypeId::SHORT));
+    let pair = |first: &Rc<Datatype>, second: &Rc<Datatype>| {
+        let origin = Origin {
+            integers: vec![2, 1, 1],
+            types: vec![first.clone(), second.clone()],
+            ..Origin::of(Combiner::Struct)
+        };
+        let entries = [Entry::block(0, 1, first), Entry::block(first.true_ub, 1, second)];
+        Rc::new(Datatype::of(entries, origin).unwrap())
+    };
+    let mut all = pair(&int, &short);
+    let both = all.signature(all.size);
+    for _ in 0..DEPTH {
+        all = pair(&all, &all);
+    }
+    assert_eq!(all.signature(all.size), both.repeated(1 << DEPTH));
+    assert_eq!(
+        all.signature(all.size - 2).then(signature::of_basic(TypeId::SHORT)),
+        both.repeated(1 << DEPTH)
+    );
+}
+
+#[test]
 fn long_chains_of_types_need_no_stack() {
     const DEPTH: usize = 300_000;
     let (int, _) = basic(TypeId::INT);
@@ -445,6 +479,7 @@ fn long_chains_of_types_need_no_stack() {
     let mut count = 0;
     list.each_basic(1, |_, n| count += n);
     assert_eq!(count, DEPTH as u64 + 1);
+    assert_eq!(list.signature(all), signature::of_basic(TypeId::INT).repeated(DEPTH as u64 + 1));
     let mut spread = Room::around(&[0, 2 * all as i64], pattern);
     let mut packed = Scratch::with(all);
     list.pack(spread.source(), 1, packed.part(all));

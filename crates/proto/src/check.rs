@@ -1,0 +1,113 @@
+//! Do all members of a communicator call the same collective? Behind `--check`, before a collective moves data, each member
+//! tells the communicator's first member what it calls ([`Record`]), and waits for its word ([`Verdict`]). That member
+//! compares ([`Hub`]). So a program is told of its mistake also where it would hang, or go on with wrong data.
+//!
+//! A collective that waits for all of its members is one that MPI allows, so that right programs go on as before.
+//!
+//! It is not: a search for deadlocks. Members that never call are named to those who wait, but nothing follows from it.
+mod record;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+pub use record::{Block, Flow, Key, Record};
+pub use signature::Signature;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+/// Collectives under way that are compared at a time; others are let through.
+pub const MEETINGS_MAX: usize = 1 << 16;
+/// Members that are named where many have not called.
+const NAMED_MAX: usize = 8;
+
+/// What a member is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict<P> {
+    /// Whom.
+    pub to: P,
+    /// Which of its records this is about.
+    pub ticket: u64,
+    /// What is wrong; `None`: nothing.
+    pub fault: Option<String>,
+}
+
+/// What members have told of one collective.
+#[derive(Debug)]
+struct Meeting<P> {
+    records: Vec<(Record, P)>,
+    fault: Option<String>,
+}
+
+/// Compares what the members of communicators call: `P` names a process.
+#[derive(Debug)]
+pub struct Hub<P> {
+    meetings: BTreeMap<Key, Meeting<P>>,
+    meetings_max: usize,
+}
+
+impl<P> Default for Hub<P> {
+    fn default() -> Self {
+        Hub { meetings: BTreeMap::new(), meetings_max: MEETINGS_MAX }
+    }
+}
+
+impl<P: Copy> Hub<P> {
+    /// Hears what a process calls; gives what is to be told now, and to whom.
+    pub fn hear(&mut self, record: Record, from: P) -> Vec<Verdict<P>> {
+        if self.meetings.len() >= self.meetings_max && !self.meetings.contains_key(&record.key) {
+            return verdict(&record, from, None).into_iter().collect();
+        }
+        let (key, size) = (record.key, record.size as usize);
+        let meeting =
+            self.meetings.entry(key).or_insert_with(|| Meeting { records: Vec::new(), fault: None });
+        let known = meeting.fault.is_some();
+        if !known {
+            meeting.fault = meeting.records.iter().find_map(|(other, _)| record.fault_beside(other));
+        }
+        let late = meeting.records.len();
+        meeting.records.push((record, from));
+        let all = meeting.records.len() >= size;
+        let told = match (&meeting.fault, known) {
+            (Some(_), true) => late..late + 1,
+            (Some(_), false) => 0..late + 1,
+            (None, _) if all => 0..late + 1,
+            (None, _) => 0..0,
+        };
+        let told = meeting.records[told].iter();
+        let verdicts = told.filter_map(|(record, to)| verdict(record, *to, meeting.fault.clone())).collect();
+        if all {
+            self.meetings.remove(&key);
+        }
+        verdicts
+    }
+
+    /// Who of its members has not called a collective that others have called, in words.
+    pub fn missing(&self, key: Key) -> Option<String> {
+        let meeting = self.meetings.get(&key)?;
+        let (first, _) = meeting.records.first()?;
+        let absent = |rank: &u32| meeting.records.iter().all(|(record, _)| record.rank != *rank);
+        let mut absent = (0..first.size).filter(absent);
+        let mut text = String::new();
+        for rank in absent.by_ref().take(NAMED_MAX) {
+            let _ = write!(text, "{}{rank}", if text.is_empty() { "" } else { ", " });
+        }
+        let more = absent.count();
+        if more > 0 {
+            let _ = write!(text, " and {more} more");
+        }
+        Some(format!("not called by rank {text}"))
+    }
+
+    /// Collectives that not all members have called.
+    pub fn open(&self) -> usize {
+        self.meetings.len()
+    }
+}
+
+fn verdict<P>(record: &Record, to: P, fault: Option<String>) -> Option<Verdict<P>> {
+    record.waits.then_some(Verdict { to, ticket: record.ticket, fault })
+}
