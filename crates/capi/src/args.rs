@@ -46,11 +46,6 @@ pub struct Text(*const c_char);
 #[repr(transparent)]
 pub struct TextOut(*mut c_char);
 
-#[cold]
-fn null() -> MpiError {
-    MpiError::new(ErrorClass::Arg, "a pointer argument is null")
-}
-
 impl<T> In<T> {
     /// The same address, seen as another type.
     pub fn cast<U>(self) -> In<U> {
@@ -88,7 +83,7 @@ impl<T: Copy> In<T> {
     #[inline(always)]
     pub fn at(self, index: usize) -> Result<T> {
         if self.0.is_null() {
-            return Err(null());
+            return Err(MpiError::null_pointer());
         }
         // SAFETY: not null; the C caller passed an array of as many elements as the function demands.
         Ok(unsafe { self.0.add(index).read_unaligned() })
@@ -102,7 +97,7 @@ impl<T: Copy> In<T> {
     /// The first `len` elements, each as `f` gives it: lists may be long, so that none is made on the way.
     fn mapped<U>(self, len: usize, f: impl Fn(T) -> U) -> Result<Vec<U>> {
         if self.0.is_null() && len > 0 {
-            return Err(null());
+            return Err(MpiError::null_pointer());
         }
         // SAFETY: not null; the C caller passed an array of as many elements as the function demands.
         let item = |index| unsafe { self.0.add(index).read_unaligned() };
@@ -121,6 +116,12 @@ impl<T: Copy> Ptr<T> {
     #[inline(always)]
     pub fn is_null(self) -> bool {
         self.0.is_null()
+    }
+
+    /// An error if it is null: for results, before there is one.
+    #[inline(always)]
+    pub fn check(self) -> Result<()> {
+        if self.0.is_null() { Err(MpiError::null_pointer()) } else { Ok(()) }
     }
 
     /// The value.
@@ -150,7 +151,7 @@ impl<T: Copy> Ptr<T> {
     #[inline(always)]
     pub fn set_at(self, index: usize, value: T) -> Result<()> {
         if self.0.is_null() {
-            return Err(null());
+            return Err(MpiError::null_pointer());
         }
         // SAFETY: not null; the C caller passed room for as many elements as the function demands.
         unsafe { self.0.add(index).write_unaligned(value) };
@@ -351,7 +352,7 @@ impl Text {
     /// The string, without characters that are not UTF-8.
     pub fn read(self) -> Result<String> {
         if self.0.is_null() {
-            return Err(null());
+            return Err(MpiError::null_pointer());
         }
         // SAFETY: not null; C strings end with a zero.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
@@ -400,7 +401,7 @@ impl TextOut {
     /// Stores a string and its zero, cut to `room` bytes in all; gives the length without the zero.
     pub fn write(self, text: &str, room: usize) -> Result<usize> {
         if self.0.is_null() {
-            return Err(null());
+            return Err(MpiError::null_pointer());
         }
         let len = text.len().min(room.saturating_sub(1));
         let bytes = Ptr(self.0.cast::<u8>());

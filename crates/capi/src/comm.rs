@@ -139,6 +139,7 @@ pub fn comm_idup_with_info<A: Abi>(
 /// `MPI_Comm_split`
 pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_split", On::Comm(comm), |call| {
+        newcomm.check()?;
         let color = match color {
             undefined if i64::from(undefined) == A::C.undefined => None,
             negative @ ..0 => return fail(ErrorClass::Arg, format!("color {negative} is negative")),
@@ -162,6 +163,7 @@ pub fn comm_split_type<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_split_type", On::Comm(comm), |call| {
+        newcomm.check()?;
         let id = handles::comm::<A>(comm)?;
         let info = handles::info_or_null::<A>(info)?;
         let new = match i64::from(split_type) {
@@ -240,6 +242,7 @@ fn split_further<A: Abi>(
 /// `MPI_Comm_create`
 pub fn comm_create<A: Abi>(comm: A::Handle, group: A::Handle, newcomm: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_create", On::Comm(comm), |call| {
+        newcomm.check()?;
         let made = call.start_create(handles::comm::<A>(comm)?, handles::group::<A>(group)?)?;
         let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
@@ -254,6 +257,7 @@ pub fn comm_create_group<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_create_group", On::Comm(comm), |call| {
+        newcomm.check()?;
         let made = call.start_create_group(handles::comm::<A>(comm)?, handles::group::<A>(group)?, tag)?;
         let new = make(call, made)?;
         Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)

@@ -5,7 +5,7 @@ use crate::engine::{Call, Phase, phase};
 use crate::life::{self, World};
 use crate::{callbacks, handles};
 use mpi::core::{CommId, Errhandler, ErrhandlerId, Mpi, SessionId, registry};
-use mpi::{ErrorClass, MpiError};
+use mpi::{Cause, ErrorClass, MpiError};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -126,6 +126,14 @@ impl<A: Abi> On<A> {
         };
         target.filter(|target| target.handler(mpi).is_ok()).unwrap_or_else(|| Target::unattached(mpi))
     }
+
+    /// A null pointer is no mistake about an object: where the program has set no handler for its object, the error
+    /// goes where those of no object go. (In MPICH all errors of such a communicator do.)
+    fn target_of_null(self, mpi: &Mpi) -> Target {
+        let target = self.target(mpi);
+        let set = !matches!(target.handler(mpi), Ok(Errhandler::Fatal));
+        if set { target } else { Target::unattached(mpi) }
+    }
 }
 
 /// Runs the body of a C function inside the engine, and deals with its error.
@@ -194,7 +202,10 @@ pub fn raise_anywhere<A: Abi>(name: &'static str, on: On<A>, failure: Failure) -
 #[cold]
 #[inline(never)]
 fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
-    let target = on.target(&call);
+    let target = match &failure {
+        Failure::Error(error) if matches!(error.cause(), Cause::NullPointer) => on.target_of_null(&call),
+        _ => on.target(&call),
+    };
     match failure {
         Failure::Error(error) => {
             let code = code::<A>(error.class);

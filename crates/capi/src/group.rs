@@ -72,6 +72,7 @@ macro_rules! algebra {
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(group1: A::Handle, group2: A::Handle, newgroup: Ptr<A::Handle>) -> c_int {
             run::<A>($mpi, On::WORLD, |call| {
+                newgroup.check()?;
                 let new = call.$name(handles::group::<A>(group1)?, handles::group::<A>(group2)?)?;
                 put::<A>(newgroup, new)
             })
@@ -90,6 +91,7 @@ macro_rules! selections {
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(group: A::Handle, n: c_int, ranks: In<c_int>, newgroup: Ptr<A::Handle>) -> c_int {
             run::<A>($mpi, On::WORLD, |call| {
+                newgroup.check()?;
                 let new = call.$name(handles::group::<A>(group)?, &ranks.list(len(n)?)?)?;
                 put::<A>(newgroup, new)
             })
@@ -109,6 +111,7 @@ macro_rules! range_selections {
         #[doc = concat!("`", $mpi, "`")]
         pub fn $name<A: Abi>(group: A::Handle, n: c_int, list: Ptr<c_int>, newgroup: Ptr<A::Handle>) -> c_int {
             run::<A>($mpi, On::WORLD, |call| {
+                newgroup.check()?;
                 let new = call.$name(handles::group::<A>(group)?, &ranges(n, list)?)?;
                 put::<A>(newgroup, new)
             })

@@ -171,11 +171,11 @@ pub fn had_sessions() -> bool {
     HAD_SESSIONS.load(Relaxed)
 }
 
-/// A session begins: gives the level that it gets.
-pub fn begin_session(wanted: Level) -> Result<Level, MpiError> {
+/// A session begins: gives the level that it gets. One that names none gets the world's; without a world the least.
+pub fn begin_session(wanted: Option<Level>) -> Result<Level, MpiError> {
     let mut life = life();
     life.start()?;
-    let granted = life.grant(wanted);
+    let granted = life.grant(wanted.or(life.world).unwrap_or(Level::Single));
     life.sessions += 1;
     HAD_SESSIONS.store(true, Relaxed);
     Ok(granted)

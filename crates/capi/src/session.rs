@@ -32,17 +32,17 @@ pub fn session_init<A: Abi>(info: A::Handle, errhandler: A::Handle, session: Ptr
     }
 }
 
-/// The thread level that the hints ask for. Without one, the least (MPI-5 11.3.1).
-fn wishes<A: Abi>(info: A::Handle, errhandler: A::Handle, session: Ptr<A::Handle>) -> Outcome<Level> {
+/// The thread level that the hints ask for, if they do; what it is without is up to the library (MPI-5 11.3.1).
+fn wishes<A: Abi>(info: A::Handle, errhandler: A::Handle, session: Ptr<A::Handle>) -> Outcome<Option<Level>> {
     session.set(A::handle(A::C.session_null))?;
     let handler = handles::errhandler::<A>(errhandler)?;
     let all = registry();
     all.errhandler(handler)?;
-    let Some(info) = handles::info_or_null::<A>(info)? else { return Ok(Level::Single) };
+    let Some(info) = handles::info_or_null::<A>(info)? else { return Ok(None) };
     match all.info_get(info, THREAD_LEVEL)? {
-        None => Ok(Level::Single),
+        None => Ok(None),
         Some(word) => match Level::named(word) {
-            Some(level) => Ok(level),
+            Some(level) => Ok(Some(level)),
             None => fail(ErrorClass::InfoValue, format!("{THREAD_LEVEL}={word} is not a thread level")),
         },
     }

@@ -112,6 +112,8 @@ pub struct MpiError {
 pub enum Cause {
     /// A mistake in a call, or the state of an object, in words.
     Words(Cow<'static, str>),
+    /// A pointer that a C caller must give is null.
+    NullPointer,
     /// An operation ended badly: its status says how.
     Ended(Status),
     /// A message did not get through.
@@ -130,6 +132,12 @@ impl MpiError {
     #[cold]
     pub fn new(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Self {
         MpiError::of(class, Cause::Words(words.into()))
+    }
+
+    /// A pointer that a C caller must give is null.
+    #[cold]
+    pub fn null_pointer() -> Self {
+        MpiError::of(ErrorClass::Arg, Cause::NullPointer)
     }
 
     /// What happened, without the class.
@@ -170,6 +178,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Words(words) => f.write_str(words),
+            Cause::NullPointer => f.write_str("a pointer argument is null"),
             Cause::Ended(status) => describe(status, f),
             Cause::Net(error) => error.fmt(f),
             Cause::Start(error) => error.fmt(f),
@@ -195,7 +204,7 @@ fn describe(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 impl Error for MpiError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &*self.cause {
-            Cause::Words(_) | Cause::Ended(_) => None,
+            Cause::Words(_) | Cause::NullPointer | Cause::Ended(_) => None,
             Cause::Net(error) => Some(error),
             Cause::Start(error) => Some(error),
             Cause::Meet(error) => Some(error),

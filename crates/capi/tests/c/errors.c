@@ -151,6 +151,7 @@ static void aliased(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK(class_of(MPI_Allreduce(all, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
     CHECK(class_of(MPI_Scan(all, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Reduce_local(all, all, 2, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER);
     CHECK(class_of(MPI_Alltoall(all, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
     CHECK(class_of(MPI_Allgather(all + rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
     if (rank == 0) {
@@ -167,9 +168,110 @@ static void aliased(void)
     free(all);
 }
 
+/* The processes are in step: a collective gives what it should. */
+static void in_step(MPI_Comm comm)
+{
+    int sum = -1;
+    CHECK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == size * (size - 1) / 2);
+}
+
+/* Messages of a collective that are shorter or longer than others expect. */
+static void lengths(MPI_Comm comm)
+{
+    int a[10] = {0}, b[10], code, len;
+    char text[MPI_MAX_ERROR_STRING];
+    code = MPI_Bcast(a, rank ? 10 : 1, MPI_INT, 0, comm);
+    CHECK(rank ? class_of(code) == MPI_ERR_TRUNCATE : code == MPI_SUCCESS);
+    MPI_Error_string(code, text, &len);
+    /* Who heard it from another process than the root got nothing from that one. */
+    CHECK(rank == 0 || (strstr(text, "40 bytes") != NULL || strstr(text, "where 40") != NULL));
+    CHECK(rank != 1 || (strstr(text, "rank 0") != NULL && strstr(text, "4 bytes where 40") != NULL));
+    in_step(comm);
+    code = MPI_Bcast(a, rank ? 1 : 10, MPI_INT, 0, comm);
+    CHECK(rank ? class_of(code) == MPI_ERR_TRUNCATE : code == MPI_SUCCESS);
+    in_step(comm);
+    code = MPI_Allreduce(a, b, rank ? 10 : 1, MPI_INT, MPI_SUM, comm);
+    CHECK(size > 1 ? class_of(code) == MPI_ERR_TRUNCATE : code == MPI_SUCCESS);
+    in_step(comm);
+    code = MPI_Reduce(a, b, rank ? 1 : 10, MPI_INT, MPI_SUM, 0, comm);
+    CHECK(rank > 0 || (size > 1 ? class_of(code) == MPI_ERR_TRUNCATE : code == MPI_SUCCESS));
+    in_step(comm);
+}
+
+/* A process whose own block does not fit takes part all the same: nobody waits, and all who depend on it fail. */
+static void misfits(MPI_Comm comm)
+{
+    int *many = calloc(20 * size, sizeof(int)), *all = calloc(20 * size, sizeof(int)), code, flag = 0, i;
+    int *counts = calloc(size, sizeof(int)), *displs = calloc(size, sizeof(int)), *fewer = calloc(size, sizeof(int));
+    MPI_Request request[2];
+    MPI_Status status[2];
+    code = MPI_Gather(many, 10, MPI_INT, all, 1, MPI_INT, 0, comm);
+    CHECK(rank > 0 || class_of(code) == MPI_ERR_TRUNCATE);
+    in_step(comm);
+    code = MPI_Scatter(many, 1, MPI_INT, all, 10, MPI_INT, 0, comm);
+    CHECK(class_of(code) == MPI_ERR_TRUNCATE);
+    in_step(comm);
+    code = MPI_Allgather(many, rank ? 10 : 1, MPI_INT, all, 10, MPI_INT, comm);
+    CHECK(class_of(code) == MPI_ERR_TRUNCATE);
+    in_step(comm);
+    code = MPI_Alltoall(many, rank ? 10 : 20, MPI_INT, all, 10, MPI_INT, comm);
+    CHECK(class_of(code) == MPI_ERR_TRUNCATE);
+    in_step(comm);
+    for (i = 0; i < size; i++) {
+        counts[i] = fewer[i] = 10;
+        displs[i] = 10 * i;
+    }
+    fewer[rank] = 3;
+    CHECK(class_of(MPI_Alltoallv(many, counts, displs, MPI_INT, all, fewer, displs, MPI_INT, comm))
+          == MPI_ERR_TRUNCATE);
+    CHECK(class_of(MPI_Alltoallv(many, fewer, displs, MPI_INT, all, counts, displs, MPI_INT, comm))
+          == MPI_ERR_TRUNCATE);
+    in_step(comm);
+    /* As requests, beside one that is well; whoever asks again hears the same. */
+    MPI_Iscatter(many, 1, MPI_INT, all, 10, MPI_INT, 0, comm, &request[0]);
+    MPI_Ibarrier(comm, &request[1]);
+    while (!flag) {
+        code = MPI_Testall(2, request, &flag, status);
+    }
+    CHECK(class_of(code) == MPI_ERR_IN_STATUS && class_of(status[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    CHECK(status[1].MPI_ERROR == MPI_SUCCESS && request[0] == MPI_REQUEST_NULL);
+    MPI_Scatter_init(many, 1, MPI_INT, all, 10, MPI_INT, 0, comm, MPI_INFO_NULL, &request[0]);
+    for (i = 0; i < 2; i++) {
+        MPI_Start(&request[0]);
+        CHECK(class_of(MPI_Wait(&request[0], MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+    }
+    MPI_Request_free(&request[0]);
+    in_step(comm);
+    free(many), free(all), free(counts), free(displs), free(fewer);
+}
+
+/* A result that has no place is found before anything else, and heard where no handler was set by whom it is for. */
+static void null_results(void)
+{
+    int ranges[1][3] = {{1, -7, 1}};
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Group_range_incl(group, 1, ranges, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Group_range_excl(group, 1, ranges, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split(comm, 0, rank, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_create(comm, group, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_create_group(comm, group, 0, NULL)) == MPI_ERR_ARG);
+    /* A handler of its own hears it. */
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    CHECK(class_of(MPI_Comm_split(comm, 0, rank, NULL)) == MPI_ERR_ARG);
+    MPI_Group_free(&group);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     int x = 0;
+    MPI_Comm comm;
     const char *mistake = argc > 1 ? argv[1] : "";
     if (strcmp(mistake, "early") == 0)
         MPI_Barrier(MPI_COMM_WORLD);
@@ -194,5 +296,11 @@ int main(int argc, char **argv)
     unattached();
     nothing();
     aliased();
+    null_results();
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    lengths(comm);
+    misfits(comm);
+    MPI_Comm_free(&comm);
     return finish("errors");
 }

@@ -299,6 +299,12 @@ static void splits(void)
 {
     MPI_Comm part;
     int color = lrank / 2, n;
+    MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part);
+    if (part != MPI_COMM_NULL) { /* nobody of the other side may be on this node */
+        MPI_Comm_remote_size(part, &n);
+        CHECK(n > 0 && n <= rsize);
+        MPI_Comm_free(&part);
+    }
     MPI_Comm_split(inter, side && color == 0 ? MPI_UNDEFINED : color, -lrank, &part);
     int others = color == 0 ? 0 : rsize - 2 * color;
     others = others > 2 ? 2 : others < 0 ? 0 : others;

@@ -219,6 +219,22 @@ static void mistakes(void)
     MPI_Wait(&send, MPI_STATUS_IGNORE);
     MPI_Request_free(&send);
     MPI_Request_free(&recv);
+    /* parts without bytes arrive when they are sent, not before */
+    MPI_Precv_init(NULL, 2, 0, MPI_INT, rank, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &recv);
+    MPI_Psend_init(NULL, 2, 0, MPI_INT, rank, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
+    MPI_Start(&recv);
+    MPI_Parrived(recv, 1, &flag);
+    CHECK(!flag);
+    MPI_Start(&send);
+    MPI_Pready(0, send);
+    MPI_Parrived(recv, 1, &flag);
+    CHECK(!flag);
+    MPI_Pready(1, send);
+    while (!flag) MPI_Parrived(recv, 1, &flag);
+    MPI_Wait(&recv, MPI_STATUS_IGNORE);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    MPI_Request_free(&send);
+    MPI_Request_free(&recv);
     /* more is sent than received: one of several requests fails, the others come to their ends */
     int two[2] = {1, 2};
     MPI_Request list[3];

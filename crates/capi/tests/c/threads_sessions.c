@@ -32,6 +32,21 @@ static void *library(void *number)
     return NULL;
 }
 
+/* Who names no level gets the world's. */
+static void as_the_world(void)
+{
+    MPI_Session session;
+    MPI_Info info;
+    char level[32] = "";
+    int flag = 0;
+    CHECK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session) == MPI_SUCCESS);
+    MPI_Session_get_info(session, &info);
+    MPI_Info_get(info, "thread_level", sizeof level - 1, level, &flag);
+    CHECK(flag && strcmp(level, "MPI_THREAD_MULTIPLE") == 0);
+    MPI_Info_free(&info);
+    MPI_Session_finalize(&session);
+}
+
 static void start(pthread_t *threads)
 {
     for (long i = 0; i < THREADS; i++)
@@ -53,6 +68,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    as_the_world();
     start(threads);
     for (int i = 0; i < ROUNDS; i++) {
         MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

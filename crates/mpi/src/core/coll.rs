@@ -92,6 +92,9 @@ pub enum Coll<'a> {
     },
 }
 
+/// A call with a wrong argument has not happened: it uses up no number, so that the caller may repeat it rightly, as the
+/// others called it. (MPICH's tests do so.) Sizes that do not fit each other are no such argument, even if both are the
+/// caller's own: others meet them too, and wait for whoever finds them.
 impl Mpi {
     /// Runs a collective and waits for it.
     pub fn collective(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {

@@ -35,11 +35,32 @@ pub(super) enum Form {
     Spread,
 }
 
+/// A message under way.
+struct Pending {
+    id: ReqId,
+    /// Of one that is received, what the schedule expects.
+    expected: Option<Expected>,
+}
+
+#[derive(Clone, Copy)]
+struct Expected {
+    /// The party of the schedule that sends.
+    from: u32,
+    bytes: usize,
+}
+
+/// The block of a process for itself: what it sends is not what it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Misfit {
+    pub(super) sent: usize,
+    pub(super) received: usize,
+}
+
 /// A collective operation.
 pub(super) struct Collective {
     pub(super) schedule: Schedule,
     next: usize,
-    outstanding: Vec<ReqId>,
+    outstanding: Vec<Pending>,
     pub(super) roster: Rc<Roster>,
     pub(super) context: u32,
     pub(super) tag: i32,
@@ -61,10 +82,13 @@ pub(super) struct Collective {
     pub(super) shift: isize,
     /// What was told of it where the program is checked; it begins when that is answered.
     pub(super) ticket: Option<Rc<Ticket>>,
+    /// A mistake of this process that the others must not wait for: it takes part, and fails at the end.
+    pub(super) misfit: Option<Misfit>,
     started: bool,
     finished: bool,
+    /// What failed first, until somebody asks; its class stays.
     error: Option<MpiError>,
-    truncated: bool,
+    failed: ErrorClass,
 }
 
 /// How far `advance` came.
@@ -98,10 +122,11 @@ impl Collective {
             unit: 1,
             shift: 0,
             ticket: None,
+            misfit: None,
             started: false,
             finished: false,
             error: None,
-            truncated: false,
+            failed: ErrorClass::Success,
         }
     }
 
@@ -112,7 +137,8 @@ impl Collective {
         self.loads.clear();
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
-        (self.unit, self.shift, self.across, self.ticket) = (1, 0, None, None);
+        (self.unit, self.shift, self.across) = (1, 0, None);
+        (self.ticket, self.misfit) = (None, None);
         self.restart(0);
     }
 
@@ -121,7 +147,7 @@ impl Collective {
         debug_assert!(self.outstanding.is_empty());
         self.tag = tag;
         (self.next, self.started, self.finished) = (0, false, false);
-        (self.error, self.truncated) = (None, false);
+        (self.error, self.failed) = (None, ErrorClass::Success);
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -136,8 +162,15 @@ impl Collective {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let error = if self.truncated { ErrorClass::Truncate } else { ErrorClass::Success };
-        Ok(Some(Status { error, ..Status::EMPTY }))
+        Ok(Some(Status { error: self.failed, ..Status::EMPTY }))
+    }
+
+    #[cold]
+    fn fail(&mut self, error: MpiError) {
+        if self.failed == ErrorClass::Success {
+            self.failed = error.class;
+            self.error = Some(error);
+        }
     }
 
     /// Goes on as far as possible.
@@ -191,6 +224,9 @@ impl Collective {
     fn begin(&mut self) {
         self.started = true;
         self.scratch.reserve(self.schedule.scratch_bytes());
+        if let Some(misfit) = self.misfit {
+            self.fail(misfit.into());
+        }
         let staging = self.staging.as_recv();
         for load in &self.loads {
             load.load(staging.shifted(load.at as isize));
@@ -210,18 +246,23 @@ impl Collective {
 
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
         let (to, envelope) = self.way(to);
-        match endpoint.isend(to, envelope, self.source(from), SendMode::Standard) {
+        // After a failure what is sent would be wrong. An empty message is not what the receiver expects, so that it
+        // fails as well, and nobody waits.
+        let len = if self.failed == ErrorClass::Success { from.len } else { 0 };
+        let from = self.source(Slice { len, ..from });
+        match endpoint.isend(to, envelope, from, SendMode::Standard) {
             Ok(None) => {}
-            Ok(Some(id)) => self.outstanding.push(id),
-            Err(error) => self.error = Some(error.into()),
+            Ok(Some(id)) => self.outstanding.push(Pending { id, expected: None }),
+            Err(error) => self.fail(error.into()),
         }
     }
 
     fn recv(&mut self, endpoint: &mut Endpoint, from: u32, into: Slice) {
         let (source, Envelope { context, tag }) = self.way(from);
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        let expected = Some(Expected { from, bytes: into.len });
         let into = self.target(into);
-        self.outstanding.push(endpoint.irecv(pattern, into));
+        self.outstanding.push(Pending { id: endpoint.irecv(pattern, into), expected });
     }
 
     /// Whom the schedule means, and what messages between the two carry.
@@ -237,7 +278,7 @@ impl Collective {
 
     /// Is everything that was started complete?
     fn settle(&mut self, endpoint: &mut Endpoint) -> bool {
-        while let Some(&id) = self.outstanding.last() {
+        while let Some(&Pending { id, .. }) = self.outstanding.last() {
             let Some(outcome) = endpoint.take(id) else { return false };
             self.note(outcome);
         }
@@ -246,11 +287,32 @@ impl Collective {
 
     /// Takes the result of the newest outstanding message.
     fn note(&mut self, outcome: std::result::Result<Outcome, net::NetError>) {
-        self.outstanding.pop();
-        match outcome {
-            Ok(outcome) => self.truncated |= outcome.truncated,
-            Err(error) => self.error = Some(error.into()),
+        let expected = self.outstanding.pop().and_then(|pending| pending.expected);
+        match (outcome, expected) {
+            (Err(error), _) => self.fail(error.into()),
+            (Ok(outcome), Some(expected)) if outcome.truncated || outcome.bytes != expected.bytes => {
+                self.fail(self.unexpected(&outcome, expected));
+            }
+            _ => {}
         }
+    }
+
+    /// A message of another length: the sizes that processes gave differ, or its sender has failed.
+    #[cold]
+    fn unexpected(&self, outcome: &Outcome, expected: Expected) -> MpiError {
+        let Expected { from, bytes } = expected;
+        let from = match &self.roster.local {
+            Some(local) if from >= local.len() => format!("rank {} of the other group", from - local.len()),
+            _ => format!("rank {from}"),
+        };
+        let words = match outcome.bytes {
+            _ if outcome.truncated => format!("{from} sent more than the {bytes} bytes that were expected"),
+            0 => format!(
+                "{from} sent nothing where {bytes} bytes were expected; it has failed, or its sizes differ"
+            ),
+            sent => format!("{from} sent {sent} bytes where {bytes} were expected"),
+        };
+        MpiError::new(ErrorClass::Truncate, words)
     }
 
     #[inline]
@@ -289,6 +351,13 @@ impl Collective {
             Space::Scratch => self.scratch.as_recv().as_source(),
         };
         base.shifted(slice.at as isize)
+    }
+}
+
+impl From<Misfit> for MpiError {
+    fn from(Misfit { sent, received }: Misfit) -> Self {
+        let words = format!("{sent} bytes sent to itself where {received} are received");
+        MpiError::new(ErrorClass::Truncate, words)
     }
 }
 
@@ -357,7 +426,7 @@ impl Mpi {
 
     /// Nothing else is under way: the endpoint's own wait is the shortest.
     fn wait_for_newest(&mut self, c: &mut Collective) {
-        if let Some(&id) = c.outstanding.last() {
+        if let Some(&Pending { id, .. }) = c.outstanding.last() {
             let outcome = self.endpoint.wait(id);
             c.note(outcome);
         }

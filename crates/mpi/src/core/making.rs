@@ -169,7 +169,9 @@ impl Mpi {
 
     /// Collective: one communicator per node (`MPI_COMM_TYPE_SHARED`), if `member`.
     pub fn start_split_shared(&mut self, comm: CommId, member: bool, key: i32) -> Result<Made> {
-        self.one_group(comm, "a split by hardware")?;
+        if self.comm(comm)?.roster.members.reaches(self.cores.ranks) {
+            self.one_group(comm, "a split by nodes of two jobs")?;
+        }
         let node = self.endpoint.node_of(self.endpoint.rank()).0;
         self.split(comm, member.then_some(u64::from(node)), key)
     }

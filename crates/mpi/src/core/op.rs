@@ -3,7 +3,7 @@ use super::kernels::{Kernel, kernel};
 use super::layout::Datatype;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::error::{ErrorClass, Result, fail};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 
 /// A reduction function of the program; opaque words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,10 @@ impl Mpi {
             return fail(ErrorClass::Count, format!("count {count}"));
         }
         let datatype = self.committed(ty)?;
+        if count > 0 && source.as_ptr() == target.as_ptr() {
+            let words = || format!("{:p} is read and written", source.as_ptr());
+            return fail_with(ErrorClass::Buffer, words);
+        }
         match self.combine(op, ty, datatype)? {
             Combine::User(op, ty) => Ok(Some(UserReduce { op, source, target, count, ty, request: None })),
             Combine::Kernel(run) => {

@@ -8,7 +8,7 @@ mod neighborhood;
 mod reduction;
 mod rooted;
 
-use super::collective::{Collective, Form, Move};
+use super::collective::{Collective, Form, Misfit, Move};
 use super::data::Checked;
 use super::layout::{Datatype, product};
 use super::p2p::element_count;
@@ -79,6 +79,30 @@ impl Plan {
             Some((offset, _)) => Ok(Spot::Program(data.buf.shifted(offset))),
             None => self.staged(data, used),
         }
+    }
+
+    /// As [`Plan::spot`] for this process's part in what it does with itself, which must have so many bytes. If it has
+    /// not, the operation works on a copy, which has room for both: the others must not wait for this process.
+    fn fitted(&mut self, data: Checked<RecvBuf>, used: Use, bytes: usize) -> Result<Spot> {
+        let own = data.bytes()?;
+        if own == bytes {
+            return self.spot(data, used);
+        }
+        match used {
+            Use::Read => self.own_block(own, bytes),
+            Use::Written => self.own_block(bytes, own),
+        };
+        let at = self.stage(own.max(bytes));
+        self.copy(data, used, at, Form::Packed);
+        Ok(Spot::Staged(at))
+    }
+
+    /// Notes what the process sends to itself and what it receives so; gives the bytes that fit.
+    fn own_block(&mut self, sent: usize, received: usize) -> usize {
+        if sent != received {
+            self.c.misfit = self.c.misfit.or(Some(Misfit { sent, received }));
+        }
+        sent.min(received)
     }
 
     /// A packed copy of elements.
@@ -185,18 +209,6 @@ fn root_rank(root: Peer, place: Place) -> Result<u32> {
     match root {
         Peer::Rank(rank) if (rank as u32) < place.size => Ok(rank as u32),
         _ => fail(ErrorClass::Root, format!("root {root:?} in a communicator of {}", place.size)),
-    }
-}
-
-fn same_bytes(sent: usize, received: usize) -> Result<()> {
-    match sent.cmp(&received) {
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Greater => {
-            fail(ErrorClass::Truncate, format!("{sent} bytes sent to itself where {received} are received"))
-        }
-        std::cmp::Ordering::Less => {
-            fail(ErrorClass::Count, format!("{sent} bytes sent to itself where {received} are received"))
-        }
     }
 }
 

@@ -233,10 +233,11 @@ impl Mpi {
     /// As `test`, but changes nothing (`MPI_Request_get_status`).
     pub fn peek(&mut self, request: RequestId) -> Result<Option<Status>> {
         let polled = self.poll(request);
-        let message = matches!(self.entry(request)?.state, State::Send { .. } | State::Recv(_));
+        let state = &self.entry(request)?.state;
+        let ended = matches!(state, State::Send { .. } | State::Recv(_) | State::Collective(_));
         let status = match polled {
-            // The endpoint has told of it, and will not again.
-            Err(error) if message => Some(Status { error: error.class, ..Status::EMPTY }),
+            // It has been told of, and will not be again.
+            Err(error) if ended => Some(Status { error: error.class, ..Status::EMPTY }),
             polled => polled?,
         };
         if let (Some(status), Some(entry)) = (status, self.requests.get_mut(request.0)) {

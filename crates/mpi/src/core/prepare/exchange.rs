@@ -28,8 +28,7 @@ impl Mpi {
                     plan.input = plan.staged(all.clone(), Use::Read)?;
                 } else {
                     let (_, data) = self.for_everyone(&plan, send.as_recv())?;
-                    same_bytes(data.bytes()?, all.bytes()?)?;
-                    plan.input = plan.spot(data, Use::Read)?;
+                    plan.input = plan.fitted(data, Use::Read, all.bytes()?)?;
                 }
                 plan.output = plan.spot(all, Use::Written)?;
                 coll::alltoall(&mut plan.c.schedule, place, block);
@@ -51,7 +50,7 @@ impl Mpi {
 
     /// `sends` is `None` for an exchange in place: the blocks to send are what the receive buffer holds.
     fn prepare_alltoallv(&self, plan: &mut Plan, sends: Option<Listed>, recvs: Listed) -> Result<()> {
-        let send_list = match sends {
+        let mut send_list = match sends {
             Some(sends) => {
                 let (spot, list) = plan.lay_out(sends, Use::Read)?;
                 plan.input = spot;
@@ -68,8 +67,11 @@ impl Mpi {
                 list
             }
         };
-        let (spot, recv_list) = plan.lay_out(recvs, Use::Written)?;
+        let (spot, mut recv_list) = plan.lay_out(recvs, Use::Written)?;
         plan.output = spot;
+        let own = plan.place.rank as usize;
+        let len = plan.own_block(send_list[own].len, recv_list[own].len);
+        (send_list[own].len, recv_list[own].len) = (len, len);
         let (sends, recvs) = (Blocks::Listed(&send_list), Blocks::Listed(&recv_list));
         coll::alltoallv(&mut plan.c.schedule, plan.place, sends, recvs);
         Ok(())

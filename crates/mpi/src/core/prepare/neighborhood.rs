@@ -85,15 +85,18 @@ fn exchange(plan: &mut Plan, around: &Neighborhood, sends: Vec<Block>, recvs: Li
         around.expected().filter_map(|place| edge((around.sources[place], into[place]))).collect();
     let outgoing: Vec<Edge> =
         around.dests.iter().copied().zip(sends.into_iter().map(Some)).filter_map(edge).collect();
-    own_edges_fit(plan.place.rank, &outgoing, &incoming)?;
+    own_edges_fit(plan, &outgoing, &incoming);
     coll::neighbors(&mut plan.c.schedule, plan.place, &outgoing, &incoming);
     Ok(())
 }
 
 /// What a process sends to itself is copied: the lengths must be equal.
-fn own_edges_fit(rank: u32, outgoing: &[Edge], incoming: &[Edge]) -> Result<()> {
+fn own_edges_fit(plan: &mut Plan, outgoing: &[Edge], incoming: &[Edge]) {
+    let rank = plan.place.rank;
     let own = |edges: &[Edge]| -> Vec<usize> {
         edges.iter().filter(|edge| edge.peer == rank).map(|edge| edge.block.len).collect()
     };
-    own(outgoing).into_iter().zip(own(incoming)).try_for_each(|(sent, received)| same_bytes(sent, received))
+    for (sent, received) in own(outgoing).into_iter().zip(own(incoming)) {
+        plan.own_block(sent, received);
+    }
 }

@@ -130,7 +130,8 @@ impl Mpi {
     /// What the collecting process itself contributes to `block` of the output.
     fn own_input(&self, plan: &mut Plan, send: SendData, own: Checked<RecvBuf>, block: Block) -> Result<()> {
         if !send.buf.is_in_place() {
-            return same_bytes(self.leaf_sends(plan, send)?, block.len);
+            plan.input = plan.fitted(self.checked(send.as_recv())?, Use::Read, block.len)?;
+            return Ok(());
         }
         plan.input = Plan::inside(plan.output, block.at);
         if let Spot::Staged(at) = plan.input {
@@ -145,6 +146,7 @@ impl Mpi {
             plan.output = Plan::inside(plan.input, block.at);
             return Ok(());
         }
-        same_bytes(self.leaf_receives(plan, recv)?, block.len)
+        plan.output = plan.fitted(self.checked(recv)?, Use::Written, block.len)?;
+        Ok(())
     }
 }
