@@ -80,10 +80,10 @@ pub(super) struct Collective {
     /// Bytes from one element of a reduction to the next, and of the first byte from the element's address.
     pub(super) unit: usize,
     pub(super) shift: isize,
-    /// What was told of it where the program is checked; it begins when that is answered.
-    pub(super) ticket: Option<Rc<Ticket>>,
     /// A mistake of this process that the others must not wait for: it takes part, and fails at the end.
     pub(super) misfit: Option<Misfit>,
+    /// What was told of it where the program is checked; it begins when that is answered.
+    pub(super) ticket: Option<Rc<Ticket>>,
     started: bool,
     finished: bool,
     /// What failed first, until somebody asks; its class stays.
@@ -121,8 +121,8 @@ impl Collective {
             combine: None,
             unit: 1,
             shift: 0,
-            ticket: None,
             misfit: None,
+            ticket: None,
             started: false,
             finished: false,
             error: None,
@@ -138,7 +138,7 @@ impl Collective {
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
         (self.unit, self.shift, self.across) = (1, 0, None);
-        (self.ticket, self.misfit) = (None, None);
+        (self.misfit, self.ticket) = (None, None);
         self.restart(0);
     }
 
