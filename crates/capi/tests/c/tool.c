@@ -47,7 +47,7 @@ static void texts(void)
         CHECK(len == full && strcmp(cut, "BAN") == 0);
         CHECK((type == MPI_INT) == (words != MPI_T_ENUM_NULL));
     }
-    CHECK(MPI_T_cvar_get_index("BANYAN_NONSENSE", &len) == MPI_T_ERR_INVALID_NAME);
+    CHECK(MPI_T_cvar_get_index("BANYAN_NO_SUCH_NAME", &len) == MPI_T_ERR_INVALID_NAME);
     MPI_T_cvar_get_info(cvar("BANYAN_COLL"), NULL, NULL, NULL, NULL, &words, NULL, NULL, NULL, NULL);
     CHECK(MPI_T_enum_get_info(words, &number, NULL, NULL) == MPI_SUCCESS && number == 3);
     len = sizeof name;

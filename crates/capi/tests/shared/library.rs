@@ -273,12 +273,11 @@ pub fn check_mistakes(side: Side, file: &str, soname: &str) {
     }
 }
 
-/// Programs without mistakes, with the fewest ranks that they need.
-const RIGHT: [(&str, u32); 24] = [
+/// Programs without mistakes (`errors` makes some on purpose), with the fewest ranks that they need.
+const RIGHT: [(&str, u32); 23] = [
     ("always", 1),
     ("coll", 1),
     ("comm", 1),
-    ("errors", 1),
     ("hardware", 1),
     ("inter", 1),
     ("p2p", 2),
