@@ -68,6 +68,18 @@ fn is_root<A: Abi>(call: &Call<A>, comm: CommId, root: c_int) -> Outcome<bool> {
     Ok(i64::from(call.comm_rank(comm)?) == i64::from(root))
 }
 
+/// The port, which means something at the root only.
+fn port_at_root<A: Abi>(
+    call: &Call<A>,
+    port_name: Text,
+    info: A::Handle,
+    (comm, root): (A::Handle, c_int),
+) -> Outcome<String> {
+    handles::info_or_null::<A>(info)?;
+    let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+    Ok(if at_root { port_name.read()? } else { String::new() })
+}
+
 /// `MPI_Comm_accept`
 pub fn comm_accept<A: Abi>(
     port_name: Text,
@@ -77,9 +89,7 @@ pub fn comm_accept<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_accept", On::Comm(comm), |call| {
-        handles::info_or_null::<A>(info)?;
-        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
-        let port = if at_root { port_name.read()? } else { String::new() };
+        let port = port_at_root(call, port_name, info, (comm, root))?;
         meet(call, comm, root, newcomm, Meet::Accept(&port))
     })
 }
@@ -93,9 +103,7 @@ pub fn comm_connect<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_connect", On::Comm(comm), |call| {
-        handles::info_or_null::<A>(info)?;
-        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
-        let port = if at_root { port_name.read()? } else { String::new() };
+        let port = port_at_root(call, port_name, info, (comm, root))?;
         meet(call, comm, root, newcomm, Meet::Connect(&port))
     })
 }
