@@ -4,11 +4,15 @@ use mpi::core::predefined::TABLE;
 
 /// The datatype called `name` (`MPI_INT`), if the engine has it.
 pub const fn by_name(name: &str) -> Option<TypeId> {
-    // Two names for one datatype.
+    // Two names for one datatype, and names outside the standard.
     let name = if same(name, "MPI_C_COMPLEX") {
         "MPI_C_FLOAT_COMPLEX"
     } else if same(name, "MPI_LONG_LONG") {
         "MPI_LONG_LONG_INT"
+    } else if same(name, "MPIX_C_FLOAT16") {
+        "MPI_C_FLOAT16"
+    } else if same(name, "MPIX_BFLOAT16") {
+        "MPI_BFLOAT16"
     } else {
         name
     };

@@ -210,6 +210,13 @@ pub(crate) struct Half(pub(crate) u16);
 
 impl Plain for Half {}
 
+/// The upper half of a 32-bit number.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Brain(pub(crate) u16);
+
+impl Plain for Brain {}
+
 /// IEEE's 128-bit number.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]

@@ -250,6 +250,34 @@ static void reductions(void)
 #endif
 }
 
+#if defined(MPIX_C_FLOAT16)
+/* Not of the standard, but of MPICH's header: IEEE's half, and the upper half of a float. */
+static void halves(void)
+{
+    unsigned short a[3] = {0x3c00, 0x4000, 0x7bff}, b[3] = {0x3800, 0xc000, 0x7bff};
+    MPI_Reduce_local(a, b, 3, MPIX_C_FLOAT16, MPI_SUM);
+    CHECK(b[0] == 0x3e00 && b[1] == 0 && b[2] == 0x7c00); /* 1.5, 0, too much */
+    for (int i = 0; i < 1000; i++) {
+        /* One more than what has 8 digits: halves are rounded to the even one. */
+        unsigned values[2] = {0x3f800000u + ((unsigned)i << 16), 0x3f800000u + ((unsigned)i * 7 % 128 << 16)};
+        float x[2], sum;
+        memcpy(x, values, sizeof x);
+        sum = x[0] + x[1];
+        unsigned bits;
+        memcpy(&bits, &sum, 4);
+        unsigned expected = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        unsigned short left = values[0] >> 16, right = values[1] >> 16;
+        MPI_Reduce_local(&left, &right, 1, MPIX_BFLOAT16, MPI_SUM);
+        CHECK(right == expected);
+    }
+    int size, length;
+    char name[MPI_MAX_OBJECT_NAME];
+    MPI_Type_size(MPIX_BFLOAT16, &size);
+    MPI_Type_get_name(MPIX_C_FLOAT16, name, &length);
+    CHECK(size == 2 && strcmp(name, "MPIX_C_FLOAT16") == 0);
+}
+#endif
+
 #if defined(MPI_LB)
 /* Removed from the standard, but programs have them. */
 static void markers(void)
@@ -273,6 +301,9 @@ int main(int argc, char **argv)
     distributed();
     external();
     fortran();
+#if defined(MPIX_C_FLOAT16)
+    halves();
+#endif
     elements();
     contents();
     reductions();

@@ -1,7 +1,7 @@
 //! The predefined reductions, element by element. Which operation is legal on what is MPI-5 6.9.2.
 use super::OpId;
 use super::predefined::{Meaning, Scalar};
-use crate::buffer::{Extended, Half, Pair, Plain, Quad, combine};
+use crate::buffer::{Brain, Extended, Half, Pair, Plain, Quad, combine};
 use net::{UserBuf, UserBufMut};
 
 /// target = source op target, for all elements.
@@ -48,13 +48,13 @@ macro_rules! integers {
 }
 
 macro_rules! floats {
-    ($scalar:expr, $f:expr) => { each!($scalar, $f; F16: Half, F32: f32, F64: f64, F80: Extended, F128: Quad) };
+    ($scalar:expr, $f:expr) => { each!($scalar, $f; F16: Half, B16: Brain, F32: f32, F64: f64, F80: Extended, F128: Quad) };
 }
 
 macro_rules! numbers {
     ($scalar:expr, $f:expr) => {
         each!($scalar, $f; I8: i8, I16: i16, I32: i32, I64: i64, I128: i128, U8: u8, U16: u16, U32: u32, U64: u64,
-            F16: Half, F32: f32, F64: f64, F80: Extended, F128: Quad)
+            F16: Half, B16: Brain, F32: f32, F64: f64, F80: Extended, F128: Quad)
     };
 }
 

@@ -398,7 +398,7 @@ fn alignment(scalar: Scalar) -> i64 {
     use Scalar::*;
     match scalar {
         I8 | U8 | Lower | Upper => 1,
-        I16 | U16 | F16 | C16 => 2,
+        I16 | U16 | F16 | B16 | C16 => 2,
         I32 | U32 | F32 | C32 | PairF32I32 | PairI32I32 | PairI16I32 | PairF32F32 => 4,
         I64 | U64 | F64 | C64 | PairF64I32 | PairI64I32 | PairF64F64 => 8,
         I128 | F80 | F128 | C80 | C128 | PairF80I32 => 16,

@@ -40,6 +40,8 @@ pub enum Scalar {
     U32,
     U64,
     F16,
+    /// The upper half of an `F32`.
+    B16,
     F32,
     F64,
     /// x87, 80 bits in 16 bytes.
@@ -81,7 +83,7 @@ impl Scalar {
         use Scalar::*;
         match self {
             I8 | U8 => (1, 1),
-            I16 | U16 | F16 => (2, 2),
+            I16 | U16 | F16 | B16 => (2, 2),
             I32 | U32 | F32 | C16 => (4, 4),
             I64 | U64 | F64 | C32 => (8, 8),
             I128 | F80 | F128 | C64 => (16, 16),
@@ -143,6 +145,7 @@ predefined! {
     COMPLEX4 = Complex C16, COMPLEX8 = Complex C32, COMPLEX16 = Complex C64, COMPLEX32 = Complex C128,
     LOGICAL1 = FortranLogical I8, LOGICAL2 = FortranLogical I16, LOGICAL4 = FortranLogical I32,
     LOGICAL8 = FortranLogical I64, LOGICAL16 = FortranLogical I128,
+    C_FLOAT16 = Floating F16, BFLOAT16 = Floating B16,
     LB = Marker Lower, UB = Marker Upper,
 }
 
@@ -150,6 +153,10 @@ predefined! {
 pub fn name_of(ty: TypeId) -> Option<String> {
     if ty == TypeId::C_FLOAT_COMPLEX {
         return Some("MPI_C_COMPLEX".into());
+    }
+    if ty == TypeId::C_FLOAT16 || ty == TypeId::BFLOAT16 {
+        // No types of the standard, and called so.
+        return TABLE.get(ty.index()).map(|row| row.name.replace("MPI_", "MPIX_"));
     }
     TABLE.get(ty.index()).map(|row| row.name.replace("DATATYPE_", ""))
 }

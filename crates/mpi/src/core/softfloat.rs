@@ -1,5 +1,5 @@
-//! Numbers that Rust does not compute with: IEEE's 16-bit and 128-bit ones. To the nearest, ties to even.
-use crate::buffer::{Half, Quad};
+//! Numbers that Rust does not compute with: those of 16 bits, and IEEE's of 128. To the nearest, ties to even.
+use crate::buffer::{Brain, Half, Quad};
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
 
@@ -33,6 +33,20 @@ impl Half {
     }
 }
 
+impl Brain {
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+
+    fn nearest(value: f32) -> Brain {
+        if value.is_nan() {
+            return Brain((value.to_bits() >> 16) as u16 | 0x40);
+        }
+        // A carry out of the fraction is the next exponent, and out of the last one infinity.
+        Brain(round(value.to_bits().into(), 16) as u16)
+    }
+}
+
 /// Shifts right by less than 128 bits, to the nearest, ties to even.
 fn round(value: u128, shift: u32) -> u128 {
     if shift == 0 {
@@ -43,29 +57,30 @@ fn round(value: u128, shift: u32) -> u128 {
 }
 
 macro_rules! through_f32 {
-    ($($trait:ident $method:ident $op:tt),*) => {$(
-        impl $trait for Half {
-            type Output = Half;
+    ($number:ident: $($trait:ident $method:ident $op:tt),*) => {
+        $(impl $trait for $number {
+            type Output = $number;
             /// The wider result has more than twice the digits, so rounding it again does no harm.
-            fn $method(self, other: Half) -> Half {
-                Half::nearest(self.wide() $op other.wide())
+            fn $method(self, other: $number) -> $number {
+                $number::nearest(self.wide() $op other.wide())
+            }
+        })*
+
+        impl PartialEq for $number {
+            fn eq(&self, other: &$number) -> bool {
+                self.wide() == other.wide()
             }
         }
-    )*};
-}
-through_f32!(Add add +, Sub sub -, Mul mul *);
 
-impl PartialEq for Half {
-    fn eq(&self, other: &Half) -> bool {
-        self.wide() == other.wide()
-    }
+        impl PartialOrd for $number {
+            fn partial_cmp(&self, other: &$number) -> Option<Ordering> {
+                self.wide().partial_cmp(&other.wide())
+            }
+        }
+    };
 }
-
-impl PartialOrd for Half {
-    fn partial_cmp(&self, other: &Half) -> Option<Ordering> {
-        self.wide().partial_cmp(&other.wide())
-    }
-}
+through_f32!(Half: Add add +, Sub sub -, Mul mul *);
+through_f32!(Brain: Add add +, Sub sub -, Mul mul *);
 
 const SIGN: u128 = 1 << 127;
 const FRACTION: u128 = (1 << 112) - 1;
