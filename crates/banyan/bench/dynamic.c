@@ -11,28 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static long resident_kib(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file && fscanf(file, "%*s %ld", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-/* How long each took, and what the first tenth and all of them have left in this process. */
-static void report(const char *what, const double *times_s, int times, const long *resident)
-{
-    for (int i = 0; i < times; i++)
-        printf("%s_ms %.4f\n", what, 1e3 * times_s[i]);
-    printf("resident_early_kib %ld\nresident_kib %ld\n", resident[0], resident[1]);
-}
-
-static void spawn(char *program, int children, int times, double *times_s, long *resident)
+static void spawn(char *program, int children, int times, double *times_s)
 {
     char *arguments[] = {"child", NULL};
     for (int i = 0; i < times; i++) {
@@ -46,10 +26,7 @@ static void spawn(char *program, int children, int times, double *times_s, long 
         if (n != children)
             MPI_Abort(MPI_COMM_WORLD, 2);
         MPI_Comm_disconnect(&inter);
-        if (i == times / 10)
-            resident[0] = resident_kib();
     }
-    resident[1] = resident_kib();
 }
 
 static void write_port(const char *path, const char *port)
@@ -69,7 +46,7 @@ static void read_port(const char *path, char *port)
     fclose(file);
 }
 
-static void meet(int accepts, const char *path, int times, double *times_s, long *resident)
+static void meet(int accepts, const char *path, int times, double *times_s)
 {
     char port[MPI_MAX_PORT_NAME] = "";
     int rank;
@@ -90,10 +67,7 @@ static void meet(int accepts, const char *path, int times, double *times_s, long
         MPI_Barrier(inter);
         MPI_Comm_disconnect(&inter);
         times_s[i] = MPI_Wtime() - start;
-        if (i == times / 10)
-            resident[0] = resident_kib();
     }
-    resident[1] = resident_kib();
     if (rank == 0 && accepts)
         MPI_Close_port(port);
 }
@@ -102,7 +76,6 @@ int main(int argc, char **argv)
 {
     MPI_Comm parent;
     int rank;
-    long resident[2];
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
@@ -123,11 +96,11 @@ int main(int argc, char **argv)
     if (times <= 0 || !times_s)
         MPI_Abort(MPI_COMM_WORLD, 1);
     if (!strcmp(argv[1], "spawn"))
-        spawn(argv[0], atoi(argv[2]), times, times_s, resident);
+        spawn(argv[0], atoi(argv[2]), times, times_s);
     else
-        meet(!strcmp(argv[1], "accept"), argv[2], times, times_s, resident);
-    if (rank == 0)
-        report(argv[1], times_s, times, resident);
+        meet(!strcmp(argv[1], "accept"), argv[2], times, times_s);
+    for (int i = 0; i < times && rank == 0; i++)
+        printf("%s_ms %.4f\n", argv[1], 1e3 * times_s[i]);
     free(times_s);
     return MPI_Finalize();
 }

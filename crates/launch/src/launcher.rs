@@ -15,6 +15,7 @@ mod spawning;
 mod writing;
 
 pub use cause::{Cause, Spot, Who};
+pub(crate) use report::Extent;
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
 use crate::bootstrap::Bootstrap;
@@ -35,6 +36,7 @@ use progress::Progress;
 use proto::ids::{NodeId, Rank};
 use proto::stats::Met;
 use proto::tree::{Ended, Frame, Names};
+use report::Spawned;
 use sink::{Room, Sink};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -107,6 +109,8 @@ struct Launcher<'j> {
     outcome: Outcome,
     stage: Stage,
     stats: Vec<Vec<u64>>,
+    /// What ranks of spawned jobs have counted.
+    spawned: Spawned,
     /// Whom each rank of the first job has met.
     met: Vec<Vec<Met>>,
     begun: Instant,
@@ -228,6 +232,7 @@ impl<'j> Launcher<'j> {
             outcome,
             stage: Stage::Running,
             stats: vec![Vec::new(); group.ranks() as usize],
+            spawned: Spawned::default(),
             met: vec![Vec::new(); group.ranks() as usize],
             jobs: vec![Begun { group, nodes_started: 0, asked_by: None }],
             boards: Vec::new(),
@@ -269,6 +274,7 @@ impl<'j> Launcher<'j> {
             ranks: self.jobs[0].group.ranks(),
             nodes: self.jobs[0].group.placement.nodes(),
             stats: self.stats,
+            spawned: self.spawned,
             matrix,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },
             phases: self.phases,

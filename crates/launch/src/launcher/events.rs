@@ -30,7 +30,7 @@ impl Launcher<'_> {
                     *stats = values;
                 }
             }
-            Frame::Stats { values, .. } => self.stats.push(values),
+            Frame::Stats { values, .. } => self.spawned.add(&values),
             Frame::Met { of, words } if of.job == JobId(0) => {
                 if let Some(met) = self.met.get_mut(of.rank.index()) {
                     met.extend(words.into_iter().map(Met::from_word));

@@ -90,6 +90,7 @@ impl Launcher<'_> {
     /// All ranks of a spawned job have ended.
     pub(super) fn forget(&mut self, job: JobId) {
         self.jobs.retain(|begun| begun.group.id != job);
+        self.outcome.forget(job);
         if let Some(root) = &mut self.root {
             root.send(&Frame::Over { job });
         }
