@@ -144,6 +144,11 @@ impl Agent {
             return Ok(());
         }
         let Some(here) = self.jobs.iter_mut().find(|here| !here.ranks.all_started()) else { return Ok(()) };
+        if let Some(failed) = here.ranks.first_obstacle() {
+            here.ranks.give_up_starting();
+            self.report(&failed);
+            return Ok(());
+        }
         let (tree, node, cores) = (&self.tree, self.node, &self.cores);
         let site = Site { tree, node, cores, crowd: 0, address: self.address.as_ref() };
         for _ in 0..STARTS_PER_TURN {

@@ -244,6 +244,25 @@ impl Ranks {
         Ok(Some(Frame::StartFailed { who, step, errno: failure.error.raw_os_error().unwrap_or(0) }))
     }
 
+    /// Looks, before the first rank of a spawned job is started, for what would keep one from running: whoever wanted the
+    /// job can only be told as long as it has not been started.
+    pub(crate) fn first_obstacle(&self) -> Option<Frame> {
+        if self.next > 0 || self.group.spawner.is_none() {
+            return None;
+        }
+        let mut checked = None;
+        for &rank in &self.ranks {
+            let section = self.group.section_of(rank);
+            if checked.replace(section) != Some(section)
+                && let Err((step, error)) = self.group.programs[section].check_here()
+            {
+                let (who, errno) = (self.group.member(rank), error.raw_os_error().unwrap_or(0));
+                return Some(Frame::StartFailed { who, step, errno });
+            }
+        }
+        None
+    }
+
     /// Says that the next rank could not be started, before there was a process that could have said so.
     pub(crate) fn start_failed(&self, error: &io::Error) -> Frame {
         let who = self.member(self.next.min(self.count() - 1));

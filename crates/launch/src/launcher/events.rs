@@ -169,6 +169,8 @@ impl Launcher<'_> {
             StartStep::Program => format!("'{program}': {error}"),
             StartStep::Interpreter => format!("the interpreter of '{program}': {error}"),
         };
-        self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
+        let said = format!("{}: {reason}", who.spot);
+        self.revoke(who.member.job, &said)
+            .unwrap_or_else(|| self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code)))
     }
 }

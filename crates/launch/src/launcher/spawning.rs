@@ -1,4 +1,5 @@
 //! Questions that ranks ask of the launcher: names of services, and new jobs in the running tree.
+use super::outcome::Step;
 use super::{Begun, Launcher, Stage};
 use crate::describe;
 use crate::job::{Group, Spread, StdinBy};
@@ -94,6 +95,17 @@ impl Launcher<'_> {
         if let Some(root) = &mut self.root {
             root.send(&Frame::Over { job });
         }
+    }
+
+    /// A rank of a job could not be started. If that job is being spawned, only those hear of it who wanted it; else `None`.
+    pub(super) fn revoke(&mut self, job: JobId, reason: &str) -> Option<Step> {
+        let at = self.jobs.iter().position(|begun| begun.group.id == job && begun.asked_by.is_some())?;
+        let (node, ask) = self.jobs.remove(at).asked_by?;
+        self.answer(node, ask, Answer::NotSpawned(reason.into()));
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::Revoke { job });
+        }
+        Some(self.outcome.forget(job))
     }
 
     fn find_commands(&self, wish: &SpawnWish) -> Result<Vec<Found>, String> {

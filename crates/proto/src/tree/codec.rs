@@ -20,6 +20,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Setup { rest, bytes } => w.u8(26).u32(*rest).bytes(bytes),
         Frame::Beat => w.u8(9),
         Frame::Over { job } => w.u8(25).u32(job.0),
+        Frame::Revoke { job } => w.u8(28).u32(job.0),
         Frame::Stats { of, values } => numbers(member(w.u8(10), *of), values),
         Frame::Met { of, words } => member(w.u8(27), *of).list(words, |w, word| {
             w.u32(*word);
@@ -59,6 +60,7 @@ pub(super) fn read(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         26 => Frame::Setup { rest: r.u32()?, bytes: r.vec()? },
         9 => Frame::Beat,
         25 => Frame::Over { job: job(r)? },
+        28 => Frame::Revoke { job: job(r)? },
         10 => Frame::Stats { of: read_member(r)?, values: r.list(Reader::u64)? },
         27 => Frame::Met { of: read_member(r)?, words: r.list(Reader::u32)? },
         20 => Frame::BoardStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },

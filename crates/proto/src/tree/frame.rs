@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 27;
+const KIND_MAX: u8 = 28;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,6 +170,11 @@ pub enum Frame {
     },
     /// Down: all ranks of a spawned job have ended; it can be forgotten.
     Over {
+        /// The job.
+        job: JobId,
+    },
+    /// Down: a job could not be started whole; what there is of it is killed and forgotten.
+    Revoke {
         /// The job.
         job: JobId,
     },

@@ -128,6 +128,7 @@ fn tree_frame() -> impl Strategy<Value = Frame> {
         Just(Frame::Beat),
         (any::<u32>(), bytes()).prop_map(|(rest, bytes)| Frame::Setup { rest, bytes }),
         job().prop_map(|job| Frame::Over { job }),
+        job().prop_map(|job| Frame::Revoke { job }),
         any::<u32>().prop_map(|bytes| Frame::Credit { bytes }),
         bytes().prop_map(Frame::Board),
         (node(), any::<u32>(), question()).prop_map(|(node, ask, question)| Frame::Ask {
