@@ -416,7 +416,7 @@ impl Endpoint {
 
     /// This process's host as the kernel knows it, whoever started the process.
     pub fn kernel_host(&self) -> [u64; 2] {
-        sys::node::host_id()
+        *self.job.kernel_host.get_or_init(sys::node::host_id)
     }
 
     /// What launchers call the host of a process that is known.
