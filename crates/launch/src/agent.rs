@@ -355,10 +355,12 @@ impl Agent {
         self.jobs[index].forget_waiter(slot);
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
-        self.untidy |= ended != Ended::Exit(0) || pmi == PmiState::Active;
+        let is_bad = ended != Ended::Exit(0) || pmi == PmiState::Active;
+        self.untidy |= is_bad;
+        let parted = if is_bad { ranks.parted(slot) } else { None };
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
         let account = ranks.take_account(slot);
-        self.report_all(account);
+        self.report_all(account.into_iter().chain(parted));
         self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
     }

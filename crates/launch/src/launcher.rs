@@ -42,6 +42,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use sys::node::Ties;
 use sys::poll::{Interest, Poll, Ready};
 use sys::process::{self, DescriptorLimit, Pid, Subreaper, Target, Wait};
 use sys::signal::{self, SignalMask, SignalQueue};
@@ -128,6 +129,7 @@ struct Begun {
     nodes_started: u32,
     /// Who is told when they all have: the node, and its number for the question.
     asked_by: Option<(NodeId, u32)>,
+    ties: Ties,
 }
 
 /// Runs a job from start to end. The calling process must have one thread.
@@ -234,7 +236,7 @@ impl<'j> Launcher<'j> {
             stats: vec![Vec::new(); group.ranks() as usize],
             spawned: Spawned::default(),
             met: vec![Vec::new(); group.ranks() as usize],
-            jobs: vec![Begun { group, nodes_started: 0, asked_by: None }],
+            jobs: vec![Begun { group, nodes_started: 0, asked_by: None, ties: Ties::Bound }],
             boards: Vec::new(),
             begun,
             phases: Phases::default(),

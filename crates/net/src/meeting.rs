@@ -6,7 +6,7 @@ use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::{PmiError, Spawn};
 use crate::reach::ReachSetupError;
-use fabric::{BreakReason, Card};
+use fabric::{BreakReason, Card, Ties};
 use proto::ids::{Job, Peer, PeerIx};
 use proto::meeting::{NoPort, Port, Talk, TalkError};
 use proto::wireup::StateName;
@@ -295,6 +295,11 @@ impl Endpoint {
     pub fn expect_meetings(&mut self, more: i32) {
         self.waits.meetings = self.waits.meetings.saturating_add_signed(more);
         self.waits.hurry();
+    }
+
+    /// Is this process connected to any other job? The launcher ends a job alone that has parted from all others.
+    pub fn set_ties(&mut self, ties: Ties) {
+        self.context.set_ties(ties);
     }
 
     /// Processes of another job may be talked to from now on.

@@ -68,9 +68,7 @@ impl Outcome {
 
     /// The same in words, with the last ones of the rank that is to blame.
     pub(crate) fn why(&self) -> Option<String> {
-        let cause = self.cause.as_ref()?;
-        let silent = self.words.is_empty();
-        Some(if silent { cause.to_string() } else { format!("{cause}; its last words: \"{}\"", self.words) })
+        Some(self.cause.as_ref()?.told(&self.words))
     }
 
     /// The job's exit code.
@@ -85,6 +83,12 @@ impl Outcome {
     /// Something ends the job. Only the first cause counts.
     pub(crate) fn fail(&mut self, cause: Cause) -> Step {
         self.fail_with(cause, String::new())
+    }
+
+    /// A job that had parted from all others has failed: nobody else has to end, but it counts.
+    pub(crate) fn lose(&mut self, job: JobId, cause: &Cause) -> Step {
+        self.worst = self.worst.max(cause.exit_code());
+        self.forget(job)
     }
 
     /// The same, with the last words of a rank.
@@ -351,6 +355,17 @@ mod tests {
         assert_eq!((job.jobs.len(), job.left), (2, 3));
         assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Wait);
         assert_eq!(job.forget(JobId(3)), Step::Finish);
+    }
+
+    #[test]
+    fn a_job_that_parted_counts_but_ends_nobody_else() {
+        let mut job = outcome(1);
+        job.begin(JobId(1), 2);
+        let child = Who { member: Member { job: JobId(1), rank: Rank(0) }, ..who(0) };
+        assert_eq!(job.lose(JobId(1), &Cause::Killed(child, 9)), Step::Wait);
+        assert_eq!((job.cause(), job.left), (None, 1));
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Finish);
+        assert_eq!(job.exit_code(), 137);
     }
 
     #[test]
