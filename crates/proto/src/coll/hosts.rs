@@ -4,6 +4,8 @@
 //!
 //! Each operation is put together from those of one level, which are built for the processes of one host, or for those that
 //! speak for theirs, and then told which ranks and which buffers are meant.
+mod blocks;
+
 use super::barrier::{release, report};
 use super::{Block, Blocks, Elements, Place, Schedule, Slice, Space, Step, input, output, scratch};
 use super::{allgatherv, allreduce, barrier, bcast, gatherv, reduce, tuning};

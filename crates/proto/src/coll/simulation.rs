@@ -771,3 +771,57 @@ fn blocks_are_gathered_by_all_on_several_hosts() {
         }
     }
 }
+
+#[test]
+fn small_blocks_of_a_host_cross_together() {
+    let hosts_of = |shape: &[u32]| {
+        let mut hosts = shape.to_vec();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.len()
+    };
+    for seed in SEEDS {
+        for (size, block) in [(4, 3), (7, 0), (7, 900), (12, 3), (12, tuning::GATHER_LARGE_BYTES)] {
+            let all = joined(size, block);
+            for root in [0, 1, size - 1] {
+                let at_root = |rank, bytes| if rank == root { bytes } else { 0 };
+                let gathers = |s: &mut Schedule, at: Place, hosts: &Hosts| hosts.gather(s, at, root, block);
+                let memory = |rank| (data(rank, block), at_root(rank, all.len()));
+                on_hosts(seed, gathers, memory, [size].into_iter(), |group, _, shape| {
+                    group.run(nothing);
+                    assert!(group.output(root) == all, "{shape:?} root {root} block {block}");
+                    let small = tuning::crosses_together(block);
+                    assert!(!small || crossings(group, shape) < hosts_of(shape), "{shape:?} root {root}");
+                });
+                let scatters = |s: &mut Schedule, at: Place, hosts: &Hosts| hosts.scatter(s, at, root, block);
+                let memory = |rank| (if rank == root { all.clone() } else { Vec::new() }, block);
+                on_hosts(seed, scatters, memory, [size].into_iter(), |group, size, shape| {
+                    group.run(nothing);
+                    for rank in 0..size {
+                        assert!(group.output(rank) == data(rank, block), "{shape:?} root {root} rank {rank}");
+                    }
+                    let small = tuning::crosses_together(block);
+                    assert!(!small || crossings(group, shape) < hosts_of(shape), "{shape:?} root {root}");
+                });
+            }
+            let bytes = size as usize * block;
+            let exchanges = |s: &mut Schedule, at: Place, hosts: &Hosts| hosts.alltoall(s, at, block);
+            on_hosts(
+                seed,
+                exchanges,
+                |rank| (data(rank, bytes), bytes),
+                [size].into_iter(),
+                |group, size, shape| {
+                    group.run(nothing);
+                    for rank in 0..size as usize {
+                        let row = |from: u32| data(from, bytes)[rank * block..][..block].to_vec();
+                        let expected: Vec<u8> = (0..size).flat_map(row).collect();
+                        assert!(group.output(rank as u32) == expected, "{shape:?} rank {rank} block {block}");
+                    }
+                    let pairs = hosts_of(shape) * (hosts_of(shape) - 1) / 2;
+                    assert!(block > 1000 || crossings(group, shape) <= pairs, "{shape:?} block {block}");
+                },
+            );
+        }
+    }
+}

@@ -23,6 +23,12 @@ pub const REDUCE_SCATTER_LARGE_BYTES: usize = 4 << 10;
 pub const ALLTOALL_SMALL_BYTES: usize = 128;
 /// Below this many processes an all-to-all never combines.
 pub const ALLTOALL_COMBINE_SIZE_MIN: u32 = 8;
+/// Up to this block size an all-to-all between hosts has the blocks of a host cross together.
+pub const ALLTOALL_TOGETHER_BYTES: usize = 1 << 10;
+/// But not if who speaks for a host would have to keep more bytes for its processes,
+pub const ALLTOALL_ROWS_BYTES: usize = 1 << 20;
+/// or to put more blocks in place.
+pub const ALLTOALL_PLACED_MAX: usize = 1 << 16;
 /// Messages that an all-to-all keeps under way at a time, in each direction.
 pub const ALLTOALL_WINDOW: u32 = 64;
 /// Children per level, plus one, of trees for processes that share cores.
@@ -152,6 +158,21 @@ pub enum Gather {
 pub fn gather(at: Place, block_bytes: usize) -> Gather {
     let direct = wide(at, block_bytes) && at.size <= WIDE_RADIX;
     if block_bytes >= GATHER_LARGE_BYTES || direct { Gather::Direct } else { Gather::Tree }
+}
+
+/// Do blocks that are gathered or scattered cross to another host together with those of their neighbours? It saves
+/// messages between hosts, and costs a copy.
+pub fn crosses_together(block_bytes: usize) -> bool {
+    block_bytes < GATHER_LARGE_BYTES
+}
+
+/// Do the blocks of an all-to-all between so many hosts?
+pub fn rows_cross_together(at: Place, hosts: usize, block_bytes: usize) -> bool {
+    let size = at.size as usize;
+    let placed = size.div_ceil(hosts).saturating_mul(size);
+    block_bytes <= ALLTOALL_TOGETHER_BYTES
+        && placed <= ALLTOALL_PLACED_MAX
+        && placed.saturating_mul(block_bytes) <= ALLTOALL_ROWS_BYTES
 }
 
 /// How to exchange all with all.

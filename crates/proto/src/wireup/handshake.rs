@@ -5,6 +5,7 @@ mod step;
 pub(super) use step::{Common, Pair};
 
 use super::{Card, Epoch, Medium, Message, MessageKind, Params};
+use alloc::boxed::Box;
 use core::fmt;
 
 /// One connection as far as it has got.
@@ -89,11 +90,14 @@ pub(super) enum Refusal {
     Device,
 }
 
-/// Does somebody need the peer once the connection is closed?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What follows when the connection is closed.
+#[derive(Clone, Debug)]
 pub(super) enum Again {
     No,
+    /// Somebody here needs the peer.
     Needed,
+    /// The peer has asked for the next connection already.
+    Asked(Box<Remote>),
 }
 
 impl Target {

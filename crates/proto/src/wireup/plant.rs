@@ -16,6 +16,8 @@ pub(super) enum Plant {
     RetransmitStorm,
     /// A new connection has the epoch of the one before.
     StaleEpochReopens,
+    /// A request for the next connection ends the last one, though its stream is not read to its end.
+    NextRequestCutsStream,
     /// A place counts as free before the queue pair is destroyed.
     PlaceFreeTooEarly,
     /// Attempts may hold every place.

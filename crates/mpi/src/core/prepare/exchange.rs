@@ -31,7 +31,10 @@ impl Mpi {
                     plan.input = plan.fitted(data, Use::Read, all.bytes()?)?;
                 }
                 plan.output = plan.spot(all, Use::Written)?;
-                coll::alltoall(&mut plan.c.schedule, place, block);
+                match &plan.hosts {
+                    Some(hosts) => hosts.alltoall(&mut plan.c.schedule, place, block),
+                    None => coll::alltoall(&mut plan.c.schedule, place, block),
+                }
             }
             Coll::Alltoallv { send, recv } => {
                 let send = (!send.buf.is_in_place()).then(|| send.as_recv());

@@ -23,7 +23,10 @@ impl Mpi {
                     true => self.gather_side(&mut plan, send, recv)?,
                     false => self.leaf_sends(&mut plan, send)?,
                 };
-                coll::gather(&mut plan.c.schedule, place, root, block);
+                match &plan.hosts {
+                    Some(hosts) => hosts.gather(&mut plan.c.schedule, place, root, block),
+                    None => coll::gather(&mut plan.c.schedule, place, root, block),
+                }
             }
             Coll::Scatter { send, recv, root } => {
                 let root = root_rank(root, place)?;
@@ -31,7 +34,10 @@ impl Mpi {
                     true => self.scatter_root(&mut plan, send, recv)?,
                     false => self.leaf_receives(&mut plan, recv)?,
                 };
-                coll::scatter(&mut plan.c.schedule, place, root, block);
+                match &plan.hosts {
+                    Some(hosts) => hosts.scatter(&mut plan.c.schedule, place, root, block),
+                    None => coll::scatter(&mut plan.c.schedule, place, root, block),
+                }
             }
             Coll::Gatherv { send, recv, root } => {
                 let root = root_rank(root, place)?;

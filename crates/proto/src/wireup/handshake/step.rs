@@ -6,6 +6,7 @@ use crate::wireup::pace::Pace;
 use crate::wireup::plant::{Plant, Planted};
 use crate::wireup::policy::{Facts, Order, Trigger};
 use crate::wireup::{Action, Card, Config, Epoch, Medium, Message, MessageKind, Params, Stats};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// What all connections of a process share.
@@ -37,7 +38,9 @@ impl<W: Clone> Pair<'_, W> {
             (State::Failed { why }, input) => self.failed(why, &input),
             (state, Input::Broken(why)) => self.fail(&state, why),
             (State::Idle, Input::Need) => self.needed(),
-            (State::Idle | State::Addressing { .. }, Input::Request(message)) => self.asked(&message),
+            (State::Idle | State::Addressing { .. }, Input::Request(message)) => {
+                self.asked(Remote::from(&message))
+            }
             (State::Addressing { since_ns }, Input::Card(card)) => {
                 self.prepare(Target::Found(card), Tries { since_ns, attempts: 0 })
             }
@@ -132,7 +135,7 @@ impl<W: Clone> Pair<'_, W> {
                 let before = *self.closed;
                 self.closed(&link);
                 *self.closed = before;
-                self.asked(&message)
+                self.asked(Remote::from(&message))
             }
             (state, Input::Request(message)) => self.asked_again(state, &message),
             (State::Ready { link }, Input::Close) => {
@@ -156,9 +159,17 @@ impl<W: Clone> Pair<'_, W> {
     /// A close was sent, or asked for.
     fn ending(&mut self, state: State<W>, input: Input<W>) -> State<W> {
         match (state, input) {
+            // The peer begins anew, so it has seen the close through. Its last words are there already, or, on a stream,
+            // still on their way, and behind all that it has sent.
+            (State::Closing { link, tries, due_ns, .. }, Input::Request(message))
+                if message.epoch > link.remote.epoch && self.ends_behind(&link) =>
+            {
+                let again = Again::Asked(Box::new(Remote::from(&message)));
+                State::Closing { link, again, tries, due_ns }
+            }
             (State::Closing { link, .. }, Input::Request(message)) if message.epoch > link.remote.epoch => {
                 self.closed(&link);
-                self.asked(&message)
+                self.asked(Remote::from(&message))
             }
             (state, Input::Request(message)) => self.asked_again(state, &message),
             (State::Closing { link, again, .. }, Input::CloseRequest(_) | Input::CloseReply) => {
@@ -169,7 +180,7 @@ impl<W: Clone> Pair<'_, W> {
                 self.common.stats.retransmits += 1;
                 self.close(link, again, tries)
             }
-            (State::Closing { link, tries, due_ns, .. }, Input::Need) => {
+            (State::Closing { link, again: Again::No, tries, due_ns }, Input::Need) => {
                 State::Closing { link, again: Again::Needed, tries, due_ns }
             }
             (State::Yielding { link, .. }, Input::Need) => State::Yielding { link, again: Again::Needed },
@@ -214,9 +225,14 @@ impl<W: Clone> Pair<'_, W> {
     }
 
     /// The peer asks; it brings its card.
-    fn asked(&mut self, message: &Message) -> State<W> {
+    fn asked(&mut self, remote: Remote) -> State<W> {
         self.common.stats.answered += 1;
-        self.prepare(Target::Asked(Remote::from(message)), Tries { since_ns: self.now_ns, attempts: 0 })
+        self.prepare(Target::Asked(remote), Tries { since_ns: self.now_ns, attempts: 0 })
+    }
+
+    /// Does the end of the connection come behind all that was sent on it, and on no other way?
+    fn ends_behind(&self, link: &Link) -> bool {
+        link.local.medium == Medium::Stream && !self.common.planted.is(Plant::NextRequestCutsStream)
     }
 
     /// The peer asks for the connection that is there already: it has not heard of this side's end.
@@ -332,6 +348,7 @@ impl<W: Clone> Pair<'_, W> {
                 let tries = Tries { since_ns: self.now_ns, attempts: 0 };
                 self.prepare(Target::Found(link.remote.card), tries)
             }
+            Again::Asked(remote) => self.asked(*remote),
         }
     }
 

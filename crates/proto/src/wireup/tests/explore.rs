@@ -5,7 +5,7 @@
 //! [`Bounds`]: how many sends, closes and faults of each kind there may be in one history; within them nothing is left
 //! out. `cargo test --release -p banyan-proto --lib explore::wide -- --ignored --nocapture` takes wider bounds.
 use super::super::budget::Claim;
-use super::super::handshake::{EDGES, Remote, Target};
+use super::super::handshake::{Again, EDGES, Remote, Target};
 use super::super::plant::{Plant, Planted};
 use super::*;
 use std::boxed::Box;
@@ -69,6 +69,15 @@ enum Event {
     Told(usize),
 }
 
+/// What is on its way on a connection, in order.
+#[derive(Clone, Debug)]
+enum Flying {
+    /// A send, and the queue pair that it goes to.
+    Send(u8, Option<u8>),
+    /// What is said about a stream, all but the request that opens it.
+    Control(Message),
+}
+
 #[derive(Clone, Debug)]
 struct Side {
     wireup: Machine,
@@ -86,7 +95,7 @@ struct Side {
     /// Sends that wait for a connection, those on their way, all that were asked for, and what came from the
     /// other side; they have numbers, and go in order.
     queued: VecDeque<u8>,
-    flight: VecDeque<u8>,
+    flight: VecDeque<Flying>,
     asked: u8,
     received: u8,
 }
@@ -150,7 +159,8 @@ impl World {
             add(Event::Close(at), bounds.closes[at] > 0 && self.may_close(at));
             let front = side.qp_work.front();
             let drains = matches!(front, Some(Action::Drain { .. }));
-            add(Event::Qp(at), front.is_some() && (!drains || side.flight.is_empty()));
+            let waits = drains && !bounds.streams && !side.flight.is_empty();
+            add(Event::Qp(at), front.is_some() && !waits);
             let creates = matches!(front, Some(Action::CreateQp { .. }));
             add(Event::Refused(at), creates && bounds.refusals > 0);
             add(Event::Withheld(at), creates && bounds.refusals > 0);
@@ -224,7 +234,7 @@ impl World {
                 self.faults |= Fault::Copy as u8;
                 self.net.insert(at, self.net[at]);
             }
-            Event::Arrive(at) => self.arrive(at),
+            Event::Arrive(at) => self.arrive(at, taken),
             Event::Squeeze(at) => {
                 self.bounds.squeezes -= 1;
                 self.faults |= Fault::Squeeze as u8;
@@ -284,7 +294,7 @@ impl World {
             Ok(Progress::Ready) => {
                 assert_eq!(from, StateName::Ready);
                 assert!(side.queued.is_empty(), "overtaken in the queue: {self:#?}");
-                side.flight.push_back(number);
+                side.flight.push_back(Flying::Send(number, side.connected_to));
             }
             Err(error) => assert!(matches!(error, NeedError::Lost { .. }), "{error}"),
         }
@@ -292,9 +302,11 @@ impl World {
     }
 
     /// The other side's queue pair has to be there to take it in.
-    fn arrive(&mut self, at: usize) {
-        let number = self.sides[at].flight.pop_front().expect("something is on its way");
-        let to = self.sides[at].connected_to;
+    fn arrive(&mut self, at: usize, taken: &mut Taken) {
+        let (number, to) = match self.sides[at].flight.pop_front().expect("something is on its way") {
+            Flying::Send(number, to) => (number, to),
+            Flying::Control(message) => return self.deliver(1 - at, message, taken),
+        };
         let other = &self.sides[1 - at];
         if other.alive && other.told == 0 {
             assert!(to.is_some() && to == other.live_qp(), "a send is lost: {self:#?}");
@@ -358,7 +370,10 @@ impl World {
             Action::Destroy { .. } => {
                 assert!(side.qp.take().is_some(), "destroyed what is not there");
                 side.connected_to = None;
-                side.flight.clear();
+                // A stream brings what was written to it, whatever becomes of its ends.
+                if medium == Medium::Datagrams || side.wireup.state(OTHER) == StateName::Failed {
+                    side.flight.clear();
+                }
                 self.settle_destroyed(at, taken);
             }
             other => panic!("{other:?} is no work on queue pairs"),
@@ -406,12 +421,17 @@ impl World {
             match action {
                 Action::Lookup { .. } => side.lookups += 1,
                 Action::Send { datagram, .. } => {
-                    self.net.push((1 - at, Message::parse(datagram.as_bytes()).unwrap()));
+                    let message = Message::parse(datagram.as_bytes()).unwrap();
+                    match self.bounds.streams && message.kind != MessageKind::Request {
+                        true => side.flight.push_back(Flying::Control(message)),
+                        false => self.net.push((1 - at, message)),
+                    }
                 }
                 Action::Ready { name, .. } => {
                     assert_eq!(name, OTHER.to_wire());
                     let queued = std::mem::take(&mut side.queued);
-                    side.flight.extend(queued);
+                    side.flight
+                        .extend(queued.into_iter().map(|number| Flying::Send(number, side.connected_to)));
                 }
                 Action::Failed { .. } => side.queued.clear(),
                 Action::Closed { .. } => {}
@@ -525,8 +545,8 @@ impl World {
                 side.hash(&mut hash);
             }
             // Their order decides who overtakes whom.
-            for (to, m) in &self.net {
-                (to, m.kind, m.epoch, m.echo, m.params.0[0]).hash(&mut hash);
+            for (to, message) in &self.net {
+                (to, said(message)).hash(&mut hash);
             }
             u128::from(hash.finish())
         };
@@ -536,14 +556,25 @@ impl World {
 
 impl Side {
     fn hash(&self, hash: &mut DefaultHasher) {
-        let Side { alive, told, lookups, room, qp, connected_to, queued, flight, asked, received, .. } = self;
-        (alive, told, lookups, room, qp, connected_to, queued, flight, asked, received).hash(hash);
+        let Side { alive, told, lookups, room, qp, connected_to, queued, asked, received, .. } = self;
+        (alive, told, lookups, room, qp, connected_to, queued, asked, received).hash(hash);
+        for flying in &self.flight {
+            match flying {
+                Flying::Send(number, to) => (0, number, to).hash(hash),
+                Flying::Control(message) => (1, said(message)).hash(hash),
+            }
+        }
         for work in &self.qp_work {
             std::mem::discriminant(work).hash(hash);
         }
         hash.write_u8(0xff);
         sum_into(&self.wireup, hash);
     }
+}
+
+/// What a message says, without its clock.
+fn said(message: &Message) -> (MessageKind, Epoch, Option<Epoch>, u8) {
+    (message.kind, message.epoch, message.echo, message.params.0[0])
 }
 
 fn sum(wireup: &Machine) -> u64 {
@@ -573,10 +604,12 @@ fn sum_into(wireup: &Machine, hash: &mut DefaultHasher) {
             (ends(link), *answer as u8, *peer_closes as u8).hash(hash);
         }
         State::Ready { link } => ends(link).hash(hash),
-        State::Draining { link, again } | State::Yielding { link, again } => {
-            (ends(link), *again as u8).hash(hash);
+        State::Draining { link, again }
+        | State::Yielding { link, again }
+        | State::Closing { link, again, .. } => {
+            let asked = if let Again::Asked(remote) = again { Some(end(remote)) } else { None };
+            (ends(link), std::mem::discriminant(again), asked).hash(hash);
         }
-        State::Closing { link, again, .. } => (ends(link), *again as u8).hash(hash),
     }
 }
 
@@ -764,6 +797,7 @@ fn planted_bugs_are_found() {
         (Plant::CrossedRequestsConnectTwice, Bounds { sends: [1, 1], ..CALM }),
         (Plant::StaleCloseKills, Bounds { sends: [2, 0], closes: [1, 0], copies: 1, ..CALM }),
         (Plant::StaleEpochReopens, Bounds { sends: [2, 0], closes: [1, 0], ..CALM }),
+        (Plant::NextRequestCutsStream, Bounds { sends: [1, 2], closes: [1, 0], streams: true, ..CALM }),
     ];
     for (plant, bounds) in cases {
         let found = std::panic::catch_unwind(|| explore_planted(bounds, Some(plant), &mut Taken::new()));

@@ -391,6 +391,7 @@ fn planted_bugs_are_found() {
         RefusalTriesTheNext,
         EvictionForgetsOffers,
         DrainDoesNotWait,
+        NextRequestCutsStream,
     ];
     for plant in plants {
         let found = search(plant);

@@ -4,6 +4,8 @@
 //! messages that have not arrived. Some messages are offers, which the receiver answers much later, over whatever connection
 //! there is then. Messages on a connection take time and keep their order; what arrives at a queue pair that is
 //! no more is lost, and that is a violation. A process that is away answers nothing, but its queue pairs take in.
+//! A connection that is a stream carries what is said about it too, behind the messages before that; all but the request,
+//! which is what opens a stream. Whoever closes a stream has read it to its end.
 mod checks;
 
 use super::super::*;
@@ -71,6 +73,14 @@ pub(super) struct Sent {
     body: Body,
 }
 
+/// What comes to a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arriving {
+    Message(Sent),
+    /// A word about the connection itself, where it is a stream: it keeps its place among the messages.
+    Control(Datagram),
+}
+
 /// What happens to one process at a time. Peers are meant by rank.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
@@ -78,8 +88,8 @@ pub(super) enum Event {
     Close(u32),
     Datagram(Datagram),
     Work(Action<&'static str>),
-    /// A message comes to a queue pair of this process.
-    Arrives(u32, Sent),
+    /// Something comes to a queue pair of this process.
+    Arrives(u32, Arriving),
     /// The process takes in what has come to its queue pair.
     TakeIn(u32),
     /// A message of this process has arrived at the peer.
@@ -149,7 +159,7 @@ struct ModelQp {
     owner: u32,
     peer: u32,
     to: Option<u32>,
-    inbox: Vec<Sent>,
+    inbox: Vec<Arriving>,
     /// When the last message on its way will have arrived at the other end: they keep their order.
     busy_until_ns: u64,
     /// To be destroyed, or destroyed.
@@ -317,12 +327,9 @@ impl World {
                 // It may have been closed, or lost, meanwhile.
                 let _ = process.wireup.close(ix, now);
             }
-            Event::Datagram(datagram) => {
-                let taken = process.wireup.datagram(datagram.as_bytes(), now);
-                ensure!(taken.is_ok(), "{at} refuses {datagram:?}: {taken:?}");
-            }
+            Event::Datagram(datagram) => self.hears(at, datagram)?,
             Event::Work(action) => self.work(at, action)?,
-            Event::Arrives(qp, sent) => return self.arrives(at, qp, sent),
+            Event::Arrives(qp, what) => return self.arrives(at, qp, what),
             Event::TakeIn(qp) => self.take_in(at, qp)?,
             Event::Arrived(peer) => {
                 let link = process.link(peer);
@@ -348,6 +355,12 @@ impl World {
         self.after(at)
     }
 
+    fn hears(&mut self, at: u32, datagram: Datagram) -> Step {
+        let taken = self.processes[at as usize].wireup.datagram(datagram.as_bytes(), self.now_ns);
+        ensure!(taken.is_ok(), "{at} refuses {datagram:?}: {taken:?}");
+        Ok(())
+    }
+
     /// Somebody wants to send.
     fn ask(&mut self, at: u32, peer: u32, body: Body) {
         let process = &mut self.processes[at as usize];
@@ -368,6 +381,8 @@ impl World {
 
     /// Sends what the connection takes; tells when it is drained.
     fn pump(&mut self, at: u32, peer: u32) {
+        // A stream brings what was written to it, whatever becomes of its ends.
+        let streams = self.medium(at, peer) == Medium::Stream;
         let link = self.processes[at as usize].link(peer);
         if !link.ready {
             return;
@@ -386,11 +401,11 @@ impl World {
         }
         let draining = link.drain.is_some();
         link.drain = link.drain.map(|_| left.min(link.queue.len()));
-        let waits = link.unarrived > 0 && self.scene.plant != Some(Plant::DrainDoesNotWait);
+        let waits = link.unarrived > 0 && !streams && self.scene.plant != Some(Plant::DrainDoesNotWait);
         let drained = draining && link.drain == Some(0) && !waits;
         link.ready &= !drained;
         for (delay_ns, to, sent) in leaving {
-            self.schedule(delay_ns, peer, Event::Arrives(to, sent));
+            self.schedule(delay_ns, peer, Event::Arrives(to, Arriving::Message(sent)));
         }
         if drained {
             self.processes[at as usize].link(peer).drain = None;
@@ -400,8 +415,8 @@ impl World {
         }
     }
 
-    /// A message comes to a queue pair, whether its process looks or not.
-    fn arrives(&mut self, at: u32, qp: u32, sent: Sent) -> Step {
+    /// Something comes to a queue pair, whether its process looks or not.
+    fn arrives(&mut self, at: u32, qp: u32, what: Arriving) -> Step {
         let model = &mut self.qps[qp as usize];
         let from = model.peer;
         let here = &mut self.processes[at as usize];
@@ -411,24 +426,31 @@ impl World {
         }
         ensure!(
             model.alive && !model.doomed,
-            "message {} from {from} to {at} comes to a queue pair that is no more",
-            sent.number
+            "{what:?} from {from} to {at} comes to a queue pair that is no more"
         );
-        model.inbox.push(sent);
+        model.inbox.push(what);
         if model.inbox.len() == 1 {
             self.schedule(0, at, Event::TakeIn(qp));
         }
-        self.schedule(0, from, Event::Arrived(at));
+        if matches!(what, Arriving::Message(_)) {
+            self.schedule(0, from, Event::Arrived(at));
+        }
         Ok(())
     }
 
     fn take_in(&mut self, at: u32, qp: u32) -> Step {
         let from = self.qps[qp as usize].peer;
-        for sent in std::mem::take(&mut self.qps[qp as usize].inbox) {
-            let link = self.processes[at as usize].link(from);
-            if link.failed {
-                return Ok(());
-            }
+        for what in std::mem::take(&mut self.qps[qp as usize].inbox) {
+            let process = &mut self.processes[at as usize];
+            let sent = match what {
+                _ if process.link(from).failed => return Ok(()),
+                Arriving::Message(sent) => sent,
+                Arriving::Control(datagram) => {
+                    self.hears(at, datagram)?;
+                    continue;
+                }
+            };
+            let link = process.link(from);
             ensure!(
                 sent.number == link.came,
                 "{at} expects message {} of {from}, not {}",
@@ -576,7 +598,17 @@ impl World {
         let qp = self.processes[at as usize].link(peer).qp.take();
         ensure!(qp.is_some(), "{at} has no queue pair to {peer} that could be destroyed");
         let qp = qp.unwrap();
-        self.take_in(at, qp)?;
+        match self.medium(at, peer) {
+            Medium::Datagrams => self.take_in(at, qp)?,
+            Medium::Stream => {
+                let unread = &self.qps[qp as usize].inbox;
+                let lost = self.processes[at as usize].link(peer).failed;
+                ensure!(
+                    lost || unread.is_empty(),
+                    "{at} closes the stream of {peer}, and leaves {unread:?} there"
+                );
+            }
+        }
         self.qps[qp as usize].alive = false;
         let process = &mut self.processes[at as usize];
         process.qps -= 1;
@@ -725,6 +757,18 @@ impl World {
             ensure!(tries <= most, "{from} sends {kind:?} to {to} {tries} times, not {most}");
         }
         let reliable = self.medium(from, to) == Medium::Stream;
+        if reliable
+            && kind != MessageKind::Request
+            && let Some(qp) = self.processes[from as usize].link(to).qp
+            && let Some(other) = self.qps[qp as usize].to
+        {
+            let delay_ns = self.chance.below(self.scene.delay_max_ns);
+            let qp = &mut self.qps[qp as usize];
+            qp.busy_until_ns = qp.busy_until_ns.max(now_ns + delay_ns);
+            let delay_ns = qp.busy_until_ns - now_ns;
+            self.schedule(delay_ns, to, Event::Arrives(other, Arriving::Control(datagram)));
+            return Ok(());
+        }
         let faults = !reliable && !self.calm();
         let copies = if faults && self.chance.percent(self.scene.copy_percent) { 2 } else { 1 };
         for _ in 0..copies {
