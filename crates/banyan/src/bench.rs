@@ -1,10 +1,11 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
-//! between hosts (`net`), other launchers (`launch`), the kinds of
-//! its own bulletin board (`board`), budgets of connections (`budget`) and the bare machine (`limit`).
+//! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`), the
+//! kinds of its own bulletin board (`board`), budgets of connections (`budget`) and the bare machine (`limit`).
 mod args;
 mod board;
 mod budget;
 mod counted;
+mod dynamic;
 mod job;
 mod launch;
 mod library;
@@ -30,6 +31,7 @@ pub fn main(args: &[String]) -> i32 {
         Some((what, rest)) if what == "launch" => launch::main(rest),
         Some((what, rest)) if what == "net" => net::main(rest),
         Some((what, rest)) if what == net::STRANGER_COMMAND => net::stranger_main(rest),
+        Some((what, rest)) if what == "dynamic" => dynamic::main(rest),
         Some((what, rest)) if what == "board" => board::main(rest),
         Some((what, rest)) if what == board::RANK_COMMAND => board::rank_main(rest),
         Some((what, rest)) if what == "budget" => budget::main(rest),
@@ -39,7 +41,7 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-const KNOWN: &str = "peers, net, launch, board, budget, limit";
+const KNOWN: &str = "peers, net, launch, dynamic, board, budget, limit";
 
 /// Reads the command line of a benchmark and does what it says. Returns the exit code.
 fn run<T>(

@@ -23,6 +23,7 @@ usage: banyan COMMAND [OPTIONS]
   bench peers                           Banyan against MPICH, Open MPI and Intel MPI (`--help`)
   bench net                             the same between hosts, over TCP (`--help`)
   bench launch                          Banyan against Hydra, Open MPI's mpirun and a bare loop (`--help`)
+  bench dynamic                         jobs that start and meet others, Banyan against MPICH (`--help`)
   bench board                           the caches of the bulletin board against each other (`--help`)
   bench budget                          what it costs that processes may have few connections (`--help`)
   bench limit                           what the machine itself costs

@@ -21,6 +21,7 @@ fn an_unknown_command_is_named_and_exits_with_2() {
         &["bench", "trees"],
         &["bench", "peers", "--fast"],
         &["bench", "launch", "--fast"],
+        &["bench", "dynamic", "--fast"],
         &["demo", "long"],
     ] {
         let output = banyan(args);

@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use sys::node::{NodeFacts, QpClaim, QpLimit, QpWant};
+use sys::node::{NodeFacts, QpClaim, QpLimit, QpWant, Ties};
 use sys::poll::{Interest, Poll};
 use sys::segment::{Armed, Sleeper};
 use sys::{Locator, UserBuf, UserBufMut, ring};
@@ -686,6 +686,11 @@ impl Context {
     /// Sets a counter in this process's slot of the node's segment.
     pub fn publish_stat(&self, index: usize, value: u64) {
         self.soft.publish_stat(index, value);
+    }
+
+    /// Says what this process has to do with other jobs: its agent looks when it ends badly.
+    pub fn set_ties(&self, ties: Ties) {
+        self.soft.set_ties(ties);
     }
 
     /// Notes that this process is connected to a rank of its job, for those who asked to be told at the end.

@@ -32,7 +32,7 @@ pub use provider::{
 };
 pub use qp::{MrKey, ProviderKind, Qp, RemoteMemory, WorkId};
 pub use soft::SharedRegion;
-pub use sys::node::{QpClaim, QpWant};
+pub use sys::node::{QpClaim, QpWant, Ties};
 
 /// The longest datagram that every provider takes.
 pub const DATAGRAM_MAX: usize = 240;

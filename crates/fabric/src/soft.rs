@@ -26,7 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
-use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant};
+use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant, Ties};
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
@@ -186,6 +186,10 @@ impl Soft {
 
     pub(crate) fn publish_stat(&self, index: usize, value: u64) {
         self.node.stat(self.slot, index).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_ties(&self, ties: Ties) {
+        self.node.set_ties(self.slot, ties);
     }
 
     pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {

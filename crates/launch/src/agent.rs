@@ -144,6 +144,11 @@ impl Agent {
             return Ok(());
         }
         let Some(here) = self.jobs.iter_mut().find(|here| !here.ranks.all_started()) else { return Ok(()) };
+        if let Some(failed) = here.ranks.first_obstacle() {
+            here.ranks.give_up_starting();
+            self.report(&failed);
+            return Ok(());
+        }
         let (tree, node, cores) = (&self.tree, self.node, &self.cores);
         let site = Site { tree, node, cores, crowd: 0, address: self.address.as_ref() };
         for _ in 0..STARTS_PER_TURN {
@@ -350,10 +355,12 @@ impl Agent {
         self.jobs[index].forget_waiter(slot);
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
-        self.untidy |= ended != Ended::Exit(0) || pmi == PmiState::Active;
+        let is_bad = ended != Ended::Exit(0) || pmi == PmiState::Active;
+        self.untidy |= is_bad;
+        let parted = if is_bad { ranks.parted(slot) } else { None };
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
         let account = ranks.take_account(slot);
-        self.report_all(account);
+        self.report_all(account.into_iter().chain(parted));
         self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
     }

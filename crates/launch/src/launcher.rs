@@ -15,6 +15,7 @@ mod spawning;
 mod writing;
 
 pub use cause::{Cause, Spot, Who};
+pub(crate) use report::Extent;
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
 
 use crate::bootstrap::Bootstrap;
@@ -35,11 +36,13 @@ use progress::Progress;
 use proto::ids::{NodeId, Rank};
 use proto::stats::Met;
 use proto::tree::{Ended, Frame, Names};
+use report::Spawned;
 use sink::{Room, Sink};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use sys::node::Ties;
 use sys::poll::{Interest, Poll, Ready};
 use sys::process::{self, DescriptorLimit, Pid, Subreaper, Target, Wait};
 use sys::signal::{self, SignalMask, SignalQueue};
@@ -107,6 +110,8 @@ struct Launcher<'j> {
     outcome: Outcome,
     stage: Stage,
     stats: Vec<Vec<u64>>,
+    /// What ranks of spawned jobs have counted.
+    spawned: Spawned,
     /// Whom each rank of the first job has met.
     met: Vec<Vec<Met>>,
     begun: Instant,
@@ -124,6 +129,7 @@ struct Begun {
     nodes_started: u32,
     /// Who is told when they all have: the node, and its number for the question.
     asked_by: Option<(NodeId, u32)>,
+    ties: Ties,
 }
 
 /// Runs a job from start to end. The calling process must have one thread.
@@ -228,8 +234,9 @@ impl<'j> Launcher<'j> {
             outcome,
             stage: Stage::Running,
             stats: vec![Vec::new(); group.ranks() as usize],
+            spawned: Spawned::default(),
             met: vec![Vec::new(); group.ranks() as usize],
-            jobs: vec![Begun { group, nodes_started: 0, asked_by: None }],
+            jobs: vec![Begun { group, nodes_started: 0, asked_by: None, ties: Ties::Bound }],
             boards: Vec::new(),
             begun,
             phases: Phases::default(),
@@ -269,6 +276,7 @@ impl<'j> Launcher<'j> {
             ranks: self.jobs[0].group.ranks(),
             nodes: self.jobs[0].group.placement.nodes(),
             stats: self.stats,
+            spawned: self.spawned,
             matrix,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },
             phases: self.phases,

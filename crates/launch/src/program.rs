@@ -1,5 +1,6 @@
 //! The programs of a job: where they are, and the environment that their ranks get.
 use crate::spec::{Inherit, JobSpec, Section};
+use proto::tree::StartStep;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -134,6 +135,22 @@ impl Found {
         self.path_here().is_ok_and(|path| folder.join(text(&path)).exists())
     }
 
+    /// What would keep the program from being executed on this host, as far as can be seen without trying.
+    pub(crate) fn check_here(&self) -> Result<(), (StartStep, io::Error)> {
+        let folder = self.folder.as_ref().map(|folder| Path::new(OsStr::from_bytes(folder.to_bytes())));
+        if let Some(folder) = folder {
+            let error = match folder.metadata() {
+                Ok(meta) if meta.is_dir() => None,
+                Ok(_) => Some(io::Error::from_raw_os_error(sys::process::ENOTDIR)),
+                Err(error) => Some(error),
+            };
+            error.map_or(Ok(()), |error| Err((StartStep::Folder, error)))?;
+        }
+        let path = self.path_here().map_err(|error| (StartStep::Program, error.as_system()))?;
+        let found = find_program(OsStr::from_bytes(path.to_bytes()), folder, None);
+        found.map(drop).map_err(|error| (StartStep::Program, error.as_system()))
+    }
+
     /// The path on this host.
     pub(crate) fn path_here(&self) -> Result<CString, ProgramError> {
         if self.search == Search::Done {
@@ -238,6 +255,28 @@ mod tests {
         assert_eq!(text(Inherit::All), [path, net, fortran, own]);
         assert_eq!(text(Inherit::Nothing), [fortran, own]);
         assert_eq!(text(Inherit::Listed(vec!["PATH".into(), "PMI_FD".into()])), [path, fortran, own]);
+    }
+
+    #[test]
+    fn what_is_missing_on_this_host_is_seen_without_trying() {
+        let obstacle = |path: &str, folder: &str, search| {
+            let (path, folder) = (CString::new(path).unwrap(), CString::new(folder).unwrap());
+            let found =
+                Found { ranks: 1, path, search, args: Vec::new(), env: Vec::new(), folder: Some(folder) };
+            found.check_here().map_err(|(step, error)| (step, error.raw_os_error().unwrap()))
+        };
+        assert_eq!(obstacle("/bin/sh", "/", Search::Done), Ok(()));
+        assert_eq!(obstacle("sh", "/", Search::OnHost), Ok(()));
+        assert_eq!(obstacle("bin/sh", "/", Search::Done), Ok(()), "seen from the folder");
+        let missing = Err((StartStep::Program, sys::process::ENOENT));
+        assert_eq!(obstacle("/no/such/thing", "/", Search::Done), missing);
+        assert_eq!(obstacle("no-such-program-anywhere", "/", Search::OnHost), missing);
+        let no_program = (StartStep::Program, sys::process::EACCES);
+        assert_eq!(obstacle("/etc/passwd", "/", Search::Done), Err(no_program));
+        let no_folder = (StartStep::Folder, sys::process::ENOENT);
+        assert_eq!(obstacle("/bin/sh", "/no/such/folder", Search::Done), Err(no_folder));
+        let file = (StartStep::Folder, sys::process::ENOTDIR);
+        assert_eq!(obstacle("/bin/sh", "/etc/passwd", Search::Done), Err(file));
     }
 
     #[test]

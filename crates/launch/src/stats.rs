@@ -1,6 +1,6 @@
 //! What a job has cost, for people and for scripts.
 use crate::agent::COUNTER_KEYS;
-use crate::launcher::{JobReport, NodeBoard};
+use crate::launcher::{Extent, JobReport, NodeBoard};
 use crate::matrix::ranges;
 use proto::stats::{Kind, Stat};
 use serde_json::{Map, Value, json};
@@ -21,15 +21,20 @@ struct Spread {
 
 /// `None`: no rank has counted.
 fn spread(report: &JobReport, stat: Stat) -> Option<Spread> {
-    let values = || report.stats.iter().filter_map(|values| values.get(stat as usize).copied());
-    let ranks = values().count();
-    let sum = values().fold(0u64, u64::saturating_add);
-    Some(Spread { ranks, avg: sum as f64 / ranks as f64, min: values().min()?, max: values().max()?, sum })
+    let first = report.stats.iter().filter_map(|values| values.get(stat as usize));
+    let first = first.map(|&value| (1, Extent { sum: value, min: value, max: value }));
+    let spawned = report.spawned.of(stat).map(|extent| (report.spawned.ranks, extent));
+    let all = first.chain(spawned).reduce(|(a, x), (b, y)| {
+        let sum = x.sum.saturating_add(y.sum);
+        (a + b, Extent { sum, min: x.min.min(y.min), max: x.max.max(y.max) })
+    });
+    let (ranks, Extent { sum, min, max }) = all?;
+    Some(Spread { ranks, avg: sum as f64 / ranks as f64, min, max, sum })
 }
 
 /// Ranks that have counted, those of spawned jobs included.
 fn measured(report: &JobReport) -> usize {
-    report.stats.iter().filter(|values| !values.is_empty()).count()
+    report.stats.iter().filter(|values| !values.is_empty()).count() + report.spawned.ranks
 }
 
 /// Ranks of the first job that have not: they use another library or none, or were lost with their agent.
@@ -200,6 +205,21 @@ mod tests {
         assert_eq!(json["init_ms"]["total"], json!(2.5));
         assert_eq!((&json["ranks"], &json["nodes"]), (&json!(3), &json!(2)));
         assert!(json.get("matrix").is_none());
+    }
+
+    #[test]
+    fn spawned_ranks_count_without_a_row_for_each() {
+        let mut report = report();
+        for count in [1, 9, 5] {
+            let mut values = vec![0; Stat::ALL.len()];
+            values[Stat::Connections as usize] = count;
+            report.spawned.add(&values);
+            report.spawned.add(&[]); // of another library
+        }
+        let json = json(&report);
+        assert_eq!(json["connections"], json!({ "avg": 4.2, "min": 1, "max": 9, "sum": 21, "ranks": 5 }));
+        assert_eq!((&json["measured_ranks"], &json["not_measured"]), (&json!(5), &json!([2])));
+        assert_eq!(report.stats.len(), 3);
     }
 
     #[test]

@@ -247,6 +247,13 @@ fn spawn(script: &str) {
             let mut one = One::start();
             if rank == 0 {
                 assert_eq!(one.ask(&spawn_blocks("/no/such/program", &[])), NOT_FOUND);
+                // One rank of three can be started, and is killed.
+                let (first, second) =
+                    (spawn_blocks(words[0], &words[1..]), "info_val_0=/no/such/folder\nendcmd");
+                let half = first.strip_suffix("info_val_0=/\nendcmd").unwrap().to_string() + second;
+                let refused = one.ask(&half);
+                assert!(refused.starts_with("cmd=spawn_result rc=-1 msg=node "), "{refused}");
+                assert!(refused.contains("working folder '/no/such/folder': No such file"), "{refused}");
                 assert_eq!(one.ask(&spawn_blocks(words[0], &words[1..])), "cmd=spawn_result rc=0");
             }
             one.finalize();

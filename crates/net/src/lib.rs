@@ -17,6 +17,7 @@
 //! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 
+pub use fabric::Ties;
 pub use proto::ids::{Job, NodeId, Peer, PeerIx, Process, Rank};
 pub use sys::{UserBuf, UserBufMut};
 

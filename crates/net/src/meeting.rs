@@ -6,7 +6,7 @@ use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::{PmiError, Spawn};
 use crate::reach::ReachSetupError;
-use fabric::{BreakReason, Card};
+use fabric::{BreakReason, Card, Ties};
 use proto::ids::{Job, Peer, PeerIx};
 use proto::meeting::{NoPort, Port, Talk, TalkError};
 use proto::wireup::StateName;
@@ -297,6 +297,11 @@ impl Endpoint {
         self.waits.hurry();
     }
 
+    /// Is this process connected to any other job? The launcher ends a job alone that has parted from all others.
+    pub fn set_ties(&mut self, ties: Ties) {
+        self.context.set_ties(ties);
+    }
+
     /// Processes of another job may be talked to from now on.
     pub fn meet(&mut self, job: Job, size: u32) {
         if job != self.job.id {
@@ -416,7 +421,7 @@ impl Endpoint {
 
     /// This process's host as the kernel knows it, whoever started the process.
     pub fn kernel_host(&self) -> [u64; 2] {
-        sys::node::host_id()
+        *self.job.kernel_host.get_or_init(sys::node::host_id)
     }
 
     /// What launchers call the host of a process that is known.

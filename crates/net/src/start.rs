@@ -11,6 +11,7 @@ use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::wireup::{self, Wireup};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -164,6 +165,8 @@ pub(crate) struct Membership {
     pub met: HashMap<Peer, fabric::Card>,
     /// Keys that are shared with other jobs.
     pub keys: BTreeSet<(Job, [u8; 32])>,
+    /// This host as the kernel knows it, once it was asked for: that takes nine system calls.
+    pub kernel_host: OnceCell<[u64; 2]>,
     /// What a board would have, for endpoints that meet without one.
     #[cfg(test)]
     pub cards: Vec<fabric::Card>,
@@ -226,6 +229,7 @@ impl Endpoint {
             finished: false,
             met: HashMap::new(),
             keys: BTreeSet::new(),
+            kernel_host: OnceCell::new(),
             #[cfg(test)]
             cards: Vec::new(),
         };

@@ -136,6 +136,7 @@ fn endpoint(
         leaving: false,
         met: Default::default(),
         keys: Default::default(),
+        kernel_host: Default::default(),
         hosts: None,
         finished: true,
         cards: Vec::new(),

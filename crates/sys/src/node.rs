@@ -34,6 +34,7 @@ const SLOT_PID: usize = 0;
 const SLOT_QPS: usize = 4;
 const SLOT_WANTS: usize = 8;
 const SLOT_ATTEMPTS: usize = 12;
+const SLOT_TIES: usize = 16;
 const SLOT_STAT: usize = 64;
 
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
@@ -95,6 +96,15 @@ pub enum QpWant {
     Spare,
     /// Any will do.
     Any,
+}
+
+/// What a process has to do with other jobs, for whoever has to decide what its bad end means for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// It may be connected to others; also what holds of a process that has not said anything.
+    Bound = 0,
+    /// It was, and has disconnected from all of them.
+    Parted = 1,
 }
 
 /// The mapped node segment.
@@ -191,12 +201,26 @@ impl NodeSegment {
         self.slot_word(slot, SLOT_PID).load(Ordering::Acquire) != 0
     }
 
+    /// The process in `slot` says what it has to do with other jobs.
+    pub fn set_ties(&self, slot: u32, ties: Ties) {
+        self.slot_word(slot, SLOT_TIES).store(ties as u32, Ordering::Release);
+    }
+
+    /// What it said last.
+    pub fn ties(&self, slot: u32) -> Ties {
+        match self.slot_word(slot, SLOT_TIES).load(Ordering::Acquire) {
+            word if word == Ties::Parted as u32 => Ties::Parted,
+            _ => Ties::Bound,
+        }
+    }
+
     /// Gives back what the process in `slot` held of the device; its statistics stay readable. For the
     /// agent, when it has reaped the process.
     pub fn clear_slot(&self, slot: u32) {
         self.slot_word(slot, SLOT_QPS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_WANTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_ATTEMPTS).store(0, Ordering::Release);
+        self.slot_word(slot, SLOT_TIES).store(Ties::Bound as u32, Ordering::Release);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
     }
 

@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// No such file.
 pub const ENOENT: i32 = libc::ENOENT;
+/// Not a folder.
+pub const ENOTDIR: i32 = libc::ENOTDIR;
 /// Not allowed.
 pub const EACCES: i32 = libc::EACCES;
 /// No more processes.

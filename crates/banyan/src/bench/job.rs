@@ -27,6 +27,10 @@ pub enum Group {
     Shared,
     /// A stranger's flood.
     Flood,
+    /// Spawned processes.
+    Spawn,
+    /// Two jobs that meet at a port.
+    Meet,
 }
 
 impl Group {
@@ -54,6 +58,9 @@ impl Group {
         Group::Flood,
     ];
 
+    /// Those of `bench dynamic`, in table order.
+    pub const DYNAMIC: &'static [Group] = &[Group::Spawn, Group::Meet];
+
     /// The name on the command line.
     pub fn key(self) -> &'static str {
         match self {
@@ -69,6 +76,8 @@ impl Group {
             Group::Idle => "idle",
             Group::Shared => "shared",
             Group::Flood => "flood",
+            Group::Spawn => "spawn",
+            Group::Meet => "meet",
         }
     }
 }

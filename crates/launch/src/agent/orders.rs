@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
+use sys::signal::SIGKILL;
 
 impl Agent {
     pub(super) fn on_uplink(&mut self) -> io::Result<()> {
@@ -57,6 +58,10 @@ impl Agent {
                 self.tell_all_below(&frame);
                 self.forget(job)?;
             }
+            Frame::Revoke { job } => {
+                self.tell_all_below(&frame);
+                self.revoke(job)?;
+            }
             Frame::End { grace_ms } => {
                 self.tell_all_below(&Frame::End { grace_ms });
                 let stats = self.jobs.iter().map(|here| here.board_stats(&self.tree, self.node));
@@ -99,6 +104,16 @@ impl Agent {
         self.report_all(stats);
         here.ranks.unregister(&self.poll);
         Ok(())
+    }
+
+    /// A spawned job could not be started everywhere. Its ranks here are reaped as processes that nobody knows.
+    fn revoke(&mut self, job: JobId) -> io::Result<()> {
+        if let Some(here) = self.jobs.iter_mut().find(|here| here.group.id == job) {
+            here.ranks.give_up_starting();
+            self.untidy |= here.ranks.any_alive();
+            here.ranks.signal_all(SIGKILL);
+        }
+        self.forget(job)
     }
 
     fn on_answer(&mut self, ask: u32, answer: &Answer) -> io::Result<()> {

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use sys::node::{NodeFacts, NodeSegment};
+use sys::node::{NodeFacts, NodeSegment, Ties};
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Start, Step};
 use sys::process::{self, DescriptorLimit, Pid, Target};
@@ -244,6 +244,25 @@ impl Ranks {
         Ok(Some(Frame::StartFailed { who, step, errno: failure.error.raw_os_error().unwrap_or(0) }))
     }
 
+    /// Looks, before the first rank of a spawned job is started, for what would keep one from running: whoever wanted the
+    /// job can only be told as long as it has not been started.
+    pub(crate) fn first_obstacle(&self) -> Option<Frame> {
+        if self.next > 0 || self.group.spawner.is_none() {
+            return None;
+        }
+        let mut checked = None;
+        for &rank in &self.ranks {
+            let section = self.group.section_of(rank);
+            if checked.replace(section) != Some(section)
+                && let Err((step, error)) = self.group.programs[section].check_here()
+            {
+                let (who, errno) = (self.group.member(rank), error.raw_os_error().unwrap_or(0));
+                return Some(Frame::StartFailed { who, step, errno });
+            }
+        }
+        None
+    }
+
     /// Says that the next rank could not be started, before there was a process that could have said so.
     pub(crate) fn start_failed(&self, error: &io::Error) -> Frame {
         let who = self.member(self.next.min(self.count() - 1));
@@ -346,11 +365,13 @@ impl Ranks {
     ) -> io::Result<Vec<Frame>> {
         let mut woken = VecDeque::new();
         let mut frames = Vec::new();
-        frames.extend(self.with_one(slot, service, &mut woken, act)?);
+        let said = self.with_one(slot, service, &mut woken, act)?;
+        frames.extend(said.as_ref().and_then(|_| self.parted(slot)).into_iter().chain(said));
         while let Some(next) = woken.pop_front() {
             let wake =
                 |client: &mut PmiClient, desk: &mut Desk<'_>, poll: &Poll| client.wake(&next, desk, poll);
-            frames.extend(self.with_one(next.slot, service, &mut woken, wake)?);
+            let said = self.with_one(next.slot, service, &mut woken, wake)?;
+            frames.extend(said.as_ref().and_then(|_| self.parted(next.slot)).into_iter().chain(said));
         }
         Ok(frames)
     }
@@ -439,6 +460,12 @@ impl Ranks {
             input.close(poll);
         }
         Ok((who, state.pmi.state()))
+    }
+
+    /// To be said before a rank is the cause of something, if it has parted from all other jobs.
+    pub(crate) fn parted(&self, slot: u32) -> Option<Frame> {
+        let segment = self.segment.as_ref().filter(|segment| segment.is_claimed(slot))?;
+        (segment.ties(slot) == Ties::Parted).then(|| Frame::Parted { who: self.member(slot) })
     }
 
     /// What a rank wrote last to standard error.

@@ -89,6 +89,11 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// In words, with the last ones of the rank that is to blame.
+    pub(crate) fn told(&self, words: &str) -> String {
+        if words.is_empty() { self.to_string() } else { format!("{self}; its last words: \"{words}\"") }
+    }
+
     /// Its part in the exit code of the job; never 0.
     pub fn exit_code(&self) -> i32 {
         match self {

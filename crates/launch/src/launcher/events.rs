@@ -30,7 +30,7 @@ impl Launcher<'_> {
                     *stats = values;
                 }
             }
-            Frame::Stats { values, .. } => self.stats.push(values),
+            Frame::Stats { values, .. } => self.spawned.add(&values),
             Frame::Met { of, words } if of.job == JobId(0) => {
                 if let Some(met) = self.met.get_mut(of.rank.index()) {
                     met.extend(words.into_iter().map(Met::from_word));
@@ -112,13 +112,17 @@ impl Launcher<'_> {
                 None => Step::Wait,
             },
             Frame::Aborted { who, pid, code, message } => match self.who(who, pid) {
-                Some(who) => self.outcome.fail(Cause::Aborted(who, code, message)),
+                Some(who) => self.fail_of(who.member.job, Cause::Aborted(who, code, message)),
                 None => Step::Wait,
             },
             Frame::BadPmi { who, pid, reason } => match self.who(who, pid) {
-                Some(who) => self.outcome.fail(Cause::BadPmi(who, reason)),
+                Some(who) => self.fail_of(who.member.job, Cause::BadPmi(who, reason)),
                 None => Step::Wait,
             },
+            Frame::Parted { who } => {
+                self.parted(who.job);
+                Step::Wait
+            }
             Frame::FenceBegun { who } => self.outcome.fence_begun(who),
             Frame::StartFailed { who, step, errno } => match self.who(who, 0) {
                 Some(who) => self.start_failed(who, step, errno),
@@ -141,6 +145,15 @@ impl Launcher<'_> {
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
         let pmi = self.last_state(who.member, pmi);
+        let cause = match (ended, pmi) {
+            (Ended::Exit(0), PmiState::Active) => Some(Cause::LeftEarly(who.clone(), Vec::new())),
+            (Ended::Exit(0), _) => None,
+            (Ended::Exit(code), _) => Some(Cause::Failed(who.clone(), code)),
+            (Ended::Signal(signal), _) => Some(Cause::Killed(who.clone(), signal)),
+        };
+        if let Some(cause) = cause.filter(|_| self.has_parted(job)) {
+            return self.end_alone(job, &cause, &words);
+        }
         let step = self.outcome.rank_ended(who, ended, pmi, words);
         if job != JobId(0) && self.outcome.is_over(job) {
             self.forget(job);
@@ -169,6 +182,8 @@ impl Launcher<'_> {
             StartStep::Program => format!("'{program}': {error}"),
             StartStep::Interpreter => format!("the interpreter of '{program}': {error}"),
         };
-        self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code))
+        let said = format!("{}: {reason}", who.spot);
+        self.revoke(who.member.job, &said)
+            .unwrap_or_else(|| self.outcome.fail(Cause::StartFailed(who.member, who.spot, reason, code)))
     }
 }

@@ -49,6 +49,13 @@ impl Outcome {
         self.jobs.insert(job, Joined { left: ranks, ..Joined::default() });
     }
 
+    /// Nothing more is heard of a spawned job. Was it the last one that others waited for?
+    pub(crate) fn forget(&mut self, job: JobId) -> Step {
+        let joined = self.jobs.remove(&job).unwrap_or_default();
+        self.left = self.left.saturating_sub(joined.left);
+        if joined.left > 0 && self.left == 0 && self.cause.is_none() { Step::Finish } else { Step::Wait }
+    }
+
     /// Have all ranks of a job ended?
     pub(crate) fn is_over(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_none_or(|joined| joined.left == 0)
@@ -61,9 +68,7 @@ impl Outcome {
 
     /// The same in words, with the last ones of the rank that is to blame.
     pub(crate) fn why(&self) -> Option<String> {
-        let cause = self.cause.as_ref()?;
-        let silent = self.words.is_empty();
-        Some(if silent { cause.to_string() } else { format!("{cause}; its last words: \"{}\"", self.words) })
+        Some(self.cause.as_ref()?.told(&self.words))
     }
 
     /// The job's exit code.
@@ -78,6 +83,12 @@ impl Outcome {
     /// Something ends the job. Only the first cause counts.
     pub(crate) fn fail(&mut self, cause: Cause) -> Step {
         self.fail_with(cause, String::new())
+    }
+
+    /// A job that had parted from all others has failed: nobody else has to end, but it counts.
+    pub(crate) fn lose(&mut self, job: JobId, cause: &Cause) -> Step {
+        self.worst = self.worst.max(cause.exit_code());
+        self.forget(job)
     }
 
     /// The same, with the last words of a rank.
@@ -148,7 +159,9 @@ impl Outcome {
 
     /// A rank waits in a barrier.
     pub(crate) fn fence_begun(&mut self, who: Member) -> Step {
-        self.jobs.entry(who.job).or_default().waiting.get_or_insert(who);
+        if let Some(joined) = self.jobs.get_mut(&who.job) {
+            joined.waiting.get_or_insert(who);
+        }
         self.check_joined(who.job)
     }
 
@@ -329,6 +342,30 @@ mod tests {
         assert_eq!(job.rank_ended(child(1), Ended::Signal(9), PmiState::Active, String::new()), Step::End);
         let text = job.cause().unwrap().to_string();
         assert_eq!(text, "rank 1 of spawned job 1 (pid 101, node 0) was killed by signal 9 (Killed)");
+    }
+
+    #[test]
+    fn a_job_that_is_forgotten_is_waited_for_no_more() {
+        let mut job = outcome(1);
+        for number in 1..=3 {
+            job.begin(JobId(number), 2);
+        }
+        assert_eq!((job.forget(JobId(1)), job.forget(JobId(2))), (Step::Wait, Step::Wait));
+        assert_eq!(job.fence_begun(Member { job: JobId(1), rank: Rank(0) }), Step::Wait);
+        assert_eq!((job.jobs.len(), job.left), (2, 3));
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Wait);
+        assert_eq!(job.forget(JobId(3)), Step::Finish);
+    }
+
+    #[test]
+    fn a_job_that_parted_counts_but_ends_nobody_else() {
+        let mut job = outcome(1);
+        job.begin(JobId(1), 2);
+        let child = Who { member: Member { job: JobId(1), rank: Rank(0) }, ..who(0) };
+        assert_eq!(job.lose(JobId(1), &Cause::Killed(child, 9)), Step::Wait);
+        assert_eq!((job.cause(), job.left), (None, 1));
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Finish);
+        assert_eq!(job.exit_code(), 137);
     }
 
     #[test]

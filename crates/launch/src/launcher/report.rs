@@ -4,6 +4,7 @@ use crate::matrix::Matrix;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
+use proto::stats::Stat;
 use std::time::Duration;
 
 /// When the steps of starting and ending a job were done, since it began.
@@ -39,6 +40,45 @@ pub struct BoardReport {
     pub nodes: Vec<NodeBoard>,
 }
 
+/// What a counter came to, over many ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) sum: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}
+
+/// What ranks of spawned jobs have counted, together: a program may spawn for ever.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spawned {
+    /// Ranks that have counted.
+    pub(crate) ranks: usize,
+    /// By [`Stat`]; nothing before the first rank.
+    extents: Vec<Extent>,
+}
+
+impl Spawned {
+    /// Adds a rank that ended; one without counters uses another library.
+    pub(crate) fn add(&mut self, values: &[u64]) {
+        if values.len() < Stat::ALL.len() {
+            return;
+        }
+        self.ranks += 1;
+        if self.extents.is_empty() {
+            self.extents = values.iter().map(|&value| Extent { sum: 0, min: value, max: value }).collect();
+        }
+        for (extent, &value) in self.extents.iter_mut().zip(values) {
+            extent.sum = extent.sum.saturating_add(value);
+            (extent.min, extent.max) = (extent.min.min(value), extent.max.max(value));
+        }
+    }
+
+    /// Of one counter.
+    pub(crate) fn of(&self, stat: Stat) -> Option<Extent> {
+        self.extents.get(stat as usize).copied()
+    }
+}
+
 /// How a job went.
 #[derive(Clone, Debug, Default)]
 pub struct JobReport {
@@ -51,8 +91,10 @@ pub struct JobReport {
     /// Nodes of the job.
     pub nodes: u32,
     /// Counters by rank, in the order of [`proto::stats::Stat::ALL`]; empty for a rank that counted nothing (it uses
-    /// another library) or was never reaped. Ranks of spawned jobs follow as they ended.
+    /// another library) or was never reaped.
     pub stats: Vec<Vec<u64>>,
+    /// Counters of spawned jobs.
+    pub(crate) spawned: Spawned,
     /// Who was connected to whom in the first job, where that was asked for.
     pub matrix: Option<Matrix>,
     /// What boards have counted, where that was asked for.

@@ -1,5 +1,6 @@
 //! Questions that ranks ask of the launcher: names of services, and new jobs in the running tree.
-use super::{Begun, Launcher, Stage};
+use super::outcome::Step;
+use super::{Begun, Cause, Launcher, Stage};
 use crate::describe;
 use crate::job::{Group, Spread, StdinBy};
 use crate::options::parse_hosts;
@@ -12,6 +13,7 @@ use proto::tree::{Answer, Frame, Question, SpawnCommand, SpawnWish};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
+use sys::node::Ties;
 
 /// Jobs that may be in the tree at a time.
 const JOBS_MAX: usize = 4096;
@@ -84,15 +86,58 @@ impl Launcher<'_> {
                 root.send(&frame);
             }
         }
-        self.jobs.push(Begun { group: Rc::new(group), nodes_started: 0, asked_by: Some(asked_by) });
+        let (group, asked_by) = (Rc::new(group), Some(asked_by));
+        self.jobs.push(Begun { group, nodes_started: 0, asked_by, ties: Ties::Bound });
     }
 
     /// All ranks of a spawned job have ended.
     pub(super) fn forget(&mut self, job: JobId) {
         self.jobs.retain(|begun| begun.group.id != job);
+        self.outcome.forget(job);
         if let Some(root) = &mut self.root {
             root.send(&Frame::Over { job });
         }
+    }
+
+    /// A rank of a job could not be started. If that job is being spawned, only those hear of it who wanted it; else `None`.
+    pub(super) fn revoke(&mut self, job: JobId, reason: &str) -> Option<Step> {
+        let at = self.jobs.iter().position(|begun| begun.group.id == job && begun.asked_by.is_some())?;
+        let (node, ask) = self.jobs.remove(at).asked_by?;
+        self.answer(node, ask, Answer::NotSpawned(reason.into()));
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::Revoke { job });
+        }
+        Some(self.outcome.forget(job))
+    }
+
+    /// A rank of a spawned job has to do with no other job any more.
+    pub(super) fn parted(&mut self, job: JobId) {
+        let begun = self.jobs.iter_mut().find(|begun| begun.group.id == job && job != JobId(0));
+        if let Some(begun) = begun {
+            begun.ties = Ties::Parted;
+        }
+    }
+
+    /// Does the end of this job concern nobody else?
+    pub(super) fn has_parted(&self, job: JobId) -> bool {
+        let mut jobs = self.jobs.iter();
+        self.outcome.cause().is_none()
+            && jobs.any(|begun| begun.group.id == job && begun.ties == Ties::Parted)
+    }
+
+    /// A rank asks for an end, or has to be ended: that of its job, if this concerns nobody else, or of everything.
+    pub(super) fn fail_of(&mut self, job: JobId, cause: Cause) -> Step {
+        if self.has_parted(job) { self.end_alone(job, &cause, "") } else { self.outcome.fail(cause) }
+    }
+
+    pub(super) fn end_alone(&mut self, job: JobId, cause: &Cause, words: &str) -> Step {
+        self.hide_progress();
+        self.err.say(&format!("{}; ending that job, which had parted from the others", cause.told(words)));
+        self.jobs.retain(|begun| begun.group.id != job);
+        if let Some(root) = &mut self.root {
+            root.send(&Frame::Revoke { job });
+        }
+        self.outcome.lose(job, cause)
     }
 
     fn find_commands(&self, wish: &SpawnWish) -> Result<Vec<Found>, String> {

@@ -3,7 +3,7 @@
 use super::comm::Roster;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Door, Job, MeetError, Meeting};
+use net::{Door, Job, MeetError, Meeting, Ties};
 use proto::coll::inter;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,6 +172,7 @@ impl Mpi {
     pub(super) fn bind(&mut self, roster: &Rc<Roster>) {
         if !self.jobs_of(roster).is_empty() {
             self.dynamic.bonds.push(roster.clone());
+            self.endpoint.set_ties(Ties::Bound);
         }
     }
 
@@ -200,6 +201,9 @@ impl Mpi {
             self.dynamic.bonds =
                 bonds.into_iter().filter(|bond| !self.jobs_of(bond).contains(&job)).collect();
             self.endpoint.forget_job(job);
+            if self.dynamic.bonds.is_empty() {
+                self.endpoint.set_ties(Ties::Parted);
+            }
         }
         Ok(())
     }

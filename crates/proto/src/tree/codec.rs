@@ -20,6 +20,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Setup { rest, bytes } => w.u8(26).u32(*rest).bytes(bytes),
         Frame::Beat => w.u8(9),
         Frame::Over { job } => w.u8(25).u32(job.0),
+        Frame::Revoke { job } => w.u8(28).u32(job.0),
         Frame::Stats { of, values } => numbers(member(w.u8(10), *of), values),
         Frame::Met { of, words } => member(w.u8(27), *of).list(words, |w, word| {
             w.u32(*word);
@@ -37,6 +38,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Signal { signal } => w.u8(17).i32(*signal),
         Frame::BadPmi { who, pid, reason } => member(w.u8(18), *who).i32(*pid).bytes(reason.as_bytes()),
         Frame::FenceBegun { who } => member(w.u8(19), *who),
+        Frame::Parted { who } => member(w.u8(29), *who),
         Frame::BoardStats { node, job, values } => numbers(w.u8(20).u32(node.0).u32(job.0), values),
         Frame::Note { node, text } => w.u8(21).u32(node.0).bytes(text.as_bytes()),
         Frame::Input { node, to, bytes } => member(w.u8(22).u32(node.0), *to).bytes(bytes),
@@ -59,6 +61,7 @@ pub(super) fn read(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         26 => Frame::Setup { rest: r.u32()?, bytes: r.vec()? },
         9 => Frame::Beat,
         25 => Frame::Over { job: job(r)? },
+        28 => Frame::Revoke { job: job(r)? },
         10 => Frame::Stats { of: read_member(r)?, values: r.list(Reader::u64)? },
         27 => Frame::Met { of: read_member(r)?, words: r.list(Reader::u32)? },
         20 => Frame::BoardStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
@@ -86,6 +89,7 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         15 => Frame::AgentFailed { node: node(r)?, reason: r.text()? },
         18 => Frame::BadPmi { who: read_member(r)?, pid: r.i32()?, reason: r.text()? },
         19 => Frame::FenceBegun { who: read_member(r)? },
+        29 => Frame::Parted { who: read_member(r)? },
         21 => Frame::Note { node: node(r)?, text: r.text()? },
         24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
         _ => return None,

@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 27;
+const KIND_MAX: u8 = 29;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,6 +173,11 @@ pub enum Frame {
         /// The job.
         job: JobId,
     },
+    /// Down: a job could not be started whole; what there is of it is killed and forgotten.
+    Revoke {
+        /// The job.
+        job: JobId,
+    },
     /// Up: the counters of a rank that ended.
     Stats {
         /// The rank.
@@ -195,6 +200,11 @@ pub enum Frame {
         job: JobId,
         /// Its counters.
         values: Vec<u64>,
+    },
+    /// Up, before what this rank is the cause of: it had parted from all other jobs.
+    Parted {
+        /// The rank.
+        who: Member,
     },
     /// Up: a rank ended.
     RankEnded {

@@ -103,6 +103,7 @@ fn process_frame() -> impl Strategy<Value = Frame> {
         }),
         (member(), any::<i32>(), text()).prop_map(|(who, pid, reason)| Frame::BadPmi { who, pid, reason }),
         member().prop_map(|who| Frame::FenceBegun { who }),
+        member().prop_map(|who| Frame::Parted { who }),
         (member(), step(), any::<i32>()).prop_map(|(who, step, errno)| Frame::StartFailed {
             who,
             step,
@@ -128,6 +129,7 @@ fn tree_frame() -> impl Strategy<Value = Frame> {
         Just(Frame::Beat),
         (any::<u32>(), bytes()).prop_map(|(rest, bytes)| Frame::Setup { rest, bytes }),
         job().prop_map(|job| Frame::Over { job }),
+        job().prop_map(|job| Frame::Revoke { job }),
         any::<u32>().prop_map(|bytes| Frame::Credit { bytes }),
         bytes().prop_map(Frame::Board),
         (node(), any::<u32>(), question()).prop_map(|(node, ask, question)| Frame::Ask {
