@@ -6,6 +6,7 @@
 use capi::args::{Buf, BufMut, In, Opaque, Ptr, Text, TextOut};
 use capi::{Abi, Mpich};
 use std::ffi::{c_int, c_ulonglong};
+use std::sync::atomic::AtomicPtr;
 
 type Handle = <Mpich as Abi>::Handle;
 type Status = <Mpich as Abi>::Status;
@@ -37,10 +38,11 @@ pub static MPI_UNWEIGHTED: Mark = Mark(&raw const capi::mpich::UNWEIGHTED);
 pub static MPI_WEIGHTS_EMPTY: Mark = Mark(&raw const capi::mpich::WEIGHTS_EMPTY);
 /// As `MPI_STATUS_IGNORE`.
 const IGNORE: *const c_int = std::ptr::without_provenance(Mpich::C.status_ignore as usize);
+/// MPICH's library of Fortran bindings writes where Fortran has its own `MPI_STATUS_IGNORE`, for `MPI_Status_f2c`'s users.
 #[unsafe(no_mangle)]
-pub static MPI_F_STATUS_IGNORE: Mark = Mark(IGNORE);
+pub static MPI_F_STATUS_IGNORE: AtomicPtr<c_int> = AtomicPtr::new(IGNORE.cast_mut());
 #[unsafe(no_mangle)]
-pub static MPI_F_STATUSES_IGNORE: Mark = Mark(IGNORE);
+pub static MPI_F_STATUSES_IGNORE: AtomicPtr<c_int> = AtomicPtr::new(IGNORE.cast_mut());
 #[unsafe(no_mangle)]
 pub static MPI_F08_STATUS_IGNORE: Mark = Mark(IGNORE);
 #[unsafe(no_mangle)]

@@ -46,7 +46,7 @@ fn flags(list: In<c_int>, n: usize) -> Outcome<Vec<bool>> {
     Ok(list.list(n)?.into_iter().map(|flag| flag != 0).collect())
 }
 
-/// `MPI_Cart_map`: ranks are not reordered.
+/// `MPI_Cart_map`: ranks are not reordered. A grid without places has nobody in it, as in MPICH (programs divide by sizes).
 pub fn cart_map<A: Abi>(
     comm: A::Handle,
     ndims: c_int,
@@ -60,7 +60,7 @@ pub fn cart_map<A: Abi>(
         let places = dims.iter().try_fold(1i64, |n, d| n.checked_mul((*d).into()));
         let (rank, size) = (i64::from(call.comm_rank(id)?), i64::from(call.comm_size(id)?));
         match places {
-            Some(places) if dims.iter().all(|d| *d > 0) && places <= size => {
+            Some(places) if dims.iter().all(|d| *d >= 0) && places <= size => {
                 Ok(newrank.set(if rank < places { rank } else { A::C.undefined } as c_int)?)
             }
             _ => fail(ErrorClass::Dims, format!("a grid of {dims:?} does not fit on {size} processes")),

@@ -397,6 +397,10 @@ static void mistakes(void)
           MPI_ERR_ARG);
     CHECK(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, bad, unweighted, 1, bad, weights_empty,
                                                   MPI_INFO_NULL, 0, &comm)) == MPI_ERR_ARG);
+    int none[2] = {2, 0}, both[2] = {0, 0}, place = 0;
+    CHECK(MPI_Cart_map(MPI_COMM_WORLD, 2, none, both, &place) == MPI_SUCCESS && place == MPI_UNDEFINED);
+    none[1] = -1;
+    CHECK(class_of(MPI_Cart_map(MPI_COMM_WORLD, 2, none, both, &place)) == MPI_ERR_DIMS);
     MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &grid);
     int buffer[4] = {0};
     CHECK(class_of(MPI_Neighbor_alltoall(MPI_IN_PLACE, 1, MPI_INT, buffer, 1, MPI_INT, grid)) == MPI_ERR_BUFFER);
