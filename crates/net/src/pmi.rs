@@ -89,6 +89,9 @@ enum Phase {
     Finalized,
 }
 
+/// What Hydra tells of a spawned job whose placement it does not know.
+const NO_MAPPING: &str = "(vector,0)";
+
 /// Why PMI is of no use to this process. Every variant is the end of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PmiError {
@@ -299,7 +302,7 @@ impl Client {
     pub fn mapping(&mut self) -> Result<Option<String>, PmiError> {
         match self.mapping.take() {
             Some(mapping) => Ok(Some(mapping)),
-            None => self.get(KEY_MAPPING),
+            None => Ok(self.get(KEY_MAPPING)?.filter(|mapping| mapping != NO_MAPPING)),
         }
     }
 

@@ -242,6 +242,16 @@ fn a_placement_that_cannot_be_read_is_quoted() {
 }
 
 #[test]
+fn a_placement_of_nothing_is_none() {
+    const ANSWER: &str = "cmd=get_result rc=0 msg=success value=(vector,0)";
+    let (client, server) = server(&[INIT, NAME, (MAPPING.0, ANSWER)]);
+    let mut pmi = connect(&client).unwrap();
+    assert_eq!(pmi.mapping().unwrap(), None);
+    drop(pmi);
+    server.join().unwrap();
+}
+
+#[test]
 fn an_open_connection_is_not_closed() {
     let (client, there) = UnixStream::pair().unwrap();
     let server = thread::spawn(move || {
