@@ -268,7 +268,7 @@ impl Endpoint {
 
     /// Was this process's job spawned by another one?
     pub fn is_spawned(&self) -> bool {
-        self.job.pmi.is_some() && std::env::var_os(SPAWNED).is_some_and(|value| value == "1")
+        self.job.pmi.is_some() && was_spawned()
     }
 
     /// The port of whoever spawned this process's job, if its library is this one.
@@ -440,8 +440,10 @@ impl Endpoint {
     }
 }
 
-/// Launchers say so by this variable.
-const SPAWNED: &str = "PMI_SPAWNED";
+/// Was this process's job started by `MPI_Comm_spawn`? Launchers say so by a variable.
+pub(crate) fn was_spawned() -> bool {
+    std::env::var_os("PMI_SPAWNED").is_some_and(|value| value == "1")
+}
 
 /// A number that nobody had before.
 pub fn chance() -> u64 {

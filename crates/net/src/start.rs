@@ -188,7 +188,13 @@ impl Endpoint {
         }
         let pmi_ns = clock.lap();
         let mut context = Context::open(&device_config(config, &facts))?;
-        let several = facts.placement.nodes() > 1 && (config.node.is_none() || config.net.address.is_some());
+        // A spawned job may be on one host alone, and its parent on another.
+        let several = match config.node {
+            None => facts.placement.nodes() > 1,
+            Some(_) => {
+                config.net.address.is_some() && (facts.placement.nodes() > 1 || crate::meeting::was_spawned())
+            }
+        };
         let ways = Ways { net: config.net.clone(), hosts: several, agent: config.node };
         ways.open_at_start(&mut context)?;
         let device_ns = clock.lap();
