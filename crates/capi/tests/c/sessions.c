@@ -171,7 +171,7 @@ static void flushes(MPI_Comm comm)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Barrier(comm);
     MPI_Recv(in, LARGE, MPI_CHAR, left, 1, comm, MPI_STATUS_IGNORE);
-    CHECK(in[0] == left + 1 && in[LARGE - 1] == left + 1);
+    CHECK(in[0] == (char)(left + 1) && in[LARGE - 1] == (char)(left + 1));
     int bytes;
     MPI_Comm_detach_buffer(comm, &address, &bytes);
 }

@@ -382,7 +382,7 @@ static void strided(void)
 static void mistakes(void)
 {
     MPI_Comm comm, grid;
-    int x = 0, y = 0, bad[2] = {0, 99}, one = 1, wrong = -1, dims[1] = {size}, periods[1] = {1};
+    int x = 0, y = 0, bad[2] = {0, size + 99}, one = 1, wrong = -1, dims[1] = {size}, periods[1] = {1};
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK(class_of(MPI_Neighbor_allgather(&x, 1, MPI_INT, &y, 1, MPI_INT, MPI_COMM_WORLD)) == MPI_ERR_TOPOLOGY);
     CHECK(class_of(MPI_Graphdims_get(MPI_COMM_WORLD, &x, &y)) == MPI_ERR_TOPOLOGY);
