@@ -8,6 +8,11 @@ fn every_function_of_the_table_is_exported_and_nothing_else() {
 }
 
 #[test]
+fn each_process_has_the_library_at_another_place() {
+    library::check_alignment("libbanyan_abi.so");
+}
+
+#[test]
 fn the_library_is_known_as_libmpi_abi_1() {
     library::check_soname("libbanyan_abi.so", "libmpi_abi.so.1");
 }

@@ -36,6 +36,14 @@ pub fn check_soname(file: &str, soname: &str) {
     assert!(text.contains(&format!("[{soname}]")), "no soname {soname} in:\n{text}");
 }
 
+/// Each process has the library at another place: its segments want more than a page. See `PAGE_SIZE_MAX` of the table.
+pub fn check_alignment(file: &str) {
+    let output = Command::new("readelf").arg("-lW").arg(library(file)).output().expect("readelf runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let loads: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("LOAD")).collect();
+    assert!(!loads.is_empty() && loads.iter().all(|line| line.ends_with("0x2000")), "{loads:#?}");
+}
+
 /// The library, built: for a test cargo does not build a library that only C programs can link.
 fn library(file: &str) -> PathBuf {
     built(env!("CARGO_PKG_NAME"), file)
