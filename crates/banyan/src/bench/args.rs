@@ -1,9 +1,10 @@
 //! The command lines of benchmarks: what all of them understand, and how values are read.
+use super::workshop::Workshop;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Most rounds of a benchmark.
-pub const ROUNDS_MAX: usize = 1000;
+const ROUNDS_MAX: usize = 1000;
 const TIMEOUT_S_MAX: usize = 86_400;
 
 /// What every benchmark is told.
@@ -15,12 +16,22 @@ pub struct Common {
     pub json: Option<PathBuf>,
     /// Longest time for one run.
     pub timeout: Duration,
+    /// Where libraries and programs are found and built.
+    pub workshop: Workshop,
+    /// Is anything built?
+    builds: bool,
 }
 
 impl Common {
-    /// What holds unless something else is said.
+    /// What holds unless something else is said, where nothing is built.
     pub fn new(rounds: usize, timeout_s: u64) -> Self {
-        Common { rounds, json: None, timeout: Duration::from_secs(timeout_s) }
+        let timeout = Duration::from_secs(timeout_s);
+        Common { rounds, json: None, timeout, workshop: Workshop::default(), builds: false }
+    }
+
+    /// The same where libraries and programs are built.
+    pub fn building(rounds: usize, timeout_s: u64) -> Self {
+        Common { builds: true, ..Self::new(rounds, timeout_s) }
     }
 
     /// Takes an option that `bench` has not taken itself.
@@ -31,6 +42,9 @@ impl Common {
         value: impl FnOnce() -> Result<&'a String, String>,
     ) -> Result<(), String> {
         match option {
+            "--rounds" => self.rounds = number(option, value()?, ROUNDS_MAX)?,
+            "--prefix" if self.builds => self.workshop.prefix = Some(value()?.into()),
+            "--dir" if self.builds => self.workshop.dir = value()?.into(),
             "--json" => self.json = Some(value()?.into()),
             "--timeout" => {
                 self.timeout = Duration::from_secs(number(option, value()?, TIMEOUT_S_MAX)? as u64);
@@ -87,7 +101,13 @@ pub mod tests {
 
     /// Does the error for each of these lines contain the word that is wrong in it?
     pub fn mistakes_are_named<T>(parse: fn(&[String]) -> Result<T, String>, mistakes: &[(&str, &str)]) {
-        let of_all = [("--fast", "'--fast'"), ("--json", "--json needs"), ("--timeout 0", "'0'")];
+        let of_all = [
+            ("--fast", "'--fast'"),
+            ("--json", "--json needs"),
+            ("--timeout 0", "'0'"),
+            ("--rounds", "--rounds needs"),
+            ("--rounds 1001", "'1001'"),
+        ];
         for (line, word) in of_all.iter().chain(mistakes) {
             let error = parse(&split(line)).err().unwrap_or_else(|| panic!("{line} is taken"));
             assert!(error.contains(word), "{line}: {error}");

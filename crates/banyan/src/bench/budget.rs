@@ -85,8 +85,9 @@ impl Outcome {
 
 impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self, String> {
-        let prefix = options.workshop.banyan_prefix()?;
-        let program = options.workshop.compile(&prefix.join("bin/mpicc"), BUDGET, &[], "budget-banyan")?;
+        let prefix = options.common.workshop.banyan_prefix()?;
+        let program =
+            options.common.workshop.compile(&prefix.join("bin/mpicc"), BUDGET, &[], "budget-banyan")?;
         let jobs = Counted::new(prefix.join("bin/banyan"), "budget");
         Ok(Bench { options, jobs, program, progress: Progress::new(options.common.rounds) })
     }

@@ -56,7 +56,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     }
     let empty = |job: &Job| vec![vec![Sample::default(); job.rows.len()]; contenders.len()];
     let cells = jobs.iter().map(empty).collect();
-    let port = options.workshop.absolute_dir()?.join(format!("port-{}", std::process::id()));
+    let port = options.common.workshop.absolute_dir()?.join(format!("port-{}", std::process::id()));
     let mut bench = Bench { options, contenders, jobs, cells, port };
     let progress = Progress::new(options.common.rounds);
     for round in 0..options.common.rounds {
@@ -68,7 +68,7 @@ fn measure(options: &Options) -> Result<Report, String> {
 }
 
 fn prepare(name: Name, options: &Options) -> Contender {
-    let library = Library::prepare(name, &options.workshop, options.common.timeout);
+    let library = Library::prepare(name, &options.common.workshop, options.common.timeout);
     if let Err(why) = &library {
         eprintln!("bench: {} cannot be run: {why}", name.key());
     }

@@ -65,7 +65,7 @@ impl Timing {
 fn measure(options: &Options) -> Result<Report, String> {
     let load_before = machine::load_average(); // before our own preparations
     let prepare = |&launcher: &Launcher| {
-        let rig = Rig::prepare(launcher, &options.works, &options.workshop);
+        let rig = Rig::prepare(launcher, &options.works, &options.common.workshop);
         if let Err(why) = &rig {
             eprintln!("bench: {} cannot be run: {why}", launcher.key());
         }

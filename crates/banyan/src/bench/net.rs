@@ -53,7 +53,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     let load_before = machine::load_average(); // before our own preparations
     let jobs = Job::plan(options);
     let most = jobs.iter().map(|job| job.ranks_of_host.len()).max().unwrap_or(0).max(HOSTS_MIN);
-    let hosts = Hosts::make(most, &options.workshop)?;
+    let hosts = Hosts::make(most, &options.common.workshop)?;
     let contenders = prepare(options, &hosts);
     if contenders.iter().all(|contender| contender.library.is_err()) {
         return Err("no library can be run".into());
@@ -74,7 +74,7 @@ fn measure(options: &Options) -> Result<Report, String> {
 fn prepare(options: &Options, hosts: &Hosts) -> Vec<Contender> {
     let prepared = |&name: &Name| {
         eprintln!("bench: preparing {}", name.key());
-        let library = Library::prepare(name, &options.workshop)
+        let library = Library::prepare(name, &options.common.workshop)
             .and_then(|library| library.try_on(hosts, options.common.timeout));
         if let Err(why) = &library {
             eprintln!("bench: {} cannot be run: {why}", name.key());

@@ -1,8 +1,7 @@
 //! The command line of `banyan bench peers`.
-use super::args::{Common, ROUNDS_MAX, each, list, number};
+use super::args::{Common, each, list};
 use super::job::Group;
 use super::library::Name;
-use super::workshop::Workshop;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -11,7 +10,7 @@ usage: banyan bench peers [OPTIONS]
 Builds one C microbenchmark with each MPI library and runs the libraries in turn, each rank bound to a
 core. Peers come from PyPI into a folder of their own.
 
-  --runs N          rounds over all libraries (default 11)
+  --rounds N        rounds over all libraries (default 11); also --runs
   --quick           3 rounds
   --only LIST       latency,bandwidth,rate,allreduce,init,exit,memory,pack
   --libs LIST       banyan,banyan-nocma,mpich,openmpi,intel
@@ -30,17 +29,14 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Which libraries.
     pub libraries: Vec<Name>,
-    /// Where libraries and programs are found and built.
-    pub workshop: Workshop,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            common: Common::new(11, 60),
+            common: Common::building(11, 60),
             groups: Group::PEERS.to_vec(),
             libraries: Name::ALL.to_vec(),
-            workshop: Workshop::default(),
         }
     }
 }
@@ -52,11 +48,9 @@ impl Options {
         each(args, |arg, value| {
             match arg {
                 "--quick" => options.common.rounds = 3,
-                "--runs" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
+                "--runs" => options.common.take("peers", "--rounds", value)?,
                 "--only" => options.groups = list(value()?, Group::PEERS, Group::key)?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
-                "--prefix" => options.workshop.prefix = Some(value()?.into()),
-                "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("peers", arg, value)?,
             }
             Ok(())

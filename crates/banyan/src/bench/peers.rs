@@ -30,7 +30,7 @@ pub fn main(args: &[String]) -> i32 {
 fn measure(options: &Options) -> Result<Report, String> {
     let load_before = machine::load_average(); // before our own preparations
     let jobs = Job::plan(&options.groups);
-    let bare = library::bare_program(&options.workshop)?;
+    let bare = library::bare_program(&options.common.workshop)?;
     let contenders = prepare(options);
     if contenders.iter().all(|contender| contender.library.is_err()) {
         return Err("no library can be run".into());
@@ -60,7 +60,7 @@ struct Contender {
 fn prepare(options: &Options) -> Vec<Contender> {
     let prepared = |&name: &Name| {
         eprintln!("bench: preparing {}", name.key());
-        let library = Library::prepare(name, &options.workshop, options.common.timeout);
+        let library = Library::prepare(name, &options.common.workshop, options.common.timeout);
         if let Err(why) = &library {
             eprintln!("bench: {} cannot be run: {why}", name.key());
         }

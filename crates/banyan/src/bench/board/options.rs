@@ -1,5 +1,5 @@
 //! The command line of `banyan bench board`.
-use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
+use super::super::args::{Common, each, list, number, numbers};
 use proto::board::BoardKind;
 
 /// What `--help` prints.
@@ -62,7 +62,6 @@ impl Options {
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = number(arg, value()?, RANKS_MAX)?,
                 "--kinds" => options.kinds = list(value()?, &BoardKind::ALL, BoardKind::word)?,
-                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--keys-rounds" => options.keys_rounds = number(arg, value()?, KEYS_ROUNDS_MAX)?,
                 _ => options.common.take("board", arg, value)?,
             }

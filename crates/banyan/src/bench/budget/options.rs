@@ -1,6 +1,5 @@
 //! The command line of `banyan bench budget`.
-use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
-use super::super::workshop::Workshop;
+use super::super::args::{Common, each, list, number, numbers};
 use super::plan::{Group, Limit};
 
 /// What `--help` prints.
@@ -52,20 +51,17 @@ pub struct Options {
     pub devices: Option<Vec<usize>>,
     /// What to measure.
     pub groups: Vec<Group>,
-    /// Where the library is found and the program is built.
-    pub workshop: Workshop,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            common: Common::new(7, 60),
+            common: Common::building(7, 60),
             ranks: 64,
             nodes: 8,
             budgets: vec![32, 16, 8, 4, 2],
             devices: None,
             groups: Group::ALL.to_vec(),
-            workshop: Workshop::default(),
         }
     }
 }
@@ -82,9 +78,6 @@ impl Options {
                 "--budgets" => options.budgets = numbers(arg, value()?, QUEUE_PAIRS_MAX)?,
                 "--devices" => options.devices = Some(numbers(arg, value()?, QUEUE_PAIRS_MAX)?),
                 "--only" => options.groups = list(value()?, Group::ALL, Group::key)?,
-                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
-                "--prefix" => options.workshop.prefix = Some(value()?.into()),
-                "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("budget", arg, value)?,
             }
             Ok(())

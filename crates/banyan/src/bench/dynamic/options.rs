@@ -1,7 +1,6 @@
 //! The command line of `banyan bench dynamic`.
-use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
+use super::super::args::{Common, each, list, number, numbers};
 use super::super::job::Group;
-use super::super::workshop::Workshop;
 use super::library::Name;
 
 /// What `--help` prints.
@@ -49,21 +48,18 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Which libraries.
     pub libraries: Vec<Name>,
-    /// Where libraries and programs are found and built.
-    pub workshop: Workshop,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            common: Common::new(7, 120),
+            common: Common::building(7, 120),
             children: vec![1, 16, 64],
             spawns: 3,
             ranks: vec![1, 4],
             meetings: 50,
             groups: Group::DYNAMIC.to_vec(),
             libraries: Name::ALL.to_vec(),
-            workshop: Workshop::default(),
         }
     }
 }
@@ -75,15 +71,12 @@ impl Options {
         each(args, |arg, value| {
             match arg {
                 "--quick" => options.quick(),
-                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--spawn" => options.children = numbers(arg, value()?, PROCESSES_MAX)?,
                 "--spawns" => options.spawns = number(arg, value()?, TIMES_MAX)?,
                 "--ranks" => options.ranks = numbers(arg, value()?, PROCESSES_MAX)?,
                 "--meetings" => options.meetings = number(arg, value()?, TIMES_MAX)?.max(MEETINGS_MIN),
                 "--only" => options.groups = list(value()?, Group::DYNAMIC, Group::key)?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
-                "--prefix" => options.workshop.prefix = Some(value()?.into()),
-                "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("dynamic", arg, value)?,
             }
             Ok(())

@@ -55,7 +55,8 @@ impl Growth {
             Point { shape, started: Sample::default(), bare: Sample::default() }
         };
         let of_nodes = |&nodes: &usize| options.per_node.iter().map(move |&per_node| point(nodes, per_node));
-        let stats = options.workshop.absolute_dir()?.join(format!("started-{}.json", std::process::id()));
+        let stats =
+            options.common.workshop.absolute_dir()?.join(format!("started-{}.json", std::process::id()));
         Ok(Growth { banyan: launcher::own()?, stats, points: NODES.iter().flat_map(of_nodes).collect() })
     }
 

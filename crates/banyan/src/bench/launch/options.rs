@@ -1,6 +1,5 @@
 //! The command line of `banyan bench launch`.
-use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
-use super::super::workshop::Workshop;
+use super::super::args::{Common, each, list, numbers};
 use super::launcher::Launcher;
 use super::plan::{Cell, PER_NODE_MAX, Shape, Work};
 use std::time::Duration;
@@ -45,21 +44,18 @@ pub struct Options {
     pub works: Vec<Work>,
     /// Who competes.
     pub launchers: Vec<Launcher>,
-    /// Where launchers and programs are found and built.
-    pub workshop: Workshop,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let shape = |nodes, per_node| Shape { nodes, per_node };
         Options {
-            common: Common::new(11, 120),
+            common: Common::building(11, 120),
             ranks: vec![1, 16, 64, 256],
             nodes: vec![shape(16, 4), shape(64, 1), shape(64, 4)],
             per_node: vec![1, 2, 4, 8, 16, 32, 64],
             works: Work::ALL.to_vec(),
             launchers: Launcher::ALL.to_vec(),
-            workshop: Workshop::default(),
         }
     }
 }
@@ -71,14 +67,11 @@ impl Options {
         each(args, |arg, value| {
             match arg {
                 "--quick" => options.quick(),
-                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--ranks" => options.ranks = numbers(arg, value()?, PER_NODE_MAX)?,
                 "--nodes" => options.nodes = shapes(value()?)?,
                 "--per-node" => options.per_node = unless_none(value()?, |text| numbers(arg, text, 64))?,
                 "--only" => options.works = list(value()?, Work::ALL, Work::key)?,
                 "--launchers" => options.launchers = list(value()?, Launcher::ALL, Launcher::key)?,
-                "--prefix" => options.workshop.prefix = Some(value()?.into()),
-                "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("launch", arg, value)?,
             }
             Ok(())

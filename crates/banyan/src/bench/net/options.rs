@@ -1,7 +1,6 @@
 //! The command line of `banyan bench net`.
-use super::super::args::{Common, ROUNDS_MAX, each, list, number, numbers};
+use super::super::args::{Common, each, list, number, numbers};
 use super::super::job::Group;
-use super::super::workshop::Workshop;
 use super::hosts::HOSTS_MAX;
 use super::library::Name;
 
@@ -43,19 +42,16 @@ pub struct Options {
     pub hosts: Vec<usize>,
     /// Idle connections.
     pub idle: usize,
-    /// Where libraries and programs are found and built.
-    pub workshop: Workshop,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            common: Common::new(11, 120),
+            common: Common::building(11, 120),
             groups: Group::NET.to_vec(),
             libraries: Name::ALL.to_vec(),
             hosts: vec![2, 4, 16],
             idle: 500,
-            workshop: Workshop::default(),
         }
     }
 }
@@ -67,13 +63,10 @@ impl Options {
         each(args, |arg, value| {
             match arg {
                 "--quick" => options.quick(),
-                "--rounds" => options.common.rounds = number(arg, value()?, ROUNDS_MAX)?,
                 "--only" => options.groups = list(value()?, Group::NET, Group::key)?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
                 "--hosts" => options.hosts = numbers(arg, value()?, HOSTS_MAX)?,
                 "--idle" => options.idle = number(arg, value()?, IDLE_MAX)?,
-                "--prefix" => options.workshop.prefix = Some(value()?.into()),
-                "--dir" => options.workshop.dir = value()?.into(),
                 _ => options.common.take("net", arg, value)?,
             }
             Ok(())
