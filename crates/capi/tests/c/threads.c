@@ -87,13 +87,14 @@ static void until_main_sleeps(void)
     char path[64], line[256];
     int i;
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
-    for (i = 0; i < 200000; i++) {
+    for (i = 0; i < 100000; i++) {
         FILE *file = fopen(path, "r");
         char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
         if (file)
             fclose(file);
         if (name_end && name_end[2] == 'S')
             return;
+        usleep(100); /* it needs the core to get there */
     }
 }
 
