@@ -1,5 +1,6 @@
 /* A job that has disconnected dies alone: `parted kill|abort|leave`. It spawns two, they disconnect, one of them dies, and
-   the other, which waits for ever, must be ended with it while this process goes on. */
+   the other, which waits for ever, must be ended with it while this process goes on. `parted code`: one of them ends well
+   but for its exit code, and the other has something left to do. */
 #include <errno.h>
 #include <mpi.h>
 #include <signal.h>
@@ -14,6 +15,14 @@ static int child(const char *how, MPI_Comm parent)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Gather(&pid, 1, MPI_INT, NULL, 0, MPI_INT, 0, parent);
     MPI_Comm_disconnect(&parent);
+    if (!strcmp(how, "code")) {
+        MPI_Finalize();
+        if (rank == 0)
+            return 3;
+        usleep(300000);
+        printf("the rest is done\n");
+        return 0;
+    }
     if (rank == 1)
         for (;;)
             pause();

@@ -145,16 +145,21 @@ impl Launcher<'_> {
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
         let pmi = self.last_state(who.member, pmi);
-        let cause = match (ended, pmi) {
-            (Ended::Exit(0), PmiState::Active) => Some(Cause::LeftEarly(who.clone(), Vec::new())),
-            (Ended::Exit(0), _) => None,
-            (Ended::Exit(code), _) => Some(Cause::Failed(who.clone(), code)),
-            (Ended::Signal(signal), _) => Some(Cause::Killed(who.clone(), signal)),
+        let alone = self.has_parted(job);
+        let step = match (ended, pmi) {
+            (Ended::Signal(signal), _) if alone => {
+                return self.end_alone(job, &Cause::Killed(who, signal), &words);
+            }
+            (Ended::Exit(0), PmiState::Active) if alone => {
+                return self.end_alone(job, &Cause::LeftEarly(who, Vec::new()), &words);
+            }
+            (Ended::Exit(code), PmiState::Active) if alone => {
+                return self.end_alone(job, &Cause::Failed(who, code), &words);
+            }
+            // It had finalized: the others of its job do without it.
+            (Ended::Exit(_), _) if alone => self.outcome.rank_ended_alone(job, ended),
+            _ => self.outcome.rank_ended(who, ended, pmi, words),
         };
-        if let Some(cause) = cause.filter(|_| self.has_parted(job)) {
-            return self.end_alone(job, &cause, &words);
-        }
-        let step = self.outcome.rank_ended(who, ended, pmi, words);
         if job != JobId(0) && self.outcome.is_over(job) {
             self.forget(job);
         }

@@ -85,12 +85,6 @@ impl Outcome {
         self.fail_with(cause, String::new())
     }
 
-    /// A job that had parted from all others has failed: nobody else has to end, but it counts.
-    pub(crate) fn lose(&mut self, job: JobId, cause: &Cause) -> Step {
-        self.worst = self.worst.max(cause.exit_code());
-        self.forget(job)
-    }
-
     /// The same, with the last words of a rank.
     fn fail_with(&mut self, cause: Cause, words: String) -> Step {
         if self.cause.is_some() {
@@ -110,9 +104,7 @@ impl Outcome {
     /// A rank ended, with these last words.
     pub(crate) fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
-        self.left = self.left.saturating_sub(1);
-        let joined = self.jobs.entry(job).or_default();
-        joined.left = joined.left.saturating_sub(1);
+        self.count_out(job);
         if self.cause.is_some() {
             return Step::Wait; // clean-up has begun: what it does to ranks does not count
         }
@@ -139,6 +131,29 @@ impl Outcome {
             }
             _ => Step::Wait,
         }
+    }
+
+    /// A job that had parted from all others has failed: nobody else has to end, but it counts.
+    pub(crate) fn lose(&mut self, job: JobId, cause: &Cause) -> Step {
+        self.worst = self.worst.max(cause.exit_code());
+        self.forget(job)
+    }
+
+    /// A rank ended that nobody waits for, whatever its code; the code counts.
+    pub(crate) fn rank_ended_alone(&mut self, job: JobId, ended: Ended) -> Step {
+        self.count_out(job);
+        if self.cause.is_some() {
+            return Step::Wait;
+        }
+        self.worst = self.worst.max(code_of(ended));
+        if self.left == 0 { Step::Finish } else { Step::Wait }
+    }
+
+    /// One rank of a job is no more.
+    fn count_out(&mut self, job: JobId) {
+        self.left = self.left.saturating_sub(1);
+        let joined = self.jobs.entry(job).or_default();
+        joined.left = joined.left.saturating_sub(1);
     }
 
     /// A rank exited with code 0 although it had begun PMI and not finalized it. That is an abnormal end, even
@@ -366,6 +381,17 @@ mod tests {
         assert_eq!((job.cause(), job.left), (None, 1));
         assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Finish);
         assert_eq!(job.exit_code(), 137);
+    }
+
+    #[test]
+    fn of_a_job_that_parted_a_code_after_finalize_ends_nobody() {
+        let mut job = outcome(1);
+        job.begin(JobId(1), 2);
+        assert_eq!(job.rank_ended_alone(JobId(1), Ended::Exit(3)), Step::Wait);
+        assert_eq!((job.cause(), job.left, job.is_over(JobId(1))), (None, 2, false));
+        assert_eq!(end(&mut job, 0, Ended::Exit(0), PmiState::Finalized), Step::Wait);
+        assert_eq!(job.rank_ended_alone(JobId(1), Ended::Exit(0)), Step::Finish);
+        assert_eq!(job.exit_code(), 3);
     }
 
     #[test]
