@@ -194,6 +194,34 @@ fn enter_checked(name: &'static str) -> Option<MutexGuard<'static, ()>> {
     }
 }
 
+/// The engine, for a call that needs nothing else: where one thread calls, unchecked. `None`: the call is to be made the
+/// long way, by a [`Call`].
+#[inline(always)]
+pub fn short() -> Option<Short> {
+    (ENGINE.phase.load(Acquire) == Phase::Single as u8).then_some(Short(PhantomData))
+}
+
+/// A call that is inside the engine and will not leave it before its end; dereferences to it.
+#[derive(Debug)]
+pub struct Short(PhantomData<*const ()>);
+
+impl Deref for Short {
+    type Target = Mpi;
+    #[inline(always)]
+    fn deref(&self) -> &Mpi {
+        // SAFETY: calls do not overlap in the phase that `short` has seen; the engine was installed before it.
+        unsafe { (*ENGINE.mpi.get()).as_ref().expect("MPI_Finalize ran inside another MPI call") }
+    }
+}
+
+impl DerefMut for Short {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Mpi {
+        // SAFETY: as in `deref`.
+        unsafe { (*ENGINE.mpi.get()).as_mut().expect("MPI_Finalize ran inside another MPI call") }
+    }
+}
+
 /// A C call that is inside the engine; dereferences to it.
 #[derive(Debug)]
 pub struct Call<A> {

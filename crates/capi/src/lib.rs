@@ -42,6 +42,7 @@ pub mod part;
 pub mod pvar;
 pub mod request;
 pub mod session;
+mod short;
 pub mod standard;
 pub mod stats;
 pub mod status;

@@ -4,9 +4,9 @@ use crate::args::{self, Buf, BufMut, Memory, Ptr};
 use crate::engine::Call;
 use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
-use crate::status;
+use crate::{short, status};
 use mpi::Result;
-use mpi::core::{Blocking, Data, Dest, Mode, Peer, RecvData, RequestId, Source, Status, Tag, TypeId};
+use mpi::core::{Blocking, Data, Dest, Mode, Peer, Push, RecvData, RequestId, Source, Status, Tag, TypeId};
 use std::ffi::c_int;
 
 /// Where a message goes; the engine checks rank and tag.
@@ -65,6 +65,12 @@ pub(crate) fn carried<A: Abi, M: Memory>(
     }
 }
 
+/// Is a message complete as soon as it is on its way?
+#[inline(always)]
+const fn is_plain(mode: Mode) -> bool {
+    matches!(mode, Mode::Standard | Mode::Ready)
+}
+
 macro_rules! sends {
     ($($send:ident $isend:ident $init:ident $mode:ident $name:literal $iname:literal $pname:literal),* $(,)?) => {$(
         #[doc = concat!("`", $name, "`")]
@@ -72,7 +78,10 @@ macro_rules! sends {
         pub fn $send<A: Abi, C: Count>(
             buf: Buf, count: C, datatype: A::Handle, dest: c_int, tag: c_int, comm: A::Handle,
         ) -> c_int {
-            run::<A>($name, On::Comm(comm), |call| {
+            if is_plain(Mode::$mode) && short::send::<A>(buf, count, datatype, dest, tag, comm, Push::Now) {
+                return 0;
+            }
+            short::long(move || run::<A>($name, On::Comm(comm), |call| {
                 let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let to = self::dest::<A>(dest, tag);
                 if call.is_threaded() {
@@ -83,7 +92,7 @@ macro_rules! sends {
                     None => Ok(()),
                     Some(request) => status::check(&call.complete(request)?),
                 }
-            })
+            }))
         }
 
         #[doc = concat!("`", $iname, "`")]
@@ -92,12 +101,20 @@ macro_rules! sends {
             buf: Buf, count: C, datatype: A::Handle, dest: c_int, tag: c_int, comm: A::Handle,
             request: Ptr<A::Handle>,
         ) -> c_int {
-            run::<A>($iname, On::Comm(comm), |call| {
+            if is_plain(Mode::$mode)
+                && !request.is_null()
+                && short::send::<A>(buf, count, datatype, dest, tag, comm, Push::Soon)
+            {
+                let sent = put_request::<A>(request, RequestId::SENT, Flavor::Once);
+                debug_assert!(sent.is_ok(), "there is a place for it");
+                return 0;
+            }
+            short::long(move || run::<A>($iname, On::Comm(comm), |call| {
                 let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
                 let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
                 call.is_followed();
                 put_request::<A>(request, id, Flavor::Once)
-            })
+            }))
         }
 
         #[doc = concat!("`", $pname, "`")]
@@ -132,40 +149,70 @@ pub fn recv<A: Abi, C: Count>(
     comm: A::Handle,
     status: Ptr<A::Status>,
 ) -> c_int {
-    run::<A>("MPI_Recv", On::Comm(comm), |call| {
-        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
-        let from = self::source::<A>(source, tag);
-        let result = if call.is_threaded() {
-            let request = call.irecv(comm, data, from)?;
-            call.complete(request)?
-        } else {
-            let received = call.recv(comm, data, from)?;
-            call.end(received)?
+    if let Some(received) = short::recv::<A>(buf, count, datatype, source, tag, comm) {
+        return match status::complete::<A>(status, &received) {
+            Ok(()) => 0,
+            Err(failure) => run::<A>("MPI_Recv", On::Comm(comm), |_| Err(failure)),
         };
-        status::complete::<A>(status, &result)
+    }
+    short::long(move || {
+        run::<A>("MPI_Recv", On::Comm(comm), |call| {
+            let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
+            let from = self::source::<A>(source, tag);
+            let result = if call.is_threaded() {
+                let request = call.irecv(comm, data, from)?;
+                call.complete(request)?
+            } else {
+                let received = call.recv(comm, data, from)?;
+                call.end(received)?
+            };
+            status::complete::<A>(status, &result)
+        })
     })
 }
 
-macro_rules! receives {
-    ($($receive:ident $name:literal $flavor:ident),* $(,)?) => {$(
-        #[doc = concat!("`", $name, "`")]
-        #[inline(always)]
-        pub fn $receive<A: Abi, C: Count>(
-            buf: BufMut, count: C, datatype: A::Handle, source: c_int, tag: c_int, comm: A::Handle,
-            request: Ptr<A::Handle>,
-        ) -> c_int {
-            run::<A>($name, On::Comm(comm), |call| {
-                let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
-                let id = call.$receive(comm, data, self::source::<A>(source, tag))?;
-                put_request::<A>(request, id, Flavor::$flavor)
-            })
-        }
-    )*};
+/// `MPI_Irecv`
+#[inline(always)]
+pub fn irecv<A: Abi, C: Count>(
+    buf: BufMut,
+    count: C,
+    datatype: A::Handle,
+    source: c_int,
+    tag: c_int,
+    comm: A::Handle,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    if !request.is_null()
+        && let Some(id) = short::irecv::<A>(buf, count, datatype, source, tag, comm)
+    {
+        let put = put_request::<A>(request, id, Flavor::Once);
+        debug_assert!(put.is_ok(), "there is a place for it");
+        return 0;
+    }
+    short::long(move || {
+        run::<A>("MPI_Irecv", On::Comm(comm), |call| {
+            let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
+            let id = call.irecv(comm, data, self::source::<A>(source, tag))?;
+            put_request::<A>(request, id, Flavor::Once)
+        })
+    })
 }
 
-receives! {
-    irecv "MPI_Irecv" Once,
-    recv_init "MPI_Recv_init" Persistent,
+/// `MPI_Recv_init`
+pub fn recv_init<A: Abi, C: Count>(
+    buf: BufMut,
+    count: C,
+    datatype: A::Handle,
+    source: c_int,
+    tag: c_int,
+    comm: A::Handle,
+    request: Ptr<A::Handle>,
+) -> c_int {
+    run::<A>("MPI_Recv_init", On::Comm(comm), |call| {
+        let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
+        let id = call.recv_init(comm, data, self::source::<A>(source, tag))?;
+        put_request::<A>(request, id, Flavor::Persistent)
+    })
 }
 
 /// `MPI_Sendrecv`

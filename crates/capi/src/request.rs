@@ -192,9 +192,13 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
                 status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
                 continue;
             };
-            if named.0 == RequestId::SENT {
+            let done = match named.0 {
+                RequestId::SENT => Some(Status::EMPTY),
+                request => call.take_short(request, status::wanted::<A>(statuses)),
+            };
+            if let Some(done) = done {
                 requests.set_at(i, A::handle(A::C.request_null))?;
-                status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
+                status::store_at::<A>(statuses, i, &done, 0)?;
                 continue;
             }
             if first.is_none() {

@@ -352,6 +352,13 @@ impl Context {
         }
     }
 
+    /// As [`Context::post_send`], the short way: between processes of one host, if there is room and the peer wants it.
+    /// `false`: nothing has been done.
+    #[inline(always)]
+    pub fn send_short(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.send_short(qp, header, payload)
+    }
+
     /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
     /// yet.
     pub fn post_send_bytes(
@@ -418,6 +425,7 @@ impl Context {
 
     /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
     /// nothing left need not say so.
+    #[inline]
     pub fn give_back(&mut self) {
         self.soft.give_back();
     }

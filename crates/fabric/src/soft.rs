@@ -228,15 +228,18 @@ impl Soft {
         }
     }
 
+    #[inline]
     fn entry(&self, qp: Qp) -> Option<&QpEntry> {
         self.qps.get(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_ref()
     }
 
+    #[inline]
     fn entry_mut(&mut self, qp: Qp) -> Option<&mut QpEntry> {
         self.qps.get_mut(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_mut()
     }
 
     /// The queue pair with this index.
+    #[inline]
     fn named(&self, index: u32) -> Qp {
         Qp::new(ProviderKind::Soft, index as usize, self.qps[index as usize].generation)
     }

@@ -220,7 +220,7 @@ impl Endpoint {
 
     /// The connection to a peer, if it is up and nothing waits in front.
     #[inline]
-    fn connected(&self, to: impl Addressee) -> Option<(PeerIx, Qp)> {
+    pub(crate) fn connected(&self, to: impl Addressee) -> Option<(PeerIx, Qp)> {
         let ix = to.find(&self.wireup)?;
         let link = self.links.get(ix.index())?;
         if link.queue.is_empty() { link.ready.map(|qp| (ix, qp)) } else { None }
@@ -337,15 +337,16 @@ impl Endpoint {
             Err(error) => return self.requests.insert(State::Done(Err(Box::new(error)))),
         };
         // The id is needed to post, the key of the post to cancel: the state is set behind it.
-        let id = self.requests.insert(State::SendQueued);
+        let id = self.requests.reserve();
         match self.matcher.post(pattern, id) {
             matching::Posted::Queued(key) => {
-                self.requests.set(id, State::ReceivePosted { buf, key });
+                self.requests.begin(id, State::ReceivePosted { buf, key });
                 if self.counters.failed > 0 {
                     self.fail_if_hopeless(id, pattern);
                 }
             }
             matching::Posted::Matched(envelope, message) => {
+                self.requests.begin(id, State::SendQueued);
                 self.receive_unexpected(id, buf, envelope, message)
             }
         }
@@ -435,6 +436,12 @@ impl Endpoint {
             Some(_) => None,
             None => Some(Err(NetError::StaleRequest)),
         }
+    }
+
+    /// How it ended, if it did, and well: as [`Endpoint::take`], the short way.
+    #[inline(always)]
+    pub fn take_end(&mut self, id: ReqId) -> Option<Outcome> {
+        self.requests.take_end(id)
     }
 
     /// Who a number is. One that is retired meanwhile cannot be told from this process any more, and nobody asks: its

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `endpoint` | the interface: sends, receives, probes |
 //! | `progress` | what came in, and where it goes |
+//! | `short` | the short way of small messages inside a host |
 //! | `rendezvous` | long messages: offer, read, place, fragments |
 //! | `active` | messages for handlers, for windows and global arrays |
 //! | `peers`, `link` | drives `proto::wireup`; what waits to be sent to a peer |
@@ -34,6 +35,7 @@ mod reach;
 mod rendezvous;
 mod request;
 mod room;
+mod short;
 mod start;
 mod stats;
 mod waiting;

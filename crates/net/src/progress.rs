@@ -13,7 +13,7 @@ use sys::UserBufMut;
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
 /// What a peer sent that has no meaning.
-const NOBODYS: &str = "a message of unknown kind, or from nobody";
+pub(crate) const NOBODYS: &str = "a message of unknown kind, or from nobody";
 /// Idle calls of it between two looks at what is due. Who waits looks by itself.
 const TICK_ROUNDS: u32 = 16;
 /// Calls that moved something between two such looks.
@@ -129,7 +129,7 @@ impl Endpoint {
 
     #[cold]
     #[inline(never)]
-    fn act(&mut self, after: After) {
+    pub(crate) fn act(&mut self, after: After) {
         match after {
             After::Nothing => {}
             After::Answer { source, request } => self.answer(source, request),
@@ -234,7 +234,7 @@ impl Endpoint {
 }
 
 /// What is left to do when a message has been taken in.
-enum After {
+pub(crate) enum After {
     Nothing,
     Answer { source: PeerIx, request: u32 },
     Unexpected(matching::Envelope, Unexpected),
@@ -252,7 +252,7 @@ enum After {
 
 /// What a header says, and who sent it. What has no number yet came on a connection that is one peer's own.
 #[inline(always)]
-fn sender(
+pub(crate) fn sender(
     words: [u64; 2],
     qp: Qp,
     links: &[Link],
@@ -314,7 +314,7 @@ fn answer_and_mark(kind: Kind, request: u32) -> (Option<u32>, u32) {
 }
 
 /// As [`take_in`], where a call more does not matter.
-fn take_in_rarely(
+pub(crate) fn take_in_rarely(
     source: PeerIx,
     header: Header,
     view: View<'_>,

@@ -114,6 +114,36 @@ impl Requests {
         }
     }
 
+    /// An id for a message whose state follows at once ([`Requests::begin`]).
+    #[inline(always)]
+    pub fn reserve(&mut self) -> ReqId {
+        match self.free.pop() {
+            Some(index) => ReqId { index, generation: self.slots[index as usize].generation },
+            None => self.insert(State::SendQueued),
+        }
+    }
+
+    /// The first state of a message with an id that was reserved.
+    #[inline(always)]
+    pub fn begin(&mut self, id: ReqId, state: State) {
+        self.slots[id.index as usize].state = Some(state);
+    }
+
+    /// How a message ended, if it did, and well; its id is free then.
+    #[inline(always)]
+    pub fn take_end(&mut self, id: ReqId) -> Option<Outcome> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        let Some(State::Done(Ok(end))) = slot.state else { return None };
+        if slot.generation != id.generation || end.cancelled || end.truncated {
+            return None;
+        }
+        slot.state = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.forgotten = false;
+        self.free.push(id.index);
+        Some(end)
+    }
+
     #[inline]
     pub fn get(&self, id: ReqId) -> Option<&State> {
         let slot = self.slots.get(id.index as usize)?;

@@ -19,6 +19,8 @@ const SPINS: u32 = 1_000;
 /// The same where each round is a system call. Processes of other hosts that share the core (as in tests) are not known
 /// here, and must not wait for long.
 const SPINS_SOCKETS: u32 = 50;
+/// The first of them follow each other at once: telling the processor to rest takes longer than a message's way.
+const SPINS_EAGER: u32 = 32;
 /// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
 /// run there after all; sleeping costs the waker a kick of a halted core, so it comes late.
 const YIELDS_ALONE: u32 = 20_000;
@@ -119,6 +121,12 @@ impl Waits {
         let look = self.meeting_look;
         self.meeting_look = (look * 2).min(MEETING_LOOK_MAX);
         look
+    }
+
+    /// Idle rounds of spinning that are worth it.
+    #[inline]
+    pub fn spins(&self) -> u32 {
+        self.spins
     }
 
     /// Nothing is to be done about a peer any more.
@@ -248,7 +256,9 @@ impl Endpoint {
             if backoff.rounds.is_multiple_of(CLOCK_ROUNDS) {
                 self.tick();
             }
-            cpu::relax();
+            if backoff.rounds > SPINS_EAGER {
+                cpu::relax();
+            }
         }
         spins
     }

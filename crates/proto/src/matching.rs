@@ -70,6 +70,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// Does a receive with this pattern take a message with this envelope?
+    #[inline]
     pub fn accepts(&self, envelope: &Envelope) -> bool {
         Wanted::from(*self).accepts(envelope)
     }
@@ -139,6 +140,12 @@ impl<R: Copy, U> Matcher<R, U> {
     /// Takes out the earliest unexpected message that the pattern accepts (a matched probe).
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         self.unexpected.take(pattern.into())
+    }
+
+    /// Does neither a receive nor a message wait?
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.posted.len() == 0 && self.unexpected.len() == 0
     }
 
     /// How many receives wait.

@@ -198,6 +198,27 @@ impl RingTx {
         Ok(())
     }
 
+    /// As [`RingTx::send`], if there is room that is known already. Nothing has been done if it says `false`.
+    #[inline(always)]
+    pub fn send_short(&mut self, header: [u64; 2], payload: UserBuf) -> bool {
+        if payload.len() > LINE - PREFIX {
+            return payload.len() <= self.payload_max() && self.send(header, payload).is_ok();
+        }
+        if self.written + 2 >= self.limit {
+            return false;
+        }
+        let line = (self.at as usize + 1) * LINE;
+        self.map.assert_inside(line, LINE);
+        self.map.write_words(line + 8, header);
+        if payload.len() == 8 {
+            self.map.write_words(line + PREFIX, [payload.read_word()]);
+        } else {
+            self.map.copy_in(line + PREFIX, payload);
+        }
+        self.publish(1, Kind::Data, payload.len());
+        true
+    }
+
     /// Writes a message from ordinary memory, if there is room.
     pub fn send_bytes(&mut self, header: [u64; 2], payload: &[u8]) -> Result<(), Full> {
         // SAFETY: the slice is readable for the whole call, and `send` keeps no reference.
@@ -347,7 +368,7 @@ impl RingTx {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, lines: u32, kind: Kind, len: usize) {
         debug_assert!(len <= LEN_MAX);
         let (start, lap) = (self.at, self.lap);
@@ -369,11 +390,22 @@ impl RingTx {
         self.map.u64_at((start as usize + 1) * LINE).store(word, Ordering::Release);
     }
 
+    /// Marks lines, which may go on at the first one.
     fn mark_stale(&mut self, from: u32, count: u32) {
-        for index in from..from + count {
-            let index = if index >= self.lines { index - self.lines } else { index };
-            self.stale[index as usize / 64] |= 1 << (index % 64);
-        }
+        let from = if from >= self.lines { from - self.lines } else { from };
+        let here = count.min(self.lines - from);
+        set_bits(&mut self.stale, from as usize, here as usize);
+        set_bits(&mut self.stale, 0, (count - here) as usize);
+    }
+}
+
+/// Sets so many bits from a place on, a word at a time.
+fn set_bits(words: &mut [u64], from: usize, count: usize) {
+    let (mut at, end) = (from, from + count);
+    while at < end {
+        let bits = (end - at).min(64 - at % 64);
+        words[at / 64] |= (u64::MAX >> (64 - bits)) << (at % 64);
+        at += bits;
     }
 }
 

@@ -165,6 +165,7 @@ impl Soft {
     }
 
     /// The message that was lent last is not needed any more. Whoever polls again need not say so.
+    #[inline]
     pub(crate) fn give_back(&mut self) {
         if let Some(entry) = self.cq.lent.and_then(|index| self.qps[index as usize].entry.as_mut()) {
             entry.wake_writer();

@@ -108,6 +108,7 @@ impl QpEntry {
 
     /// The peer's ring, while it may be written to: once this side has said its last, the peer may use the memory for
     /// another connection.
+    #[inline(always)]
     fn writable(&mut self) -> Option<&mut Outbound> {
         self.outbound.as_mut().filter(|_| self.state == QpState::ReadyToSend)
     }
@@ -284,6 +285,19 @@ impl Soft {
     #[inline]
     pub fn post_send(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
         self.post(qp, payload.len(), |ring| ring.send(header, payload))
+    }
+
+    /// As [`Soft::post_send`], if it can be done without further ado: the ring has room, and the peer is not short of
+    /// memory.
+    #[inline(always)]
+    pub(crate) fn send_short(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> bool {
+        let Some(entry) = self.entry_mut(qp) else { return false };
+        let Some(out) = entry.writable() else { return false };
+        if out.ring.is_frugal() || !out.ring.send_short(header, payload) {
+            return false;
+        }
+        out.notify();
+        true
     }
 
     pub(crate) fn post_send_bytes(

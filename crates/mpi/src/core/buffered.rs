@@ -58,8 +58,13 @@ struct Message {
 }
 
 impl Buffers {
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        self.process.messages.is_empty() && self.others.values().all(|buffer| buffer.messages.is_empty())
+        self.process.messages.is_empty() && (self.others.is_empty() || self.are_others_idle())
+    }
+
+    fn are_others_idle(&self) -> bool {
+        self.others.values().all(|buffer| buffer.messages.is_empty())
     }
 
     /// The buffer of a holder, if it ever had one.

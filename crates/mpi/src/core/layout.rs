@@ -193,6 +193,13 @@ impl Datatype {
         }
     }
 
+    /// As [`Datatype::flat`], of a datatype whose elements are always bytes in a row, and not too many.
+    #[inline(always)]
+    pub(super) fn row(&self, count: usize) -> Option<(isize, usize)> {
+        let bytes = self.size.checked_mul(count)?;
+        (self.dense && bytes <= isize::MAX as usize).then_some((self.placed.at as isize, bytes))
+    }
+
     /// Bytes of `count` elements; an error if they do not fit in memory.
     #[inline]
     pub(super) fn bytes(&self, count: usize) -> Result<usize> {

@@ -1,4 +1,5 @@
 //! Point-to-point messages. The short way is: check, translate the rank, give the bytes to the endpoint.
+use super::check::Expects;
 use super::comm::{Roster, check_tag};
 use super::data::Checked;
 use super::layout::Datatype;
@@ -91,8 +92,7 @@ impl Mpi {
             }
             None => RequestId::SENT,
             Some((id, packed)) => {
-                let state = State::Send { id, packed, status: Status::EMPTY };
-                self.add_request(Request::new(comm, state))
+                self.add_request(Request::new(comm, State::sending(id, packed, Status::EMPTY)))
             }
         })
     }
@@ -236,9 +236,12 @@ impl Mpi {
             }
         };
         Ok(match (state, sent) {
-            (State::Recv(receiving), companion) => State::Recv(Receiving { companion, ..receiving }),
+            (State::Recv(mut receiving), companion) => {
+                receiving.set_companion(companion);
+                State::Recv(receiving)
+            }
             // The null process sends nothing: only the send is left to wait for.
-            (State::Complete(status), Some((id, packed))) => State::Send { id, packed, status },
+            (State::Complete(status), Some((id, packed))) => State::sending(id, packed, status),
             (state, _) => state,
         })
     }
@@ -288,7 +291,7 @@ impl Mpi {
             Incoming::Packed(mut unpack) => (self.endpoint.imrecv(inner, unpack.room()), Some(unpack)),
         };
         let expects = self.expects(data.ty);
-        let receiving = Receiving { id, roster: taken.roster, unpack, companion: None, expects };
+        let receiving = Receiving::new(id, taken.roster, unpack, expects);
         Ok(self.add_request(Request::new(taken.comm, State::Recv(receiving))))
     }
 
@@ -390,15 +393,21 @@ impl Mpi {
         let incoming = self.incoming(data)?;
         let roster = self.comm(comm)?.roster.clone();
         let expects = self.expects(data.ty);
-        Ok(State::Recv(Receiving { expects, ..self.post(pattern, incoming, roster) }))
+        Ok(State::Recv(self.post(pattern, incoming, roster, expects)))
     }
 
-    pub(super) fn post(&mut self, pattern: Pattern, incoming: Incoming, roster: Rc<Roster>) -> Receiving {
+    pub(super) fn post(
+        &mut self,
+        pattern: Pattern,
+        incoming: Incoming,
+        roster: Rc<Roster>,
+        expects: Option<Box<Expects>>,
+    ) -> Receiving {
         let (id, unpack) = match incoming {
             Incoming::Flat(bytes) => (self.endpoint.irecv(pattern, bytes), None),
             Incoming::Packed(mut unpack) => (self.endpoint.irecv(pattern, unpack.room()), Some(unpack)),
         };
-        Receiving { id, roster, unpack, companion: None, expects: None }
+        Receiving::new(id, roster, unpack, expects)
     }
 
     fn receiving(
@@ -409,7 +418,7 @@ impl Mpi {
         ty: TypeId,
     ) -> Result<Receiving> {
         let (roster, expects) = (self.comm(comm)?.roster.clone(), self.expects(ty));
-        Ok(Receiving { id, roster, unpack, companion: None, expects })
+        Ok(Receiving::new(id, roster, unpack, expects))
     }
 
     fn finish_send(
@@ -423,7 +432,7 @@ impl Mpi {
             self.endpoint.wait(id)?;
             return Ok(Blocking::Done(status));
         }
-        self.block_on(Request::new(comm, State::Send { id, packed, status }))
+        self.block_on(Request::new(comm, State::sending(id, packed, status)))
     }
 }
 
@@ -592,7 +601,7 @@ mod tests {
         let pattern = Pattern { context: 99, source: None, tag: None };
         let gone = mpi.endpoint.irecv(pattern, Scratch::default().part(0));
         withdraw(&mut mpi.endpoint, gone);
-        receiving.companion = Some((gone, None));
+        receiving.set_companion(Some((gone, None)));
         let request = mpi.add_request(Request::new(comm, State::Recv(receiving)));
         // Whoever looks first and takes later hears of it both times.
         let looked = mpi.peek(request).expect("it has ended").map(|status| status.error);

@@ -514,7 +514,7 @@ impl Mpi {
         }
         let from = message.part(INTRODUCTION_WORDS * WORD).as_source();
         if let Some(id) = self.endpoint.isend(to, envelope, from, SendMode::Standard)? {
-            let state = State::Send { id, packed: Some(message), status: Status::EMPTY };
+            let state = State::sending(id, Some(message), Status::EMPTY);
             let request = self.add_request(Request::detached(state));
             self.request_free(request)?;
         }

@@ -44,11 +44,7 @@ pub(super) enum State {
     Complete(Status),
     Send {
         id: ReqId,
-        /// Keeps the bytes alive.
-        #[allow(dead_code)]
-        packed: Option<Scratch>,
-        /// What its end gives: not always the empty status, if the send is what is left of a larger operation.
-        status: Status,
+        more: Option<Box<MoreOfSend>>,
     },
     Recv(Receiving),
     Collective(Box<Collective>),
@@ -63,15 +59,54 @@ pub(super) enum State {
     },
 }
 
+/// What most sends under way do not have.
+pub(super) struct MoreOfSend {
+    /// Keeps the bytes alive.
+    #[allow(dead_code)]
+    packed: Option<Scratch>,
+    /// What its end gives, if the send is what is left of a larger operation.
+    status: Status,
+}
+
 /// A receive under way.
 pub(super) struct Receiving {
     pub(super) id: ReqId,
     pub(super) roster: Rc<Roster>,
+    pub(super) more: Option<Box<MoreOfReceive>>,
+}
+
+/// What most receives under way do not have.
+#[derive(Default)]
+pub(super) struct MoreOfReceive {
     pub(super) unpack: Option<Box<Unpack>>,
     /// A send that must be complete too.
     pub(super) companion: Option<Sending>,
     /// Set where the program is checked.
     pub(super) expects: Option<Box<Expects>>,
+}
+
+impl Receiving {
+    pub(super) fn new(
+        id: ReqId,
+        roster: Rc<Roster>,
+        unpack: Option<Box<Unpack>>,
+        expects: Option<Box<Expects>>,
+    ) -> Self {
+        let plain = unpack.is_none() && expects.is_none();
+        let more = (!plain).then(|| Box::new(MoreOfReceive { unpack, companion: None, expects }));
+        Receiving { id, roster, more }
+    }
+
+    /// The send that must be complete too, if it is not yet.
+    pub(super) fn set_companion(&mut self, companion: Option<Sending>) {
+        if companion.is_some() {
+            self.more.get_or_insert_default().companion = companion;
+        }
+    }
+
+    fn companion(&self) -> Option<ReqId> {
+        Some(self.more.as_ref()?.companion.as_ref()?.0)
+    }
 }
 
 /// Received bytes that must be spread over the program's memory.
@@ -105,6 +140,12 @@ pub(super) enum Recipe {
 }
 
 impl State {
+    /// A send, with the bytes that it needs and the status that its end gives.
+    pub(super) fn sending(id: ReqId, packed: Option<Scratch>, status: Status) -> Self {
+        let plain = packed.is_none() && status == Status::EMPTY;
+        State::Send { id, more: (!plain).then(|| Box::new(MoreOfSend { packed, status })) }
+    }
+
     pub(super) fn is_active(&self) -> bool {
         match self {
             State::Inactive | State::Idle(_) => false,
@@ -205,6 +246,9 @@ impl Mpi {
         if request == RequestId::SENT {
             return Ok(Some(Status::EMPTY));
         }
+        if let Some(status) = self.take_short(request, true) {
+            return Ok(Some(status));
+        }
         let done = self.poll(request);
         if !matches!(done, Ok(None)) {
             self.release(request);
@@ -223,9 +267,9 @@ impl Mpi {
             State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
-            State::Recv(Receiving { id, companion, .. }) => {
-                self.endpoint.is_done(*id)
-                    && companion.as_ref().is_none_or(|(send, _)| self.endpoint.is_done(*send))
+            State::Recv(receiving) => {
+                self.endpoint.is_done(receiving.id)
+                    && receiving.companion().is_none_or(|send| self.endpoint.is_done(send))
             }
         })
     }
@@ -328,7 +372,7 @@ impl Mpi {
                 let sent = self.start_send(to, envelope, outgoing, *mode, net::Push::Soon)?;
                 Ok(match sent {
                     None => State::Complete(Status::EMPTY),
-                    Some((id, packed)) => State::Send { id, packed, status: Status::EMPTY },
+                    Some((id, packed)) => State::sending(id, packed, Status::EMPTY),
                 })
             }
             Recipe::Recv { data: Checked { buf, count, ty }, source } => {
@@ -336,7 +380,7 @@ impl Mpi {
                     return Ok(State::Complete(Status::PROC_NULL));
                 };
                 let (into, expects) = (incoming(*buf, *count, ty)?, self.expects_type(ty));
-                Ok(State::Recv(Receiving { expects, ..self.post(pattern, into, roster.clone()) }))
+                Ok(State::Recv(self.post(pattern, into, roster.clone(), expects)))
             }
             Recipe::Collective | Recipe::Partitioned => fail(ErrorClass::Intern, "it has its own start"),
         }
@@ -523,15 +567,18 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
         State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
-        State::Send { id, status, .. } => match endpoint.take(*id) {
+        State::Send { id, more } => match endpoint.take(*id) {
             None => Ok(None),
-            Some(outcome) => outcome.map(|_| Some(*status)).map_err(Into::into),
+            Some(outcome) => {
+                outcome?;
+                Ok(Some(more.as_ref().map_or(Status::EMPTY, |more| more.status)))
+            }
         },
         State::Recv(receiving) => {
-            if let Some((id, _)) = receiving.companion {
+            if let Some(id) = receiving.companion() {
                 match endpoint.take(id) {
                     None => return Ok(None),
-                    Some(Ok(_)) => receiving.companion = None,
+                    Some(Ok(_)) => receiving.more.iter_mut().for_each(|more| more.companion = None),
                     Some(Err(error)) => {
                         withdraw(endpoint, receiving.id);
                         return Err(error.into());
@@ -541,11 +588,13 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
             let Some(outcome) = endpoint.take(receiving.id) else { return Ok(None) };
             let outcome = outcome?;
             let mut status = received(endpoint, &receiving.roster, &outcome);
-            if let Some(expects) = &receiving.expects {
-                expects.judge(&outcome, &mut status);
-            }
-            if let Some(unpack) = receiving.unpack.take() {
-                unpack.finish(status.bytes);
+            if let Some(more) = receiving.more.take() {
+                if let Some(expects) = more.expects {
+                    expects.judge(&outcome, &mut status);
+                }
+                if let Some(unpack) = more.unpack {
+                    unpack.finish(status.bytes);
+                }
             }
             Ok(Some(status))
         }

@@ -293,3 +293,15 @@ fn two_threads_exchange_without_loss() {
         });
     }
 }
+
+#[test]
+fn bits_are_set_as_if_one_by_one() {
+    for from in [0, 1, 62, 63, 64, 100, 127, 128] {
+        for count in [0, 1, 2, 63, 64, 65, 120] {
+            let (mut words, mut expected) = ([1 << 5, 0, 0, 0], [1u64 << 5, 0, 0, 0]);
+            super::set_bits(&mut words, from, count);
+            (from..from + count).for_each(|at| expected[at / 64] |= 1 << (at % 64));
+            assert_eq!(words, expected, "{count} from {from}");
+        }
+    }
+}
