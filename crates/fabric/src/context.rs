@@ -566,6 +566,16 @@ impl Context {
         }
     }
 
+    /// Can a queue pair's peer be read and written without its help?
+    pub fn reads_alone(&self, qp: Qp) -> bool {
+        qp.provider() == ProviderKind::Soft && self.caps(ProviderKind::Soft).reads_alone
+    }
+
+    /// Bytes of the ring through which the peer's messages come; 0 where there is none.
+    pub fn room_in(&self, qp: Qp) -> usize {
+        if qp.provider() == ProviderKind::Soft { self.soft.room_in(qp) } else { 0 }
+    }
+
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub fn is_peer_frugal(&self, qp: Qp) -> bool {

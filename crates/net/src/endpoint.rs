@@ -277,7 +277,7 @@ impl Endpoint {
         // Where a request has to be named there is no room for a mark but in an offer.
         let marked = self.mark != 0 && mode == SendMode::Synchronous;
         if buf.len() > link.eager_max as usize || ((frugal || marked) && !buf.is_empty()) {
-            return Some(self.offer(ix, envelope, Lent::User(buf)));
+            return Some(self.offer(ix, envelope, Lent::User(buf), push));
         }
         self.counters.eager += 1;
         if mode == SendMode::Synchronous {

@@ -34,6 +34,8 @@ pub(crate) struct Link {
     pub counted: Option<Counted>,
     /// Is it in the list of links with something in their queue?
     listed: bool,
+    /// Long messages to it whose sender did nothing but wait, as far as they are counted.
+    pub waited_long: u8,
 }
 
 /// What a link has while it opens or closes, and after an accident.
@@ -114,6 +116,7 @@ impl Default for Link {
             owes: false,
             counted: None,
             listed: false,
+            waited_long: 0,
         }
     }
 }

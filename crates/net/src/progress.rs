@@ -4,7 +4,7 @@ use crate::api::{Cause, ReqId};
 use crate::endpoint::{Endpoint, Unexpected, end_of, with_source};
 use crate::link::Link;
 use crate::request::{Requests, State};
-use crate::wire::{Header, Kind, OFFER_BYTES, Offer, UNNAMED};
+use crate::wire::{Header, Kind, OFFER_BYTES, Offer, SHARE_BYTES, Share, UNNAMED};
 use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
@@ -146,6 +146,7 @@ impl Endpoint {
             After::Control(source, header) => self.handle_control(source, header),
             After::Active(ix, active) => self.deliver_whole(ix, active),
             After::Part(ix, bytes) => self.link(ix).rare().parts.extend_from_slice(&bytes),
+            After::Share { source, request, into, share } => self.write_share(request, into, source, share),
             After::Handshake(bytes) => self.handshake(&bytes),
             After::Broken(qp, why) => self.broken(qp, Cause::Break(why)),
             After::Nonsense(qp, what) => self.broken(qp, Cause::Nonsense(what)),
@@ -158,7 +159,12 @@ impl Endpoint {
             Header::Refuse { request } => self.send_refused(request, source),
             Header::Withdraw { request } => self.receive_withdrawn(request, source),
             Header::Clear { request, into } => self.send_fragments(request, into, source),
-            Header::Message { .. } | Header::Fragment { .. } | Header::Active { .. } | Header::Part => {
+            Header::Wrote { request, well } => self.receive_written(request, source, well),
+            Header::Message { .. }
+            | Header::Fragment { .. }
+            | Header::Active { .. }
+            | Header::Part
+            | Header::Share { .. } => {
                 unreachable!("not control")
             }
         }
@@ -245,6 +251,7 @@ pub(crate) enum After {
     Control(PeerIx, Header),
     Active(PeerIx, Active),
     Part(PeerIx, Vec<u8>),
+    Share { source: PeerIx, request: u32, into: u32, share: Share },
     Handshake(Box<[u8]>),
     Broken(Qp, BreakReason),
     Nonsense(Qp, &'static str),
@@ -301,9 +308,15 @@ fn take_in(
             After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })
         }
         Header::Part => After::Part(source, view.to_vec()),
-        Header::Fin { .. } | Header::Refuse { .. } | Header::Withdraw { .. } | Header::Clear { .. } => {
-            After::Control(source, header)
+        Header::Share { request, into } => {
+            let share = Share::decode(view.start::<SHARE_BYTES>());
+            After::Share { source, request, into, share }
         }
+        Header::Fin { .. }
+        | Header::Refuse { .. }
+        | Header::Withdraw { .. }
+        | Header::Clear { .. }
+        | Header::Wrote { .. } => After::Control(source, header),
     }
 }
 

@@ -5,27 +5,46 @@
 //!   OFFER(where, key) ----------->  matched: reads the sender's memory (alone, or with its help)
 //!   done            <-----------  FIN
 //! ```
+//! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
+//! and of longer ones the receiver reads one half while the sender writes the other (SHARE, WROTE).
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
 use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
 use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
-use crate::request::{Lent, Reading, State};
-use crate::wire::{Header, Kind, Offer};
-use fabric::{MrKey, Posted, Push, RdmaError, RemoteMemory, WorkError, WorkId};
+use crate::request::{Lent, Reading, Sharing, State};
+use crate::wire::{Header, Kind, Offer, Share};
+use fabric::{MrKey, Posted, Push, Qp, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
+use proto::transfer;
 use std::sync::Arc;
 use sys::UserBufMut;
 
 impl Endpoint {
     /// Offers a message to its receiver.
-    pub(crate) fn offer(&mut self, ix: PeerIx, envelope: Envelope, data: Lent) -> ReqId {
+    pub(crate) fn offer(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, push: Push) -> ReqId {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
-        let offer = self.announce(ix, envelope, data, id);
+        let waits = push == Push::Now;
+        if waits {
+            self.expect_long(ix, data.len());
+        }
+        let offer = self.announce(ix, envelope, data, id, waits);
         self.enqueue(ix, offer, Push::Soon);
         id
+    }
+
+    /// Who waits for the receiver of a long message can copy together with it, through a ring that is large enough. That is
+    /// worth its memory for who does so again and again.
+    fn expect_long(&mut self, ix: PeerIx, bytes: usize) {
+        let link = &mut self.links[ix.index()];
+        link.waited_long = link.waited_long.saturating_add(1);
+        if link.waited_long >= transfer::LONG_BEFORE_GROWTH
+            && let Some(qp) = link.ready
+        {
+            self.context.expect_stream(qp, bytes);
+        }
     }
 
     /// Offers a message that was to be sent eagerly. `waits` is who waits for it, if anybody does.
@@ -41,10 +60,10 @@ impl Endpoint {
             self.requests.forget(id);
             id
         });
-        self.announce(ix, envelope, data, id)
+        self.announce(ix, envelope, data, id, false)
     }
 
-    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId) -> Pending {
+    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId, waits: bool) -> Pending {
         let (addr, bytes, key) = match &data {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
@@ -55,7 +74,7 @@ impl Endpoint {
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
         };
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
-        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark };
+        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits };
         self.requests.replace(id, State::SendOffered { data, key, to: ix });
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         Pending::owned(header, &offer.encode())
@@ -75,11 +94,28 @@ impl Endpoint {
 
     /// Reads what was offered, now or when there is a connection: the one that brought the offer may be closed.
     fn read(&mut self, id: ReqId, reading: Reading) {
+        let ix = reading.end.source;
+        let bytes = reading.bytes();
+        if let Some(qp) = self.link(ix).ready
+            && transfer::is_shared(bytes, reading.offer.waits, self.context.reads_alone(qp))
+            && !self.job.oversubscribed
+            && self.share(id, &reading, qp)
+        {
+            return;
+        }
+        self.read_alone(id, reading);
+    }
+
+    /// As [`Endpoint::read`], without the sender's help.
+    fn read_alone(&mut self, id: ReqId, reading: Reading) {
         let Reading { buf, offer, end } = reading;
         let ix = end.source;
-        let bytes = buf.len().min(usize::try_from(offer.bytes).unwrap_or(usize::MAX));
+        let bytes = reading.bytes();
         let read = match (offer.key, self.link(ix).ready) {
             _ if bytes == 0 => Ok(Posted::Done),
+            (Some(_), Some(qp)) if transfer::is_streamed(bytes, offer.waits, self.context.room_in(qp)) => {
+                return self.ask_fragments(id, buf, offer, end);
+            }
             (Some(key), Some(qp)) => {
                 let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
                 self.context.rdma_read(qp, buf.part(0, bytes), memory)
@@ -105,6 +141,70 @@ impl Endpoint {
                 self.ask_fragments(id, buf, offer, end)
             }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
+        }
+    }
+
+    /// Asks the sender, who waits, to write the second half, and reads the first. `false`: nothing has been done.
+    fn share(&mut self, id: ReqId, reading: &Reading, qp: Qp) -> bool {
+        let Reading { buf, offer, end } = *reading;
+        let Some(key) = offer.key else { return false };
+        let (bytes, kind) = (reading.bytes(), qp.provider());
+        let mine = bytes / 2;
+        let theirs = buf.part(mine, bytes - mine);
+        let Some(pinned) = self.pin(kind, theirs.as_source()) else { return false };
+        let share =
+            Share { addr: theirs.addr(), key: pinned.0, offset: mine as u64, bytes: theirs.len() as u64 };
+        let header = Header::Share { request: offer.request, into: id.index };
+        self.enqueue(end.source, Pending::owned(header, &share.encode()), Push::Now);
+        let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
+        let read = self.context.rdma_read(qp, buf.part(0, mine), memory);
+        let read = matches!(read, Ok(Posted::Done));
+        let reading = Reading { buf, offer, end };
+        let sharing = Sharing { reading, key: (kind, pinned), theirs: theirs.len(), read };
+        self.requests.replace(id, State::ReceiveShared(Box::new(sharing)));
+        true
+    }
+
+    /// The receiver asks this side to write a part of a message that was offered. It is answered in any case: the receiver
+    /// does not end before that, so that nothing is written into memory which it has given away.
+    pub(crate) fn write_share(&mut self, request: u32, into: u32, by: PeerIx, share: Share) {
+        let well = self.try_write_share(request, by, share).is_some();
+        self.enqueue(by, Pending::owned(Header::Wrote { request: into, well }, &[]), Push::Now);
+    }
+
+    fn try_write_share(&mut self, request: u32, by: PeerIx, share: Share) -> Option<()> {
+        let id = self.requests.by_index(request)?;
+        let State::SendOffered { data: Lent::User(buf), to, .. } = self.requests.get(id)? else {
+            return None;
+        };
+        let (buf, to) = (*buf, *to);
+        let (offset, bytes) = (usize::try_from(share.offset).ok()?, usize::try_from(share.bytes).ok()?);
+        if to != by || offset.checked_add(bytes)? > buf.len() {
+            return None;
+        }
+        let qp = self.links[by.index()].ready?;
+        let memory = RemoteMemory { addr: share.addr, key: MrKey(share.key) };
+        let written = self.context.rdma_write(qp, buf.part(offset, bytes), memory);
+        matches!(written, Ok(Posted::Done)).then_some(())
+    }
+
+    /// The sender has written its part of a message, or could not: then it is read after all.
+    pub(crate) fn receive_written(&mut self, request: u32, by: PeerIx, well: bool) {
+        let Some(id) = self.requests.by_index(request) else { return };
+        let Some(State::ReceiveShared(sharing)) = self.requests.get(id) else { return };
+        if sharing.reading.end.source != by {
+            return;
+        }
+        let Some(State::ReceiveShared(sharing)) = self.requests.replace(id, State::SendQueued) else {
+            return;
+        };
+        let Sharing { reading, key: (kind, key), theirs, read } = *sharing;
+        self.unpin(kind, key, theirs);
+        if read && well {
+            self.finish_receive(id, reading.end);
+            self.answer(by, reading.offer.request);
+        } else {
+            self.read_alone(id, reading);
         }
     }
 
@@ -240,6 +340,13 @@ impl Endpoint {
             let end = *end;
             self.finish_receive(id, end);
         }
+    }
+}
+
+impl Reading {
+    /// Bytes that are wanted.
+    fn bytes(&self) -> usize {
+        self.buf.len().min(usize::try_from(self.offer.bytes).unwrap_or(usize::MAX))
     }
 }
 

@@ -32,6 +32,17 @@ pub(crate) struct Reading {
     pub end: Outcome,
 }
 
+/// A receive that reads a part of the sender's memory, while the sender writes the other.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    pub reading: Reading,
+    /// Registration of what the sender writes, and its bytes.
+    pub key: (ProviderKind, MrKey),
+    pub theirs: usize,
+    /// Was this side's part read well?
+    pub read: bool,
+}
+
 /// Where a message is.
 #[derive(Debug)]
 pub(crate) enum State {
@@ -56,6 +67,8 @@ pub(crate) enum State {
     ReceivePlaced { end: Outcome, answer: Option<u32> },
     /// A receive that reads the sender's memory.
     ReceiveReading(Box<Reading>),
+    /// A receive that reads while the sender writes.
+    ReceiveShared(Box<Sharing>),
     /// A receive whose bytes come in fragments.
     ReceiveStreaming {
         buf: UserBufMut,
@@ -73,6 +86,7 @@ impl State {
         match self {
             State::SendPosted { to } | State::SendOffered { to, .. } => Some(*to),
             State::ReceiveReading(reading) => Some(reading.end.source),
+            State::ReceiveShared(sharing) => Some(sharing.reading.end.source),
             State::ReceivePlaced { end, .. } | State::ReceiveStreaming { end, .. } => Some(end.source),
             State::SendQueued | State::ReceivePosted { .. } | State::Done(_) => None,
         }

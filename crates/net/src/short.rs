@@ -46,23 +46,20 @@ impl Endpoint {
         let mut rounds = self.waits.spins().min(ROUNDS);
         loop {
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
-            let taken = match context.poll_ring() {
-                None => None,
-                Some((qp, view)) => {
-                    Some(match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
-                        Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix))
-                            if wanted.accepts(&with_source(envelope, ix)) =>
-                        {
-                            let bytes = view.copy_to(0, buf);
-                            Ok(end_of(with_source(envelope, ix), view.len(), bytes, mark))
-                        }
-                        Some((header, ix)) => {
-                            Err(take_in_rarely(ix, header, View::Ring(view), matcher, requests))
-                        }
-                        None => Err(After::Nonsense(qp, NOBODYS)),
-                    })
+            let taken = context.poll_ring().map(|(qp, view)| {
+                match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix))
+                        if wanted.accepts(&with_source(envelope, ix)) =>
+                    {
+                        let bytes = view.copy_to(0, buf);
+                        Ok(end_of(with_source(envelope, ix), view.len(), bytes, mark))
+                    }
+                    Some((header, ix)) => {
+                        Err(take_in_rarely(ix, header, View::Ring(view), matcher, requests))
+                    }
+                    None => Err(After::Nonsense(qp, NOBODYS)),
                 }
-            };
+            });
             match taken {
                 Some(Ok(end)) => {
                     self.context.give_back();

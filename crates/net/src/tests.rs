@@ -1,4 +1,5 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+mod long;
 mod short;
 mod stats;
 

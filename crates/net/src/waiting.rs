@@ -452,6 +452,10 @@ impl Endpoint {
                 let (from, bytes) = (name(reading.end.source), reading.offer.bytes);
                 format!("; for {from} to hand over a message of {bytes} bytes")
             }
+            State::ReceiveShared(sharing) => {
+                let (from, bytes) = (name(sharing.reading.end.source), sharing.theirs);
+                format!("; for {from} to write {bytes} bytes of a message")
+            }
             State::ReceiveStreaming { missing, end, .. } => {
                 format!("; for {missing} more bytes of a message from {}", name(end.source))
             }

@@ -32,6 +32,10 @@ pub(crate) enum Kind {
     Withdraw = 9,
     /// The beginning of an active message that is longer than the connection takes.
     Part = 10,
+    /// The receiver reads the sender's message and asks it to write a part: the payload is a [`Share`].
+    Share = 11,
+    /// The sender has written that part, or could not.
+    Wrote = 12,
 }
 
 impl Kind {
@@ -48,6 +52,8 @@ impl Kind {
             8 => Kind::Active,
             9 => Kind::Withdraw,
             10 => Kind::Part,
+            11 => Kind::Share,
+            12 => Kind::Wrote,
             _ => return None,
         })
     }
@@ -73,6 +79,10 @@ pub(crate) enum Header {
     Active { handler: u32, argument: u64 },
     /// More of the same active message follows.
     Part,
+    /// `request` is the addressee's send; `into` the receive that it is to write a part of.
+    Share { request: u32, into: u32 },
+    /// `request` is the addressee's receive.
+    Wrote { request: u32, well: bool },
 }
 
 /// Requests in flight per process; an index must fit its field.
@@ -97,6 +107,8 @@ impl Header {
             Header::Fragment { request, offset } => [first(Kind::Fragment, request, name), offset],
             Header::Active { handler, argument } => [first(Kind::Active, handler, name), argument],
             Header::Part => [first(Kind::Part, 0, 0), second(0)],
+            Header::Share { request, into } => [first(Kind::Share, request, into), second(0)],
+            Header::Wrote { request, well } => [first(Kind::Wrote, request, well.into()), second(0)],
         }
     }
 
@@ -118,6 +130,8 @@ impl Header {
             Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
             Kind::Active => (Header::Active { handler: request, argument: words[1] }, rest),
             Kind::Part => (Header::Part, high),
+            Kind::Share => (Header::Share { request, into: rest }, high),
+            Kind::Wrote => (Header::Wrote { request, well: rest != 0 }, high),
         })
     }
 }
@@ -136,9 +150,12 @@ pub(crate) struct Offer {
     pub request: u32,
     /// What the sender marked the message with.
     pub mark: u32,
+    /// Does the sender do nothing but wait for the receiver?
+    pub waits: bool,
 }
 
 const OFFER_KEY: u64 = 1 << 32;
+const OFFER_WAITS: u64 = 1 << 33;
 /// The mark stands behind the bit that says whether there is a key.
 const OFFER_MARK_SHIFT: u32 = 40;
 
@@ -149,7 +166,8 @@ impl Offer {
         out[0..8].copy_from_slice(&self.addr.to_le_bytes());
         out[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         let key = self.key.map_or(0, |key| OFFER_KEY | u64::from(key));
-        let last = key | u64::from(self.mark) << OFFER_MARK_SHIFT;
+        let waits = if self.waits { OFFER_WAITS } else { 0 };
+        let last = key | waits | u64::from(self.mark) << OFFER_MARK_SHIFT;
         out[16..24].copy_from_slice(&last.to_le_bytes());
         out
     }
@@ -159,7 +177,38 @@ impl Offer {
         let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
         let key = (word(2) & OFFER_KEY != 0).then_some(word(2) as u32);
         let mark = (word(2) >> OFFER_MARK_SHIFT) as u32;
-        Offer { addr: word(0), bytes: word(1), key, request, mark }
+        let waits = word(2) & OFFER_WAITS != 0;
+        Offer { addr: word(0), bytes: word(1), key, request, mark, waits }
+    }
+}
+
+/// Bytes of an encoded share.
+pub(crate) const SHARE_BYTES: usize = 32;
+
+/// The part of a message that its sender is to write, into the receiver's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub addr: u64,
+    /// Of the registration.
+    pub key: u32,
+    /// Where the part begins in the message.
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl Share {
+    /// As payload.
+    pub fn encode(&self) -> [u8; SHARE_BYTES] {
+        let mut out = [0; SHARE_BYTES];
+        let words = [self.addr, self.key.into(), self.offset, self.bytes];
+        out.chunks_exact_mut(8).zip(words).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
+        out
+    }
+
+    /// From a payload.
+    pub fn decode(payload: [u8; SHARE_BYTES]) -> Share {
+        let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
+        Share { addr: word(0), key: word(1) as u32, offset: word(2), bytes: word(3) }
     }
 }
 
@@ -181,6 +230,9 @@ mod tests {
             Header::Fragment { request: 3, offset: u64::MAX },
             Header::Active { handler: 5, argument: u64::MAX },
             Header::Part,
+            Header::Share { request: 4, into: u32::MAX },
+            Header::Wrote { request: 5, well: true },
+            Header::Wrote { request: 5, well: false },
         ] {
             for name in [0, 77, UNNAMED] {
                 assert_eq!(Header::decode(header.encode(name)), Some((header, name)));
@@ -191,11 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn shares_survive_the_wire() {
+        let share = Share { addr: 1 << 47, key: u32::MAX, offset: 1 << 41, bytes: 1 << 40 };
+        assert_eq!(Share::decode(share.encode()), share);
+    }
+
+    #[test]
     fn offers_survive_the_wire() {
         for key in [None, Some(0), Some(u32::MAX)] {
             for mark in [0, 1, REQUEST_MAX] {
-                let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9, mark };
-                assert_eq!(Offer::decode(offer.encode(), 9), offer);
+                for waits in [false, true] {
+                    let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9, mark, waits };
+                    assert_eq!(Offer::decode(offer.encode(), 9), offer);
+                }
             }
         }
     }

@@ -25,6 +25,25 @@ pub const EAGER_UNKNOWN: usize = EAGER_READ;
 /// Bytes of a fragment. Small enough that both sides copy at the same time, large enough to hide the slot.
 pub const FRAGMENT_BYTES: usize = 8 << 10;
 
+/// A ring with so much room lets both sides copy at the same time: the writer is ahead by some fragments.
+const STREAM_ROOM_MIN: usize = 128 << 10;
+/// Longest message that both sides copy through a ring, if its sender waits.
+const STREAM_MAX: usize = 512 << 10;
+/// So many long messages of a sender that waits come before a ring is made large enough for them.
+pub const LONG_BEFORE_GROWTH: u8 = 4;
+
+/// Is a message that could be read better copied by both sides, through a ring with this much room? A reader that is alone
+/// copies once, but fetches every line from the sender's cache by itself; who computes cannot help.
+pub fn is_streamed(bytes: usize, sender_waits: bool, room: usize) -> bool {
+    sender_waits && bytes <= STREAM_MAX && room >= STREAM_ROOM_MIN
+}
+
+/// Is a message read by its receiver and written by its sender at the same time, a half each? Longer ones than those that
+/// are streamed, if both can.
+pub fn is_shared(bytes: usize, sender_waits: bool, reads_alone: bool) -> bool {
+    sender_waits && reads_alone && bytes > STREAM_MAX
+}
+
 /// The longest message that is sent without asking the receiver.
 pub fn eager_max(means: Means) -> usize {
     let wanted = match means {
@@ -46,5 +65,15 @@ mod tests {
         assert_eq!(eager_max(Means { reads_alone: false, ..means }), EAGER_COPY);
         assert_eq!(eager_max(Means { places: true, ..means }), EAGER_PLACED);
         assert_eq!(eager_max(Means { message_max: 3000, ..means }), 3000);
+    }
+
+    #[test]
+    fn only_a_sender_that_waits_and_a_large_ring_carry_a_stream() {
+        assert!(is_streamed(64 << 10, true, 256 << 10));
+        assert!(!is_streamed(64 << 10, false, 256 << 10));
+        assert!(!is_streamed(64 << 10, true, 32 << 10));
+        assert!(!is_streamed(64 << 20, true, 256 << 10));
+        assert!(is_shared(64 << 20, true, true) && !is_shared(64 << 10, true, true));
+        assert!(!is_shared(64 << 20, false, true) && !is_shared(64 << 20, true, false));
     }
 }

@@ -37,6 +37,20 @@ pub const RING_BYTES_MIN: usize = if cfg!(all(test, loom)) { 5 * LINE } else { 5
 const _: () = assert!(payload_max(RING_BYTES_MIN) >= if cfg!(all(test, loom)) { 8 } else { 4096 });
 /// Bytes in front of a payload: the slot word and the header.
 const PREFIX: usize = 24;
+/// A payload this long begins at a line: copying to and from places that are aligned otherwise takes longer than a line.
+const ALIGNED_MIN: usize = if cfg!(all(test, loom)) { usize::MAX } else { 512 };
+
+/// How far behind its slot word a payload begins.
+#[inline]
+const fn payload_at(len: usize) -> usize {
+    if len < ALIGNED_MIN { PREFIX } else { LINE }
+}
+
+/// Lines that a message takes.
+#[inline]
+const fn lines_for(len: usize) -> u32 {
+    (payload_at(len) + len).div_ceil(LINE) as u32
+}
 
 // Offsets in the control line.
 const AT_CONSUMED: usize = 0;
@@ -111,7 +125,8 @@ pub enum Next {
 pub const fn payload_max(ring_bytes: usize) -> usize {
     // Two lines stay free (see `send`), an eighth may be unreturned credit.
     let lines = ring_bytes / LINE - 1;
-    (lines - lines / CREDIT_PART - 2) * LINE - PREFIX
+    let room = (lines - lines / CREDIT_PART - 2) * LINE;
+    room - payload_at(room)
 }
 
 /// Credits go back when this part of the ring has been consumed.
@@ -183,8 +198,7 @@ impl RingTx {
     /// Writes a message, if there is room.
     #[inline]
     pub fn send(&mut self, header: [u64; 2], payload: UserBuf) -> Result<(), Full> {
-        let bytes = PREFIX + payload.len();
-        let lines = bytes.div_ceil(LINE) as u32;
+        let lines = lines_for(payload.len());
         // One free line is kept for Grow and Switch, and one behind it that may have to be cleared.
         if self.written + u64::from(lines) + 1 >= self.limit && !self.refresh(lines + 1) {
             return Err(Full);
@@ -300,7 +314,7 @@ impl RingTx {
 
     /// Is there room for a payload of `bytes` now?
     pub fn has_room(&mut self, bytes: usize) -> bool {
-        let lines = (PREFIX + bytes).div_ceil(LINE) as u32;
+        let lines = lines_for(bytes);
         self.written + u64::from(lines) + 1 < self.limit || self.refresh(lines + 1)
     }
 
@@ -353,7 +367,7 @@ impl RingTx {
 
     #[inline]
     fn write_payload(&self, payload: UserBuf, lines: u32) {
-        let start = (self.at as usize + 1) * LINE + PREFIX;
+        let start = self.wrapped((self.at as usize + 1) * LINE + payload_at(payload.len()));
         let room = self.map.bytes() - start;
         let first = payload.len().min(room);
         if payload.len() == 8 && lines == 1 {
@@ -366,6 +380,12 @@ impl RingTx {
         if first < payload.len() {
             self.map.copy_in(LINE, payload.part(first, payload.len() - first));
         }
+    }
+
+    /// Behind the last line the ring goes on at the first.
+    #[inline]
+    fn wrapped(&self, place: usize) -> usize {
+        if place < self.map.bytes() { place } else { place - self.map.bytes() + LINE }
     }
 
     #[inline(always)]
@@ -475,7 +495,7 @@ impl RingRx {
         let len = (word >> 32) as usize & LEN_MAX;
         let kind = word >> (32 + LEN_BITS);
         if kind == Kind::Data as u64 {
-            return if PREFIX + len > self.lines as usize * LINE { Next::Broken } else { Next::Message };
+            return if lines_for(len) > self.lines { Next::Broken } else { Next::Message };
         }
         if kind == Kind::Switch as u64 {
             // No credit for the last word yet: it is the sign that the ring may be used for something else.
@@ -498,9 +518,9 @@ impl RingRx {
     pub fn view(&mut self) -> View<'_> {
         let len = (self.word().load(Ordering::Acquire) >> 32) as usize & LEN_MAX;
         // A writer that changes a published slot breaks its own message, not our memory.
-        let len = len.min(self.lines as usize * LINE - PREFIX);
+        let len = len.min((self.lines as usize - 1) * LINE);
         if planted(Bug::CreditBeforeReading) {
-            let read = self.consumed + (PREFIX + len).div_ceil(LINE) as u64;
+            let read = self.consumed + u64::from(lines_for(len));
             self.map.u64_at(AT_CONSUMED).store(read, Ordering::Release);
         }
         View { ring: self, len }
@@ -636,7 +656,7 @@ impl View<'_> {
     pub fn copy_to(&self, offset: usize, to: UserBufMut) -> usize {
         let bytes = to.len().min(self.len.saturating_sub(offset));
         let map = &self.ring.map;
-        let mut start = (self.ring.at as usize + 1) * LINE + PREFIX + offset;
+        let mut start = (self.ring.at as usize + 1) * LINE + payload_at(self.len) + offset;
         if bytes == 8 && start + 8 <= map.bytes() && offset == 0 {
             to.write_word(map.read_word(start));
             return 8;
@@ -674,7 +694,7 @@ impl Drop for View<'_> {
     #[inline]
     fn drop(&mut self) {
         self.ring.messages += 1;
-        self.ring.consume((PREFIX + self.len).div_ceil(LINE) as u32);
+        self.ring.consume(lines_for(self.len));
     }
 }
 

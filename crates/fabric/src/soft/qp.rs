@@ -339,6 +339,13 @@ impl Soft {
         }
     }
 
+    /// Bytes of the ring that is read, or of the one on offer, to which the writer goes on when it needs it.
+    pub(crate) fn room_in(&self, qp: Qp) -> usize {
+        let inbound = self.entry(qp).and_then(|entry| entry.inbound.as_ref());
+        let next = |inbound: &Inbound| inbound.next.as_ref().map_or(0, |(next, _)| next.bytes());
+        inbound.map_or(0, |inbound| inbound.ring.bytes().max(next(inbound)))
+    }
+
     /// The longest message that the ring takes as it is.
     pub(crate) fn fragment_max(&self, qp: Qp) -> usize {
         let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());

@@ -1,0 +1,127 @@
+//! Long messages whose sender does nothing but wait: both sides copy.
+use super::*;
+use crate::request::State;
+
+fn pattern_bytes(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i / 3 + i / 4096) as u8).collect()
+}
+
+/// A message whose sender waits, and its receive, which has seen the offer; and what was sent.
+fn offered(world: &mut World, bytes: usize, push: Push, to: UserBufMut) -> (ReqId, ReqId, Vec<u8>) {
+    let message = pattern_bytes(bytes);
+    let received = world.ends[1].irecv(from(0), to);
+    let buf = source(&message);
+    let sent = match push {
+        Push::Now => world.ends[0].isend_now(Rank(1), ENVELOPE, buf, SendMode::Standard),
+        Push::Soon => world.ends[0].isend(Rank(1), ENVELOPE, buf, SendMode::Standard),
+    };
+    let sent = sent.unwrap().expect("it is not complete at once");
+    world.ends[0].progress();
+    world.ends[1].progress();
+    (sent, received, message)
+}
+
+fn got(to: UserBufMut, bytes: usize) -> Vec<u8> {
+    let mut got = vec![0; bytes];
+    to.part(0, bytes).as_source().copy_to(&mut got);
+    got
+}
+
+fn pair() -> World {
+    let mut world = World::new(ProviderKind::Soft, 2);
+    exchange(&mut world, 0, 1, 8);
+    exchange(&mut world, 1, 0, 8);
+    world
+}
+
+#[test]
+fn the_sender_writes_one_half_while_the_receiver_reads_the_other() {
+    let mut world = pair();
+    for (bytes, room_bytes) in [(1 << 20, 1 << 20), ((1 << 20) + 7, 2 << 20), (3 << 20, (1 << 20) + 1)] {
+        let to = UserBufMut::of_static(room(room_bytes.max(bytes)));
+        let (sent, received, message) = offered(&mut world, bytes, Push::Now, to.part(0, room_bytes));
+        let state = world.ends[1].requests.get(received);
+        assert!(matches!(state, Some(State::ReceiveShared(sharing)) if sharing.read), "{state:?}");
+        assert!(world.ends[1].waits_for().contains("to write"), "{}", world.ends[1].waits_for());
+        let end = world.wait(1, received).unwrap();
+        let fits = bytes.min(room_bytes);
+        assert_eq!((end.bytes, end.truncated), (fits, fits < bytes));
+        assert_eq!(got(to, fits), message[..fits]);
+        assert!(got(to, room_bytes.max(bytes))[fits..].iter().all(|byte| *byte == 0), "nothing beyond it");
+        world.wait(0, sent).unwrap();
+        assert_eq!(world.ends[1].stat(Stat::PinnedBytes), 0);
+    }
+}
+
+#[test]
+fn a_sender_that_may_compute_is_read_alone() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(1 << 20));
+    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Soon, to);
+    assert!(world.ends[1].is_done(received), "without the sender's help");
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 1 << 20), message);
+    world.wait(0, sent).unwrap();
+}
+
+#[test]
+fn what_the_sender_could_not_write_is_read() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(1 << 20));
+    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Now, to);
+    let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
+    world.ends[1].receive_written(received.index, sender, false);
+    assert_eq!(world.wait(1, received).unwrap().bytes, 1 << 20);
+    assert_eq!(got(to, 1 << 20), message);
+    world.wait(0, sent).unwrap();
+    exchange(&mut world, 0, 1, 8); // the late answer meant nothing
+}
+
+#[test]
+fn a_part_that_is_not_in_the_message_is_not_written() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(1 << 20));
+    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Now, to);
+    let receiver = world.ends[0].wireup.find_process(Process(1)).unwrap();
+    for (offset, bytes) in [(1, 1 << 20), (u64::MAX, 2), (0, u64::MAX)] {
+        let share = crate::wire::Share { addr: 0, key: 0, offset, bytes };
+        world.ends[0].write_share(sent.index, u32::MAX, receiver, share);
+        world.ends[0].write_share(u32::MAX, u32::MAX, receiver, share);
+    }
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 1 << 20), message);
+    world.wait(0, sent).unwrap();
+}
+
+#[test]
+fn who_loses_the_writing_sender_is_told() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(1 << 20));
+    let (_, received, _) = offered(&mut world, 1 << 20, Push::Now, to);
+    let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
+    let error = NetError::Refused { peer: world.ends[1].who(sender) };
+    world.ends[1].fail(sender, error);
+    assert!(world.ends[1].wait(received).is_err());
+}
+
+#[test]
+fn a_ring_grows_for_senders_that_wait_again_and_again_and_carries_a_stream_then() {
+    let mut world = pair();
+    let mut streamed = Vec::new();
+    for _ in 0..12 {
+        let to = UserBufMut::of_static(room(64 << 10));
+        let (sent, received, message) = offered(&mut world, 64 << 10, Push::Now, to);
+        streamed.push(matches!(world.ends[1].requests.get(received), Some(State::ReceiveStreaming { .. })));
+        world.wait(1, received).unwrap();
+        assert_eq!(got(to, 64 << 10), message);
+        world.wait(0, sent).unwrap();
+    }
+    assert!(!streamed[0] && streamed[11], "{streamed:?}");
+    assert!(streamed.is_sorted(), "{streamed:?}");
+    // Who may compute is still read alone.
+    let to = UserBufMut::of_static(room(64 << 10));
+    let (sent, received, _) = offered(&mut world, 64 << 10, Push::Soon, to);
+    assert!(world.ends[1].is_done(received));
+    world.wait(1, received).unwrap();
+    world.wait(0, sent).unwrap();
+}
