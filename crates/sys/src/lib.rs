@@ -12,6 +12,7 @@ pub mod cma;
 pub mod cpu;
 pub mod inherit;
 pub mod limit;
+pub mod local;
 pub mod mem;
 pub mod net;
 pub mod node;
