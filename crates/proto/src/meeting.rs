@@ -13,6 +13,9 @@
 //!    16  nonce              rest  what is said
 //! ```
 //! Nothing is read beyond the message: the stream may be the program's own (`MPI_Comm_join`).
+//!
+//! On a stream inside a host, which nobody can record, who calls need not hear a nonce first: it greets and says its
+//! message at once, with a tag over its own nonce alone, and the answer is the other side's greeting and message.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,6 +30,8 @@ pub const SAID_BYTES_MAX: usize = 64 << 20;
 pub const KEY_BYTES: usize = 32;
 
 const PREFIX: &str = "banyan-port";
+/// Bytes of chance in the name on the owner's host.
+const LOCAL_NAME_BYTES: usize = 16;
 const MAGIC: &[u8; 4] = b"BnyM";
 const VERSION: u32 = 1;
 const NONCE_BYTES: usize = 16;
@@ -41,6 +46,17 @@ pub struct Port {
     pub addr: SocketAddr,
     /// What proves that somebody was told the name.
     pub key: [u8; KEY_BYTES],
+}
+
+impl Port {
+    /// The name by which its owner is met on its own host. Who sees it does not learn the key.
+    pub fn local_name(&self) -> String {
+        let hash = blake3::keyed_hash(&self.key, b"the owner's name on its host");
+        let mut name = String::from(PREFIX);
+        name.push('-');
+        hash.as_bytes()[..LOCAL_NAME_BYTES].iter().for_each(|byte| name += &format!("{byte:02x}"));
+        name
+    }
 }
 
 impl fmt::Debug for Port {
@@ -113,8 +129,13 @@ pub struct Talk {
     part: Vec<u8>,
     /// Length and tag of their message.
     head: Option<(usize, [u8; TAG_BYTES])>,
+    /// The nonce that their tag is over beside their own.
+    bound_to: [u8; NONCE_BYTES],
     over: bool,
 }
+
+/// Stands for the nonce of who has not greeted yet.
+const NO_NONCE: [u8; NONCE_BYTES] = [0; NONCE_BYTES];
 
 impl fmt::Debug for Talk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,7 +149,12 @@ impl Talk {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&nonce);
-        Talk { key, nonce, theirs: None, part: Vec::new(), head: None, over: false }
+        Talk { key, nonce, theirs: None, part: Vec::new(), head: None, bound_to: nonce, over: false }
+    }
+
+    /// The other side calls on a stream that nobody can record, and speaks [first](Self::say_first).
+    pub fn expect_first(&mut self) {
+        self.bound_to = NO_NONCE;
     }
 
     /// Has the other side greeted? Then something can be said.
@@ -149,10 +175,18 @@ impl Talk {
 
     /// Says something, once, when the other side has greeted.
     pub fn say(&self, what: &[u8], out: &mut Vec<u8>) {
-        let theirs = self.theirs.expect("the other side has greeted");
+        self.say_to(&self.theirs.expect("the other side has greeted"), what, out);
+    }
+
+    /// Says something, once, before the other side has greeted, which [expects](Self::expect_first) that.
+    pub fn say_first(&self, what: &[u8], out: &mut Vec<u8>) {
+        self.say_to(&NO_NONCE, what, out);
+    }
+
+    fn say_to(&self, theirs: &[u8; NONCE_BYTES], what: &[u8], out: &mut Vec<u8>) {
         assert!(what.len() <= SAID_BYTES_MAX, "{} bytes are more than can be said", what.len());
         out.extend_from_slice(&(what.len() as u32).to_le_bytes());
-        out.extend_from_slice(&self.tag(&self.nonce, &theirs, what));
+        out.extend_from_slice(&self.tag(&self.nonce, theirs, what));
         out.extend_from_slice(what);
     }
 
@@ -167,7 +201,7 @@ impl Talk {
                 (Some(_), None) => self.head = Some(head(&part)?),
                 (Some(theirs), Some((_, tag))) => {
                     self.over = true;
-                    if !constant_time_eq(&tag, &self.tag(&theirs, &self.nonce, &part)) {
+                    if !constant_time_eq(&tag, &self.tag(&theirs, &self.bound_to, &part)) {
                         return Err(TalkError::Tag);
                     }
                     return Ok(Some(part));
@@ -273,6 +307,27 @@ mod tests {
     }
 
     #[test]
+    fn who_calls_inside_a_host_speaks_first_and_is_answered() {
+        for most in [1, 1000] {
+            let ([mut a, mut b], [mut from_a, mut from_b]) = pair([9, 9]);
+            a.say_first(b"who I am", &mut from_a);
+            let mut recorded = from_a.clone();
+            b.expect_first();
+            assert_eq!(hear(&mut b, &mut from_a, most), Ok(Some(b"who I am".to_vec())));
+            b.say(b"who we are", &mut from_b);
+            assert_eq!(hear(&mut a, &mut from_b, most), Ok(Some(b"who we are".to_vec())));
+            assert!(a.pair_key().is_some() && a.pair_key() == b.pair_key());
+            // On a stream that can be recorded it is worth nothing.
+            let mut other = Talk::new([9; 32], [3; 16], &mut Vec::new());
+            assert_eq!(hear(&mut other, &mut recorded, most), Err(TalkError::Tag));
+        }
+        let ([a, mut b], [mut from_a, _]) = pair([9, 8]);
+        a.say_first(b"who I am", &mut from_a);
+        b.expect_first();
+        assert_eq!(hear(&mut b, &mut from_a, 99), Err(TalkError::Tag));
+    }
+
+    #[test]
     fn who_does_not_hold_the_key_is_not_believed() {
         let ([mut a, mut b], [mut from_a, mut from_b]) = pair([9, 8]);
         assert_eq!(hear(&mut a, &mut from_b, 99), Ok(None));
@@ -302,6 +357,14 @@ mod tests {
             hear(&mut Talk::new([9; 32], [3; 16], &mut out), &mut nonsense, 99),
             Err(TalkError::Magic)
         );
+    }
+
+    #[test]
+    fn the_name_on_a_host_is_the_ports_own_and_keeps_the_key() {
+        let port = |key: u8| Port { addr: SocketAddr::from(([127, 0, 0, 1], 1)), key: [key; 32] };
+        let (one, other) = (port(1).local_name(), port(2).local_name());
+        assert!(one == port(1).local_name() && one != other);
+        assert!(one.len() <= 64 && !one.contains("0101"), "{one}");
     }
 
     #[test]
