@@ -103,6 +103,8 @@ pub struct Context {
     /// What a sleeping process waits for beside its doorbell; made when there is something.
     waits: Option<Arc<Poll>>,
     caller_fd: bool,
+    /// Descriptors of the caller's that are watched until it says otherwise.
+    watched: u32,
 }
 
 /// A thread that is about to sleep. It borrows nothing, so that it can sleep without a lock. Until it is dropped,
@@ -155,6 +157,7 @@ impl Context {
             unlooked: 0,
             waits: None,
             caller_fd: false,
+            watched: 0,
         })
     }
 
@@ -605,8 +608,11 @@ impl Context {
         }
         // Whatever wakes it is looked at first.
         self.quiet = QUIET_ROUNDS;
-        let armed = self.soft.arm(self.waits.is_some())?;
-        let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits: self.waits.clone() };
+        // A futex is the shorter way where there is nothing but the doorbell.
+        let pollable = self.sockets.is_some() || self.caller_fd || self.watched > 0;
+        let waits = self.waits.clone().filter(|_| pollable);
+        let armed = self.soft.arm(waits.is_some())?;
+        let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits };
         let ready = self.soft.any_ready() || self.sockets.as_deref().is_some_and(Sockets::any_ready);
         Ok(if ready { None } else { Some(sleep) })
     }
@@ -644,6 +650,21 @@ impl Context {
         self.shared_keys.retain(|(other, _)| *other != key);
         if let Some(sockets) = &mut self.sockets {
             sockets.forget_key(key);
+        }
+    }
+
+    /// Has sleeps end when the descriptor is ready to be read.
+    pub fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.waits()?.add(fd, TOKEN_CALLER, Interest::Read)?;
+        self.watched += 1;
+        Ok(())
+    }
+
+    /// The descriptor, which was [watched](Self::watch), is so no more.
+    pub fn unwatch(&mut self, fd: BorrowedFd<'_>) {
+        self.watched = self.watched.saturating_sub(1);
+        if let Some(waits) = &self.waits {
+            let _ = waits.remove(fd);
         }
     }
 

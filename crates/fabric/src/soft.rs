@@ -5,6 +5,7 @@
 //! one more ring, in its *own* segment: what it posts before it is answered lies there, the peer reads it when it
 //! answers, and the last word in that ring sends it on to the usual one ([`qp`]).
 mod cq;
+mod maps;
 mod memory;
 mod qp;
 
@@ -16,10 +17,11 @@ use crate::provider::{Caps, ConnectError, ControlError, CreateError, Provider, R
 use crate::qp::{MrKey, ProviderKind, Qp};
 use crate::state::{self, QpState};
 use cq::Cq;
+use maps::{Maps, Name};
 use memory::RingMemory;
 use proto::ids::QpNum;
 use proto::wireup::Params;
-use qp::{QpEntry, Slot};
+use qp::{QpEntry, Slot, map_ring};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -61,7 +63,8 @@ pub struct Soft {
     rings: Vec<Option<u32>>,
     rings_free: Vec<u32>,
     /// Segments of peers that are mapped, by process and descriptor.
-    peers: HashMap<(u32, u32, u64), Rc<PeerSegment>>,
+    peers: HashMap<Name, Rc<PeerSegment>>,
+    maps: Maps,
     memory: RingMemory,
     cq: Cq,
     cma: bool,
@@ -103,6 +106,7 @@ impl Soft {
             rings: Vec::new(),
             rings_free: Vec::new(),
             peers: HashMap::new(),
+            maps: Maps::default(),
             memory: RingMemory::new(config.ring_bytes_max, config.conn_memory),
             cq: Cq::default(),
             cma: config.cma,
@@ -202,7 +206,7 @@ impl Soft {
 
     /// The segment of a process, mapped on first use.
     fn peer(&mut self, at: &Locator) -> io::Result<Rc<PeerSegment>> {
-        let name = (at.pid, at.fd, at.start_ticks);
+        let name = name_of(at);
         if let Some(peer) = self.peers.get(&name) {
             return Ok(peer.clone());
         }
@@ -250,6 +254,10 @@ impl Soft {
         state::check(entry.num.0, entry.state, to)?;
         Ok(entry)
     }
+}
+
+fn name_of(at: &Locator) -> Name {
+    (at.pid, at.fd, at.start_ticks)
 }
 
 impl Provider for Soft {

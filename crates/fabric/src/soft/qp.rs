@@ -1,6 +1,6 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
 use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
-use super::{RingParams, Soft};
+use super::{RingParams, Soft, name_of};
 use crate::card::Card;
 use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
 use crate::qp::{Qp, RemoteMemory};
@@ -220,12 +220,14 @@ impl Soft {
         }
         let map_error = |error| ConnectError::Map { pid: at.pid, error };
         let segment = self.peer(&at).map_err(map_error)?;
-        let ring = RingTx::new(map_ring(&segment, params.ring_offset, bytes).map_err(map_error)?);
+        let name = name_of(&at);
+        let ring = self.maps.ring(name, &segment, params.ring_offset, bytes).map_err(map_error)?;
+        let ring = RingTx::new(ring);
         let early = match params.early_bytes {
             0 => None,
             bytes => {
-                let map = segment.map(params.early_offset, bytes as usize).map_err(map_error)?;
-                Some(RingRx::new(map))
+                let map = self.maps.ring(name, &segment, params.early_offset, bytes as usize);
+                Some(RingRx::new(map.map_err(map_error)?))
             }
         };
         let frugal = self.frugal;
@@ -506,7 +508,7 @@ fn post_early(
 }
 
 /// Maps a peer's ring. A small one shares its pages with others, so that they are going to be used in any case.
-fn map_ring(peer: &PeerSegment, offset: u64, bytes: usize) -> io::Result<SharedMap> {
+pub(super) fn map_ring(peer: &PeerSegment, offset: u64, bytes: usize) -> io::Result<SharedMap> {
     if bytes == RING_SIZES[0] { peer.map_populated(offset, bytes) } else { peer.map(offset, bytes) }
 }
 
