@@ -1,35 +1,36 @@
 //! Jobs that meet: doors where others knock, calls to such doors, and what is known of the other job's processes.
 //!
 //! One process of each side talks (`proto::meeting`); what it hears it passes on to its own, which is not done here. All
-//! this is asked for by polling and never waits: whoever drives it goes on with other things meanwhile.
+//! this is asked for by polling and never waits: whoever drives it goes on with other things meanwhile. Once a process
+//! sleeps while it meets somebody, the descriptors of its doors and lines are in a set that wakes it.
+mod door;
+mod line;
+
+pub use door::Door;
+
 use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::{PmiError, Spawn};
 use crate::reach::ReachSetupError;
+use door::Sleeper;
 use fabric::{BreakReason, Card, Ties};
+use line::{Line, Wire};
 use proto::ids::{Job, Peer, PeerIx};
-use proto::meeting::{NoPort, Port, Talk, TalkError};
+use proto::meeting::{NoPort, Port, TalkError};
 use proto::wireup::StateName;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use sys::socket::{self, Transfer};
-use sys::tcp;
+use sys::poll::Poll;
 
-/// Streams that have not proven anything, at most; the oldest goes first.
-const STRANGERS_MAX: usize = 32;
-/// Connections that may wait in the kernel.
-const BACKLOG: u32 = 128;
 /// So often it is looked whether processes of other jobs live.
 pub(crate) const DEAD_LOOK_NS: u64 = 500_000_000;
 /// How long the answers of a job that disconnects are waited for.
 const FAREWELL_NS_MAX: u64 = 500_000_000;
-/// Bytes that are read at once.
-const CHUNK: usize = 64 << 10;
 
 /// Why two jobs did not meet.
 #[derive(Debug, thiserror::Error)]
@@ -60,116 +61,6 @@ pub enum MeetError {
     Alone,
 }
 
-/// A stream and the talk on it.
-#[derive(Debug)]
-struct Line {
-    fd: Wire,
-    talk: Talk,
-    out: Vec<u8>,
-    /// It is known that the stream is connected.
-    connected: bool,
-}
-
-#[derive(Debug)]
-enum Wire {
-    Own(tcp::Stream),
-    /// The program's: its flags are not changed, and nothing but the talk is read from it.
-    Given(OwnedFd),
-}
-
-impl Wire {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Wire::Own(stream) => stream.as_fd(),
-            Wire::Given(fd) => fd.as_fd(),
-        }
-    }
-}
-
-impl Line {
-    fn new(fd: Wire, key: [u8; 32]) -> io::Result<Line> {
-        let (mut nonce, mut out) = ([0; 16], Vec::new());
-        sys::process::random(&mut nonce)?;
-        let connected = matches!(fd, Wire::Given(_));
-        Ok(Line { fd, talk: Talk::new(key, nonce, &mut out), out, connected })
-    }
-
-    /// Writes what is to be written; is all of it out?
-    fn flush(&mut self) -> Result<bool, MeetError> {
-        if !self.connected {
-            let Wire::Own(stream) = &self.fd else { unreachable!("the program's streams are connected") };
-            if !stream.connected()? {
-                return Ok(false);
-            }
-            self.connected = true;
-        }
-        while !self.out.is_empty() {
-            match socket::write(self.fd.as_fd(), &self.out)? {
-                Transfer::Bytes(sent) => drop(self.out.drain(..sent)),
-                Transfer::WouldBlock => return Ok(false),
-                Transfer::Closed => return Err(MeetError::HungUp),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads what is there; gives what the other side says, once.
-    fn hear(&mut self) -> Result<Option<Vec<u8>>, MeetError> {
-        let mut chunk = vec![0; CHUNK.min(self.talk.wants())];
-        while self.connected && self.talk.wants() > 0 {
-            let most = self.talk.wants().min(CHUNK);
-            chunk.resize(most, 0);
-            let not_a_socket = || io::Error::other("it is not a socket");
-            match socket::read_now(self.fd.as_fd(), &mut chunk)?.ok_or_else(not_a_socket)? {
-                Transfer::Bytes(len) => {
-                    if let Some(said) = self.talk.push(&chunk[..len])? {
-                        return Ok(Some(said));
-                    }
-                }
-                Transfer::WouldBlock => break,
-                Transfer::Closed => return Err(MeetError::HungUp),
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// An open port.
-#[derive(Debug)]
-pub struct Door {
-    listener: tcp::Listener,
-    port: Port,
-    /// Who has knocked, oldest first.
-    strangers: Vec<Line>,
-}
-
-impl Door {
-    /// The port's name.
-    pub fn name(&self) -> String {
-        self.port.to_string()
-    }
-
-    /// Somebody who holds the key, and what it says. Everybody else who knocks is forgotten at the first mistake.
-    fn poll(&mut self) -> Result<Option<(Line, Vec<u8>)>, MeetError> {
-        while let Some((stream, _)) = self.listener.accept()? {
-            if self.strangers.len() == STRANGERS_MAX {
-                self.strangers.remove(0);
-            }
-            self.strangers.push(Line::new(Wire::Own(stream), self.port.key)?);
-        }
-        let mut at = 0;
-        while at < self.strangers.len() {
-            let line = &mut self.strangers[at];
-            match line.flush().and_then(|_| line.hear()) {
-                Ok(Some(said)) => return Ok(Some((self.strangers.remove(at), said))),
-                Ok(None) => at += 1,
-                Err(_) => drop(self.strangers.remove(at)),
-            }
-        }
-        Ok(None)
-    }
-}
-
 /// What the other side has said, and the key that both jobs share.
 pub type Heard = (Vec<u8>, [u8; 32]);
 
@@ -184,7 +75,7 @@ pub struct Meeting {
 #[derive(Debug)]
 enum Stage {
     /// Somebody is to come, of a job that is being spawned if it is one.
-    Expecting { door: Rc<RefCell<Door>>, spawning: Option<u64> },
+    Expecting { door: Rc<RefCell<Door>>, spawning: Option<u64>, asleep: Option<Sleeper> },
     /// Somebody is there, or was called at this address.
     Talking { line: Box<Line>, to: Option<SocketAddr>, said: bool, theirs: Option<Vec<u8>> },
 }
@@ -193,17 +84,16 @@ impl Meeting {
     /// Calls the owner of a port.
     pub fn call(port: &str, mine: Vec<u8>) -> Result<Meeting, MeetError> {
         let port: Port = port.parse()?;
-        let stream = tcp::Stream::dial(None, port.addr).map_err(|e| MeetError::Unanswered(port.addr, e))?;
-        let line = Line::new(Wire::Own(stream), port.key)?;
+        let (line, said) = Line::call(&port, &mine)?;
         Ok(Meeting {
-            stage: Stage::Talking { line: Box::new(line), to: Some(port.addr), said: false, theirs: None },
+            stage: Stage::Talking { line: Box::new(line), to: Some(port.addr), said, theirs: None },
             mine,
         })
     }
 
     /// Waits for somebody at a door.
     pub fn expect(door: Rc<RefCell<Door>>, mine: Vec<u8>) -> Meeting {
-        Meeting { stage: Stage::Expecting { door, spawning: None }, mine }
+        Meeting { stage: Stage::Expecting { door, spawning: None, asleep: None }, mine }
     }
 
     /// Meets whoever is at the other end of a socket of the program's.
@@ -217,14 +107,29 @@ impl Meeting {
 
     /// What the other side says, once everything is said and heard, and the key that both jobs share from now on.
     pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<Heard>, MeetError> {
-        if let Stage::Expecting { door, spawning } = &mut self.stage {
-            if let (Some(spawn), Some(pmi)) = (*spawning, endpoint.job.pmi.as_mut())
+        let heard = self.advance(endpoint);
+        match (&heard, &endpoint.waits.meeting_set) {
+            (Ok(None), Some(set)) => self.watch(set)?,
+            (Err(_), _) => self.answered(endpoint),
+            _ => {}
+        }
+        heard
+    }
+
+    fn advance(&mut self, endpoint: &mut Endpoint) -> Result<Option<Heard>, MeetError> {
+        if let Stage::Expecting { door, spawning, .. } = &mut self.stage {
+            let (door, spawning) = (door.clone(), *spawning);
+            if let (Some(spawn), Some(pmi)) = (spawning, endpoint.job.pmi.as_mut())
                 && pmi.spawn_poll(spawn)?
             {
-                *spawning = None;
+                self.answered(endpoint);
             }
-            let Some((line, theirs)) = door.borrow_mut().poll()? else { return Ok(None) };
-            self.stage = Stage::Talking { line: Box::new(line), to: None, said: false, theirs: Some(theirs) };
+            let Some((mut line, theirs)) = door.borrow_mut().poll()? else { return Ok(None) };
+            if line.answer_caller(&self.mine).is_err() {
+                return Ok(None); // it called long ago and is gone, and another one may come
+            }
+            self.answered(endpoint);
+            self.stage = Stage::Talking { line: Box::new(line), to: None, said: true, theirs: Some(theirs) };
         }
         let Stage::Talking { line, to, said, theirs } = &mut self.stage else { return Ok(None) };
         let unanswered = |error| match (error, *to) {
@@ -236,23 +141,39 @@ impl Meeting {
             *theirs = line.hear().map_err(unanswered)?;
         }
         if line.talk.is_greeted() && !std::mem::replace(said, true) {
-            line.talk.say(&self.mine, &mut line.out);
+            line.say(&self.mine);
         }
         let out = *said && line.flush()?;
         let key = line.talk.pair_key().filter(|_| out);
         Ok(key.and_then(|key| Some((theirs.take()?, key))))
+    }
+
+    /// The launcher's answer to a spawn is not waited for any more.
+    fn answered(&mut self, endpoint: &mut Endpoint) {
+        if let Stage::Expecting { spawning, .. } = &mut self.stage
+            && spawning.take().is_some()
+        {
+            endpoint.waits.spawns -= 1;
+        }
+    }
+
+    /// Whoever sleeps is woken when there is something to do.
+    fn watch(&mut self, set: &Rc<Poll>) -> Result<(), MeetError> {
+        match &mut self.stage {
+            Stage::Expecting { door, asleep, .. } if asleep.is_none() => {
+                *asleep = Some(Sleeper::new(door, set)?)
+            }
+            Stage::Expecting { .. } => {}
+            Stage::Talking { line, .. } => line.watch(set)?,
+        }
+        Ok(())
     }
 }
 
 impl Endpoint {
     /// A port where processes of other jobs can be met.
     pub fn open_door(&mut self) -> Result<Door, MeetError> {
-        let how = self.job.ways.to_open()?;
-        let listener = tcp::Listener::bind(SocketAddr::new(how.addr, 0), BACKLOG)?;
-        let mut key = [0; 32];
-        sys::process::random(&mut key)?;
-        let port = Port { addr: listener.local_addr()?, key };
-        Ok(Door { listener, port, strangers: Vec::new() })
+        Door::open(self.job.ways.to_open()?.addr)
     }
 
     /// Has the launcher start processes, which will call `door`.
@@ -263,7 +184,8 @@ impl Endpoint {
         mine: Vec<u8>,
     ) -> Result<Meeting, MeetError> {
         let spawn = self.job.pmi.as_mut().ok_or(MeetError::Alone)?.spawn_begin(commands)?;
-        Ok(Meeting { stage: Stage::Expecting { door, spawning: Some(spawn) }, mine })
+        self.waits.spawns += 1;
+        Ok(Meeting { stage: Stage::Expecting { door, spawning: Some(spawn), asleep: None }, mine })
     }
 
     /// Was this process's job spawned by another one?
@@ -291,10 +213,26 @@ impl Endpoint {
         Ok(self.job.pmi.as_mut().ok_or(MeetError::Alone)?.unpublish(service)?)
     }
 
-    /// Some meeting begins or ends: who sleeps meanwhile looks after it now and then.
+    /// Some meeting begins or ends.
     pub fn expect_meetings(&mut self, more: i32) {
         self.waits.meetings = self.waits.meetings.saturating_add_signed(more);
-        self.waits.hurry();
+        if self.waits.meetings == 0
+            && let Some(set) = self.waits.meeting_set.take()
+        {
+            self.context.unwatch(set.as_fd());
+        }
+    }
+
+    /// Before a sleep: has the meetings that are coming about wake this process. `true`: from now on, so that they have to
+    /// be looked at once more, and say what is to be watched.
+    pub(crate) fn watch_meetings(&mut self) -> io::Result<bool> {
+        if self.waits.meetings == 0 || self.waits.meeting_set.is_some() {
+            return Ok(false);
+        }
+        let set = Rc::new(Poll::new()?);
+        self.context.watch(set.as_fd())?;
+        self.waits.meeting_set = Some(set);
+        Ok(true)
     }
 
     /// Is this process connected to any other job? The launcher ends a job alone that has parted from all others.

@@ -1,5 +1,6 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
 mod long;
+mod meeting;
 mod short;
 mod stats;
 

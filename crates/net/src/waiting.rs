@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 use sys::cpu;
+use sys::poll::Poll;
 
 /// Idle rounds between two looks at the clock.
 const CLOCK_ROUNDS: u32 = 64;
@@ -31,9 +32,8 @@ const YIELDS_SHARED: u32 = 200;
 const YIELDS_AWAKE: u32 = 100;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
-/// While jobs meet, a process that sleeps looks after it so often: the longer it takes, the less.
-const MEETING_LOOK_MIN: Duration = Duration::from_micros(50);
-const MEETING_LOOK_MAX: Duration = Duration::from_millis(5);
+/// A process that meets another job and has no descriptor to spare looks after it so often.
+const MEETING_LOOK: Duration = Duration::from_millis(5);
 
 /// Who looks in vain this often, without doing anything else for so long in between, lets others run.
 const LOOKS_MAX: u32 = 8;
@@ -96,8 +96,10 @@ pub(crate) struct Waits {
     looked_ns: u64,
     /// Meetings with other jobs that are coming about.
     pub meetings: u32,
-    /// How long to sleep until it is looked after them.
-    meeting_look: Duration,
+    /// What wakes this process for their sake. It is there once they were slept for, until the last of them ends.
+    pub meeting_set: Option<Rc<Poll>>,
+    /// Those for which the launcher is to start processes, and has not answered.
+    pub spawns: u32,
     /// When it is looked next whether processes of other jobs live.
     pub dead_due_ns: u64,
     /// Since when connections to a job that disconnects are being closed.
@@ -112,17 +114,6 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// A meeting begins or ends.
-    pub fn hurry(&mut self) {
-        self.meeting_look = MEETING_LOOK_MIN;
-    }
-
-    fn next_look(&mut self) -> Duration {
-        let look = self.meeting_look;
-        self.meeting_look = (look * 2).min(MEETING_LOOK_MAX);
-        look
-    }
-
     /// Idle rounds of spinning that are worth it.
     #[inline]
     pub fn spins(&self) -> u32 {
@@ -151,7 +142,8 @@ impl Waits {
             idle: 0,
             busy: 0,
             meetings: 0,
-            meeting_look: MEETING_LOOK_MIN,
+            meeting_set: None,
+            spawns: 0,
             dead_due_ns: 0,
             farewell_ns: None,
             looks: 0,
@@ -291,6 +283,11 @@ impl Endpoint {
 
     /// Arms the doorbell, unless something is there already.
     fn prepare_sleep(&mut self, now_ns: u64) -> Option<(Sleep, Duration)> {
+        let unwatched = match self.watch_meetings() {
+            Ok(true) => return None,
+            Ok(false) => false,
+            Err(_) => true,
+        };
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
         // Who waits for room in a peer's ring is rung for when there is some.
         for place in 0..self.waiting.len() {
@@ -298,8 +295,12 @@ impl Endpoint {
                 self.context.set_waiting(qp, true);
             }
         }
-        let until_fence = !self.waits.lookups.is_empty();
-        let fd = self.job.pmi.as_ref().filter(|_| until_fence || self.job.leaving).map(|pmi| pmi.as_fd());
+        let answer_due = !self.waits.lookups.is_empty() || self.waits.spawns > 0 || self.job.leaving;
+        let pmi = self.job.pmi.as_ref().map(|pmi| pmi.as_fd());
+        let fd = pmi.filter(|_| answer_due);
+        if let Some(pmi) = pmi.filter(|_| !answer_due) {
+            self.context.forget_fd(pmi); // what comes there now is read by nobody, and must not wake anybody
+        }
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
         }
@@ -312,9 +313,8 @@ impl Endpoint {
         let due = [self.wireup.poll_timeout(), self.context.next_due_ns()];
         let due = due.into_iter().flatten().chain(self.waits.doomed.iter().map(|doomed| doomed.due_ns)).min();
         let until = due.map_or(SLEEP_MAX, |due| Duration::from_nanos(due.saturating_sub(now_ns)));
-        // Their descriptors are not watched beside the doorbell: they are rare, and short as a rule.
         let most = match () {
-            () if self.waits.meetings > 0 => self.waits.next_look(),
+            () if unwatched => MEETING_LOOK,
             () if !self.job.met.is_empty() => {
                 SLEEP_MAX.min(Duration::from_nanos(crate::meeting::DEAD_LOOK_NS))
             }

@@ -1,0 +1,162 @@
+//! Meetings of two endpoints at a port, by each way there is, with strangers and callers that are gone.
+use super::*;
+use crate::meeting::{Door, Heard, MeetError, Meeting};
+use proto::meeting::{Port, Talk};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+use sys::socket::{self, Transfer};
+use sys::{local, poll};
+
+fn door() -> Rc<RefCell<Door>> {
+    Rc::new(RefCell::new(Door::open(Ipv4Addr::LOCALHOST.into()).unwrap()))
+}
+
+fn port_of(door: &Rc<RefCell<Door>>) -> Port {
+    door.borrow().name().parse().unwrap()
+}
+
+fn mine(end: usize) -> Vec<u8> {
+    format!("end {end}").into_bytes()
+}
+
+/// What both hear, once both have heard.
+fn meet(world: &mut World, meetings: &mut [Meeting; 2]) -> [Heard; 2] {
+    let mut heard = [None, None];
+    world.until("a meeting", |ends| {
+        for ((end, meeting), heard) in ends.iter_mut().zip(&mut *meetings).zip(&mut heard) {
+            if heard.is_none() {
+                *heard = meeting.poll(end).unwrap();
+            }
+        }
+        heard.iter().all(Option::is_some)
+    });
+    heard.map(Option::unwrap)
+}
+
+fn assert_met([called, calls]: [Heard; 2]) {
+    assert_eq!((called.0, calls.0), (mine(1), mine(0)));
+    assert_eq!(called.1, calls.1, "the key of the pair");
+}
+
+#[test]
+fn two_meet_at_a_port_again_and_again() {
+    let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+    for _ in 0..3 {
+        let called = Meeting::expect(door.clone(), mine(0));
+        let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        assert_met(meet(&mut world, &mut [called, calls]));
+    }
+}
+
+#[test]
+fn who_cannot_be_met_by_name_comes_over_the_network() {
+    let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+    door.borrow_mut().close_local();
+    let called = Meeting::expect(door.clone(), mine(0));
+    let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+    assert_met(meet(&mut world, &mut [called, calls]));
+}
+
+#[test]
+fn nobody_at_a_port_is_an_error_with_its_address() {
+    let (mut world, name) = (World::new(ProviderKind::Soft, 1), door().borrow().name());
+    let port: Port = name.parse().unwrap();
+    let told = match Meeting::call(&name, mine(0)) {
+        Err(error) => error,
+        Ok(mut meeting) => {
+            let mut told = None;
+            world.until("a refusal", |ends| {
+                told = meeting.poll(&mut ends[0]).err();
+                told.is_some()
+            });
+            told.unwrap()
+        }
+    };
+    assert!(matches!(told, MeetError::Unanswered(addr, _) if addr == port.addr), "{told}");
+}
+
+#[test]
+fn strangers_and_callers_that_are_gone_do_not_end_an_accept() {
+    let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+    let port = port_of(&door);
+    let mut called = Meeting::expect(door.clone(), mine(0));
+    // Somebody who does not know the key, one way and the other.
+    let mut stranger = TcpStream::connect(port.addr).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let knocks = local::dial(port.local_name().as_bytes()).unwrap();
+    let mut says = Vec::new();
+    let talk = Talk::new([7; 32], [7; 16], &mut says);
+    talk.say_first(b"let me in", &mut says);
+    assert_eq!(socket::write(knocks.as_fd(), &says).unwrap(), Transfer::Bytes(says.len()));
+    // Somebody who knew it, said all, and is gone.
+    let mut gone = Meeting::call(&door.borrow().name(), b"gone".to_vec()).unwrap();
+    assert!(gone.poll(&mut world.ends[1]).unwrap().is_none());
+    drop(gone);
+    for _ in 0..100 {
+        assert!(called.poll(&mut world.ends[0]).unwrap().is_none());
+    }
+    let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+    assert_met(meet(&mut world, &mut [called, calls]));
+}
+
+#[test]
+fn one_call_is_taken_by_one_accept() {
+    let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+    let name = door.borrow().name();
+    let mut late = Meeting::call(&name, b"late".to_vec()).unwrap();
+    assert!(late.poll(&mut world.ends[1]).unwrap().is_none());
+    let first = Meeting::expect(door.clone(), mine(0));
+    let mut early = Meeting::call(&name, mine(1)).unwrap();
+    assert!(early.poll(&mut world.ends[1]).unwrap().is_none());
+    let [(heard, _), _] = meet(&mut world, &mut [first, late]);
+    assert_eq!(heard, b"late");
+    assert!(early.poll(&mut world.ends[1]).unwrap().is_none(), "it has to wait for the next accept");
+    let next = Meeting::expect(door.clone(), mine(0));
+    assert_met(meet(&mut world, &mut [next, early]));
+}
+
+/// Is the set ready that wakes a process which sleeps?
+fn wakes(end: &Endpoint) -> bool {
+    let mut ready: Vec<poll::Ready> = Vec::new();
+    let set = end.waits.meeting_set.as_ref().expect("it was slept for");
+    set.wait_for(Some(Duration::ZERO), &mut ready).unwrap();
+    !ready.is_empty()
+}
+
+#[test]
+fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
+    for by_name in [true, false] {
+        let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+        if !by_name {
+            door.borrow_mut().close_local();
+        }
+        let mut called = Meeting::expect(door.clone(), mine(0));
+        let end = &mut world.ends[0];
+        end.expect_meetings(1);
+        assert!(called.poll(end).unwrap().is_none());
+        assert!(end.watch_meetings().unwrap(), "it begins to sleep");
+        assert!(called.poll(end).unwrap().is_none());
+        assert!(!end.watch_meetings().unwrap() && !wakes(end));
+        let mut calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        let mut heard = [None, None];
+        world.until("the end of a meeting of sleepers", |ends| {
+            if heard[1].is_none() {
+                heard[1] = calls.poll(&mut ends[1]).unwrap();
+            }
+            // It looks at its meeting only when it is woken.
+            if heard[0].is_none() && wakes(&ends[0]) {
+                heard[0] = called.poll(&mut ends[0]).unwrap();
+            }
+            heard.iter().all(Option::is_some)
+        });
+        assert_met(heard.map(Option::unwrap));
+        drop(called);
+        // Nobody accepts: who knocks wakes nobody, and the last meeting takes the set with it.
+        let _knocks = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        assert!(!wakes(&world.ends[0]));
+        world.ends[0].expect_meetings(-1);
+        assert!(world.ends[0].waits.meeting_set.is_none());
+    }
+}
