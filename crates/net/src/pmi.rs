@@ -446,6 +446,12 @@ impl Client {
         self.stream.is_closed()
     }
 
+    /// Did something come with the last look for the launcher's end that may be an answer which is due? Then there is no use in waiting
+    /// for the descriptor.
+    pub fn has_unheard(&self) -> bool {
+        !self.owed.is_empty() && self.stream.has_unheard()
+    }
+
     /// The launcher's limits; asked once.
     fn maxes(&mut self) -> Result<Maxes, PmiError> {
         if let Some(maxes) = self.maxes {

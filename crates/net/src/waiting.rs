@@ -288,6 +288,10 @@ impl Endpoint {
             Ok(false) => false,
             Err(_) => true,
         };
+        let answer_due = !self.waits.lookups.is_empty() || self.waits.spawns > 0 || self.job.leaving;
+        if answer_due && self.job.pmi.as_ref().is_some_and(|pmi| pmi.has_unheard()) {
+            return None;
+        }
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
         // Who waits for room in a peer's ring is rung for when there is some.
         for place in 0..self.waiting.len() {
@@ -295,7 +299,6 @@ impl Endpoint {
                 self.context.set_waiting(qp, true);
             }
         }
-        let answer_due = !self.waits.lookups.is_empty() || self.waits.spawns > 0 || self.job.leaving;
         let pmi = self.job.pmi.as_ref().map(|pmi| pmi.as_fd());
         let fd = pmi.filter(|_| answer_due);
         if let Some(pmi) = pmi.filter(|_| !answer_due) {

@@ -20,6 +20,8 @@ pub(super) struct Stream {
     speech: Speech,
     /// The end of the stream was read.
     ended: bool,
+    /// Bytes came while it was looked for the end, and were not looked at since.
+    unheard: bool,
 }
 
 /// What the server speaks.
@@ -45,7 +47,7 @@ impl From<io::Error> for StreamError {
 impl Stream {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
         let readable = waiter(fd.as_fd(), Interest::Read)?;
-        Ok(Self { fd, readable, speech: Speech::One(Lines::default()), ended: false })
+        Ok(Self { fd, readable, speech: Speech::One(Lines::default()), ended: false, unheard: false })
     }
 
     /// From now on the server speaks PMI-2; `first` is the first frame.
@@ -133,7 +135,7 @@ impl Stream {
         // The bound: bytes that nobody asked for are taken in, but not for ever.
         for _ in 0..UNASKED_CHUNKS_MAX {
             match self.fill_now() {
-                Ok(Transfer::Bytes(_)) => {}
+                Ok(Transfer::Bytes(_)) => self.unheard = true,
                 Ok(Transfer::WouldBlock) => break,
                 Ok(Transfer::Closed) | Err(_) => {
                     self.ended = true;
@@ -144,7 +146,13 @@ impl Stream {
         self.ended
     }
 
+    /// Did bytes come that were not looked at? The descriptor does not tell: they were read.
+    pub(super) fn has_unheard(&self) -> bool {
+        self.unheard
+    }
+
     fn next_message(&mut self) -> Result<Option<Vec<u8>>, StreamError> {
+        self.unheard = false;
         match &mut self.speech {
             Speech::One(lines) => Ok(lines.next_message().map(<[u8]>::to_vec)),
             Speech::Two(interpreter) => Ok(interpreter.next_line()?),

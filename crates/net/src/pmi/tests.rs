@@ -266,6 +266,19 @@ fn an_open_connection_is_not_closed() {
 }
 
 #[test]
+fn an_answer_that_came_while_the_end_was_looked_for_is_known() {
+    let (client, server) = server(&[INIT, NAME, ("cmd=barrier_in", "cmd=barrier_out rc=0")]);
+    let mut pmi = connect(&client).unwrap();
+    assert!(!pmi.has_unheard());
+    pmi.fence_begin().unwrap();
+    server.join().unwrap();
+    // The answer is there, and the server is gone.
+    assert!(pmi.is_closed() && pmi.has_unheard());
+    assert!(pmi.fence_poll(Duration::ZERO).unwrap());
+    assert!(!pmi.has_unheard());
+}
+
+#[test]
 fn a_descriptor_that_does_not_wait_is_waited_for() {
     let (client, server) = server(&[INIT, NAME, ("cmd=barrier_in", "cmd=barrier_out rc=0")]);
     client.set_nonblocking(true).unwrap();
