@@ -159,7 +159,8 @@ impl Line {
 
     /// Has the set tell when there is something to do about it.
     pub fn watch(&mut self, set: &Rc<Poll>) -> io::Result<()> {
-        let out = !self.holds_back && !(self.connected && self.out.is_empty());
+        let unsent = !self.connected || !self.out.is_empty();
+        let out = unsent && !self.holds_back;
         let wants = match (out, self.talk.wants()) {
             (false, _) => Interest::Read,
             (true, 0) => Interest::Write,
