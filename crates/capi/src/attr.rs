@@ -62,6 +62,7 @@ fn create<A: Abi>(
     out: Ptr<c_int>,
     extra: BufMut,
 ) -> Outcome<()> {
+    out.check()?;
     let key = call.keyval_create(Keyval { copy: copy.0, delete: delete.0, extra: extra.addr() });
     Ok(out.set(handles::of_keyval::<A>(key))?)
 }

@@ -37,6 +37,7 @@ pub fn comm_rank<A: Abi>(comm: A::Handle, rank: Ptr<c_int>) -> c_int {
 /// `MPI_Comm_group`
 pub fn comm_group<A: Abi>(comm: A::Handle, group: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_group", On::Comm(comm), |call| {
+        group.check()?;
         let id = call.comm_group(handles::comm::<A>(comm)?)?;
         Ok(group.set(handles::of_group::<A>(id))?)
     })
@@ -330,6 +331,7 @@ pub fn comm_get_name<A: Abi>(comm: A::Handle, comm_name: TextOut, resultlen: Ptr
 /// `MPI_Comm_get_info`
 pub fn comm_get_info<A: Abi>(comm: A::Handle, info_used: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_get_info", On::Comm(comm), |call| {
+        info_used.check()?;
         let info = call.comm_info(handles::comm::<A>(comm)?)?;
         Ok(info_used.set(handles::of_info::<A>(info))?)
     })
@@ -364,6 +366,7 @@ pub fn comm_remote_size<A: Abi>(comm: A::Handle, size: Ptr<c_int>) -> c_int {
 /// `MPI_Comm_remote_group`
 pub fn comm_remote_group<A: Abi>(comm: A::Handle, group: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_remote_group", On::Comm(comm), |call| {
+        group.check()?;
         let id = call.comm_remote_group(handles::comm::<A>(comm)?)?;
         Ok(group.set(handles::of_group::<A>(id))?)
     })

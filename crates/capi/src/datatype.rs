@@ -13,8 +13,13 @@ fn put<A: Abi>(out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
     Ok(out.set(handles::of_type::<A>(ty))?)
 }
 
-/// As [`put`], of a datatype that was made with counts of this type: its contents are told in the same.
+/// As [`put`], of a datatype that was made with counts of this type: its contents are told in the same. Where there is no
+/// place for the handle there is no datatype either.
 fn put_made<A: Abi, C: Count>(call: &mut Call<A>, out: Ptr<A::Handle>, ty: TypeId) -> Outcome<()> {
+    if let Err(error) = out.check() {
+        call.type_free(ty)?;
+        return Err(error.into());
+    }
     if C::LARGE {
         call.type_made_large(ty)?;
     }
@@ -144,7 +149,7 @@ pub fn type_hindexed<A: Abi>(
         let n = length(count)?;
         let blocks: Vec<i64> = blocklengths.list(n)?.into_iter().map(i64::from).collect();
         let ty = call.type_hindexed(&blocks, &displacements.list(n)?, handles::datatype::<A>(oldtype)?)?;
-        put::<A>(newtype, ty)
+        put_made::<A, c_int>(call, newtype, ty)
     })
 }
 
@@ -334,6 +339,7 @@ pub fn type_create_resized<A: Abi, C: Count>(
 /// `MPI_Type_dup`
 pub fn type_dup<A: Abi>(oldtype: A::Handle, newtype: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Type_dup", On::WORLD, |call| {
+        newtype.check()?;
         let old = handles::datatype::<A>(oldtype)?;
         let new = call.type_dup(old)?;
         if let Err(failure) = attr::copy_all(call, Object::Type(old), Object::Type(new)) {

@@ -121,6 +121,7 @@ pub fn abi_get_version<A: Abi>(abi_major: Ptr<c_int>, abi_minor: Ptr<c_int>) -> 
 /// `MPI_Abi_get_info`
 pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
     anytime::<A>("MPI_Abi_get_info", || {
+        info.check()?;
         let id = registry().info_create();
         for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
             registry().info_set(id, key, "8")?;
@@ -133,6 +134,7 @@ pub fn abi_get_info<A: Abi>(info: Ptr<A::Handle>) -> c_int {
 /// just one piece of each.
 pub fn get_hw_resource_info<A: Abi>(hw_info: Ptr<A::Handle>) -> c_int {
     anytime::<A>("MPI_Get_hw_resource_info", || {
+        hw_info.check()?;
         let belongs = |kind: Resource| if kind.of_this_process().is_some() { "true" } else { "false" };
         let pairs = Resource::ALL.map(|kind| (kind.name().to_string(), belongs(kind).to_string()));
         let id = registry().info_with(pairs.into());

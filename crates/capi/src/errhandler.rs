@@ -14,6 +14,7 @@ fn create<A: Abi>(function: Opaque, out: Ptr<A::Handle>) -> Outcome<()> {
     if function.0 == 0 {
         return fail(ErrorClass::Arg, "the error handler is null");
     }
+    out.check()?;
     let id = registry().errhandler_create(function.0);
     Ok(out.set(handles::of_errhandler::<A>(id))?)
 }
@@ -51,6 +52,7 @@ pub fn errhandler_set<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
 
 /// The handle given out counts as one more: it must be freed too (MPI-5 9.3).
 fn get<A: Abi>(call: &mut Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
+    out.check()?;
     let id = call.comm_errhandler(handles::comm::<A>(comm)?)?;
     registry().errhandler_retain(id)?;
     Ok(out.set(handles::of_errhandler::<A>(id))?)
@@ -118,6 +120,7 @@ pub fn session_set_errhandler<A: Abi>(session: A::Handle, errhandler: A::Handle)
 /// `MPI_Session_get_errhandler`
 pub fn session_get_errhandler<A: Abi>(session: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Session_get_errhandler", On::Session(session), |call| {
+        errhandler.check()?;
         let id = call.session_errhandler(handles::session::<A>(session)?)?;
         registry().errhandler_retain(id)?;
         Ok(errhandler.set(handles::of_errhandler::<A>(id))?)

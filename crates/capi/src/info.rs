@@ -18,12 +18,16 @@ fn key_from<A: Abi>(key: Text) -> Outcome<String> {
 
 /// `MPI_Info_create`
 pub fn info_create<A: Abi>(info: Ptr<A::Handle>) -> c_int {
-    anytime::<A>("MPI_Info_create", || Ok(info.set(handles::of_info::<A>(registry().info_create()))?))
+    anytime::<A>("MPI_Info_create", || {
+        info.check()?;
+        Ok(info.set(handles::of_info::<A>(registry().info_create()))?)
+    })
 }
 
 /// `MPI_Info_create_env`
 pub fn info_create_env<A: Abi>(_argc: c_int, _argv: Opaque, info: Ptr<A::Handle>) -> c_int {
     anytime::<A>("MPI_Info_create_env", || {
+        info.check()?;
         let copy = registry().info_dup(InfoId::ENV)?;
         Ok(info.set(handles::of_info::<A>(copy))?)
     })
@@ -32,6 +36,7 @@ pub fn info_create_env<A: Abi>(_argc: c_int, _argv: Opaque, info: Ptr<A::Handle>
 /// `MPI_Info_dup`
 pub fn info_dup<A: Abi>(info: A::Handle, newinfo: Ptr<A::Handle>) -> c_int {
     anytime::<A>("MPI_Info_dup", || {
+        newinfo.check()?;
         let copy = registry().info_dup(handles::info::<A>(info)?)?;
         Ok(newinfo.set(handles::of_info::<A>(copy))?)
     })

@@ -14,6 +14,7 @@ pub fn op_create<A: Abi, C: Count>(user_fn: Opaque, commute: c_int, op: Ptr<A::H
         if user_fn.0 == 0 {
             return fail(ErrorClass::Arg, "the reduction function is null");
         }
+        op.check()?;
         let extra = if C::LARGE { LARGE } else { SMALL };
         let id = call.op_create(UserOp { function: user_fn.0, extra, commutative: commute != 0 });
         Ok(op.set(handles::of_op::<A>(id))?)

@@ -360,6 +360,7 @@ pub fn mprobe<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Mprobe", On::Comm(comm), |call| {
         let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
+        message.check()?;
         let (taken, seen) = call.poll(|call| call.improbe(comm, from))?;
         message.set(handles::of_message::<A>(taken))?;
         status::store::<A>(status, &seen)
@@ -376,6 +377,7 @@ pub fn improbe<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Improbe", On::Comm(comm), |call| {
+        flag.check().and_then(|()| message.check())?;
         let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
         flag.set(found.is_some().into())?;
         let Some((taken, seen)) = found else {

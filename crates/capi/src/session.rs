@@ -137,6 +137,7 @@ pub fn group_from_session_pset<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Group_from_session_pset", On::Session(session), |call| {
         newgroup.set(A::handle(A::C.group_null))?;
+        newgroup.check()?;
         let group = call.group_from_pset(handles::session::<A>(session)?, &pset_name.read()?)?;
         Ok(newgroup.set(handles::of_group::<A>(group))?)
     })

@@ -91,6 +91,15 @@ static void datatype(void)
         MPI_Recv(reals, 4, MPI_FLOAT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+/* Three bytes are no number of anything that has four. */
+static void part(void)
+{
+    if (rank == 0)
+        MPI_Send(numbers, 3, MPI_CHAR, 1, 5, MPI_COMM_WORLD);
+    else if (rank == 1)
+        MPI_Recv(others, 4, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static void request(void)
 {
     static MPI_Request never, persistent;
@@ -188,6 +197,44 @@ static void returned(void)
         MPI_Abort(MPI_COMM_WORLD, 8);
 }
 
+/* Nothing is made where there is no place for its handle. */
+static void nulls(void)
+{
+    int flag, one[1] = {1}, range[1][3] = {{0, 0, 1}};
+    MPI_Aint zero[1] = {0};
+    MPI_Datatype types[1] = {MPI_INT};
+    MPI_Group all;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int codes[] = {
+        MPI_Comm_group(MPI_COMM_WORLD, NULL),
+        MPI_Group_incl(all, 1, one, NULL),
+        MPI_Group_range_incl(all, 1, range, NULL),
+        MPI_Comm_get_info(MPI_COMM_WORLD, NULL),
+        MPI_Info_create(NULL),
+        MPI_Info_dup(MPI_INFO_ENV, NULL),
+        MPI_Op_create(first, 1, NULL),
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, NULL, NULL),
+        MPI_Comm_create_errhandler(ignore, NULL),
+        MPI_Comm_get_errhandler(MPI_COMM_WORLD, NULL),
+        MPI_Type_contiguous(3, MPI_INT, NULL),
+        MPI_Type_vector(3, 2, 3, MPI_INT, NULL),
+        MPI_Type_create_hvector(3, 2, 30, MPI_INT, NULL),
+        MPI_Type_indexed(1, one, one, MPI_INT, NULL),
+        MPI_Type_create_hindexed(1, one, zero, MPI_INT, NULL),
+        MPI_Type_create_struct(1, one, zero, types, NULL),
+        MPI_Type_create_resized(MPI_INT, 0, 8, NULL),
+        MPI_Type_dup(MPI_INT, NULL),
+        MPI_Comm_dup(MPI_COMM_SELF, NULL),
+        MPI_Improbe(MPI_ANY_SOURCE, 3, MPI_COMM_SELF, &flag, NULL, MPI_STATUS_IGNORE),
+    };
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+        if (class_of(codes[i]) != MPI_ERR_ARG)
+            printf("call %zu: class %d\n", i, class_of(codes[i])), MPI_Abort(MPI_COMM_WORLD, 9);
+    MPI_Group_free(&all);
+}
+
 static void waits(void)
 {
     if (rank == 1)
@@ -207,6 +254,7 @@ int main(int argc, char **argv)
         {"extra", extra},         {"freed", freed},     {"splits", splits},       {"datatype", datatype},
         {"request", request},     {"objects", objects}, {"many", many},           {"message", message},
         {"waits", waits},         {"probed", probed},   {"session", session},     {"returned", returned},
+        {"part", part},           {"nulls", nulls},
     };
     begin(&argc, &argv);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

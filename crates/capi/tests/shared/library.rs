@@ -178,7 +178,7 @@ fn clean(mut command: Command) -> Command {
 }
 
 /// Mistakes of `wrong.c` that end the job, and what is said of each.
-const FATAL: [(&str, &[&str]); 11] = [
+const FATAL: [(&str, &[&str]); 12] = [
     ("order", &["rank 0: MPI_Barrier()", "rank 1: MPI_Bcast(root 0, 4 x MPI_INT)", "different calls"]),
     ("root", &["rank 0: MPI_Bcast(root 0", "rank 1: MPI_Bcast(root 1", "different roots"]),
     ("operation", &["MPI_Allreduce(MPI_SUM, 4 x MPI_INT)", "MPI_Allreduce(MPI_MAX", "different operations"]),
@@ -193,6 +193,7 @@ const FATAL: [(&str, &[&str]); 11] = [
     ("freed", &["rank 1: MPI_Barrier()", "rank 0: MPI_Comm_free()", "collective 1 of another world"]),
     ("splits", &["rank 1: MPI_Comm_dup()", "rank 0: MPI_Comm_split()"]),
     ("datatype", &["rank 1: MPI_Recv of 4 x MPI_FLOAT", "from rank 0 with tag 5 was sent as 4 x MPI_INT"]),
+    ("part", &["MPI_Recv of 0 x MPI_INT and a part", "the message of 3 bytes", "was sent as 3 x MPI_CHAR"]),
 ];
 
 /// Mistakes that are told at the end.
@@ -268,7 +269,7 @@ pub fn check_mistakes(side: Side, file: &str, soname: &str) {
     ];
     wrong.says(&launcher, "-n 2 --check -genv BANYAN_WAIT_WARN 1", "waits", &waits);
     // What is right is not spoken of, and a program that handles its errors goes on.
-    for right in ["nothing", "returned"] {
+    for right in ["nothing", "returned", "nulls"] {
         let (code, text) = wrong.launch(&launcher, "-n 2 --check=strict", &[right]);
         assert_eq!((code, text.as_str()), (Some(0), ""), "{right}");
     }

@@ -154,7 +154,10 @@ impl Datatype {
     /// What `bytes` of elements of this datatype are, in words.
     pub(in super::super) fn words(&self, bytes: usize) -> String {
         match self.uniform.filter(|id| bytes_of(*id) > 0) {
-            Some(id) => format!("{} x {}", bytes / bytes_of(id), TABLE[id.index()].name),
+            Some(id) => {
+                let rest = if bytes.is_multiple_of(bytes_of(id)) { "" } else { " and a part" };
+                format!("{} x {}{rest}", bytes / bytes_of(id), TABLE[id.index()].name)
+            }
             None => "a datatype of the program".into(),
         }
     }
