@@ -4,6 +4,7 @@
 //! whose promise covers the whole operation it is given to; everything behind that is bookkeeping.
 #![allow(unsafe_code)]
 use net::{UserBuf, UserBufMut};
+use std::arch::is_x86_feature_detected;
 
 /// Where an operation reads: an address, to which offsets of a datatype are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,17 +292,56 @@ mod extended {
     }
 }
 
+/// Reductions of fewer bytes do not ask for wide registers.
+const WIDE_BYTES_MIN: usize = 256;
+
 /// target[i] = f(source[i], target[i]), for as many whole elements as the target has.
 ///
-/// Addresses need no alignment: a program may hand us any.
+/// Addresses need no alignment: a program may hand us any. The loop is compiled for registers of 16, 32 and 64 bytes.
 #[inline]
 pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(T, T) -> T) {
     let count = target.len() / size_of::<T>();
     assert!(source.len() >= count * size_of::<T>());
     let (from, to) = (source.addr() as *const T, target.addr() as *mut T);
+    match count * size_of::<T>() {
+        // SAFETY: the processor has been asked; the buffers are as `combine_each` needs them.
+        WIDE_BYTES_MIN.. if has_wide() => unsafe { combine_wide(from, to, count, f) },
+        // SAFETY: as above.
+        WIDE_BYTES_MIN.. if is_x86_feature_detected!("avx2") => unsafe { combine_half(from, to, count, f) },
+        // SAFETY: `count` elements are inside both buffers, whose constructors promised that they may be read and written.
+        _ => unsafe { combine_each(from, to, count, f) },
+    }
+}
+
+/// Has the processor what [`combine_wide`] needs?
+fn has_wide() -> bool {
+    is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+}
+
+/// # Safety
+/// As [`combine_each`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+unsafe fn combine_wide<T: Plain>(from: *const T, to: *mut T, count: usize, f: impl Fn(T, T) -> T) {
+    // SAFETY: as the caller promises.
+    unsafe { combine_each(from, to, count, f) };
+}
+
+/// # Safety
+/// As [`combine_each`].
+#[target_feature(enable = "avx2")]
+unsafe fn combine_half<T: Plain>(from: *const T, to: *mut T, count: usize, f: impl Fn(T, T) -> T) {
+    // SAFETY: as the caller promises.
+    unsafe { combine_each(from, to, count, f) };
+}
+
+/// # Safety
+/// `count` elements from `from` must be readable and as many from `to` writable.
+#[inline(always)]
+unsafe fn combine_each<T: Plain>(from: *const T, to: *mut T, count: usize, f: impl Fn(T, T) -> T) {
     for i in 0..count {
-        // SAFETY: element i is inside both buffers, whose constructors promised that they may be read and
-        // written; `Plain` types have no invalid values; unaligned access is asked for.
+        // SAFETY: as the caller promises; `Plain` types have no invalid values; unaligned access is asked for.
         unsafe { to.add(i).write_unaligned(f(from.add(i).read_unaligned(), to.add(i).read_unaligned())) };
     }
 }

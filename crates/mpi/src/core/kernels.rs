@@ -185,6 +185,41 @@ mod tests {
         assert_eq!(ints(OpId::SUM, i32::MAX, 1), i32::MIN, "overflow wraps");
     }
 
+    /// Long data takes wide registers, single elements do not.
+    #[test]
+    fn data_of_any_length_is_combined_element_by_element() {
+        use Meaning::{Floating, Integer};
+        let kinds = [
+            (Integer, Scalar::I8, 1),
+            (Integer, Scalar::U16, 2),
+            (Integer, Scalar::I32, 4),
+            (Integer, Scalar::U64, 8),
+            (Floating, Scalar::F32, 4),
+            (Floating, Scalar::F64, 8),
+        ];
+        // Of numbers that are not, several bit patterns are right.
+        let element = |scalar: Scalar, unit: usize, i: usize| match scalar {
+            Scalar::F32 => ((i % 1000) as f32 - 500.5).to_ne_bytes().to_vec(),
+            Scalar::F64 => ((i % 1000) as f64 - 500.5).to_ne_bytes().to_vec(),
+            _ => (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_ne_bytes()[..unit].to_vec(),
+        };
+        for (meaning, scalar, unit) in kinds {
+            for op in [OpId::SUM, OpId::PROD, OpId::MAX, OpId::MIN] {
+                for count in [1, 31, 32, 33, 63, 65, 129, 255, 256, 257, 1000] {
+                    let data =
+                        |factor: usize| (1..=count).flat_map(move |i| element(scalar, unit, i * factor));
+                    let (a, b) = (data(37).collect::<Vec<_>>(), data(101).collect::<Vec<_>>());
+                    let each =
+                        a.chunks(unit).zip(b.chunks(unit)).flat_map(|(a, b)| run(op, meaning, scalar, a, b));
+                    assert!(
+                        run(op, meaning, scalar, &a, &b) == each.collect::<Vec<_>>(),
+                        "{op:?} {scalar:?} {count}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn characters_of_one_byte_are_integers() {
         for (op, expected) in [(OpId::SUM, 4), (OpId::MAX, 7), (OpId::LAND, 1), (OpId::BOR, -1)] {
