@@ -24,6 +24,7 @@ static const double CHUNK_S = 0.04;       /* CHUNKS of them are one measurement 
 static const double CALIBRATION_S = 0.01; /* long enough to trust the clock */
 
 static int rank, size;
+static int cores = 1; /* that the ranks of the job share */
 static char *send_buffer, *receive_buffer; /* WINDOW_BYTES_MAX each */
 static size_t message_bytes;
 static int near_rank, far_rank; /* the two that exchange messages; the near one keeps the time */
@@ -55,7 +56,8 @@ static void bind_to_core(int i)
     cpu_set_t allowed, mine;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return;
-    int wanted = i % CPU_COUNT(&allowed);
+    cores = CPU_COUNT(&allowed);
+    int wanted = i % cores;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0)
             continue;

@@ -3,6 +3,7 @@
  *   micro version          what the library calls itself
  *   micro p2p              latency, bandwidth and message rate between ranks 0 and 1 (needs 2 ranks)
  *   micro allreduce        allreduce of 8 bytes over all ranks
+ *   micro coll             other collectives over all ranks, small and large
  *   micro init             every rank: time from main to the end of the first barrier
  *   micro memory           every rank: its proportional set size after init, a barrier and a ring
  *   micro pack             packing doubles that stand in a strided vector, in blocks of 1 to 8, in a part of a cube
@@ -39,6 +40,94 @@ static void allreduce(long iterations)
             fprintf(stderr, "rank %d: the allreduce gave %g\n", rank, sum);
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
+    }
+}
+
+/* What all ranks take for their bytes, on the cores that they share, is no part of a collective. */
+static double touched;
+
+static void not_touched(void)
+{
+    double all = 0;
+    MPI_Allreduce(&touched, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (message_bytes > TOUCH_FREE_MAX)
+        not_counted_s += all / (cores < size ? cores : size);
+    touched = 0;
+}
+
+static void touch_out(char *bytes, uint64_t word)
+{
+    double start = now();
+    rewrite(bytes, word);
+    touched += now() - start;
+}
+
+static void touch_in(const char *bytes, uint64_t word)
+{
+    double start = now();
+    read_back(bytes, word);
+    touched += now() - start;
+}
+
+static void bcast(long iterations)
+{
+    for (long i = 0; i < iterations; i++, turn++) {
+        if (rank == 0)
+            touch_out(send_buffer, turn);
+        MPI_Bcast(send_buffer, (int)message_bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        if (rank > 0)
+            touch_in(send_buffer, turn);
+    }
+    not_touched();
+}
+
+static void allreduce_words(long iterations)
+{
+    for (long i = 0; i < iterations; i++, turn++) {
+        touch_out(send_buffer, turn);
+        MPI_Allreduce(send_buffer, receive_buffer, (int)(message_bytes / 8), MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+        touch_in(receive_buffer, turn * (uint64_t)size);
+    }
+    not_touched();
+}
+
+static void reduce_words(long iterations)
+{
+    for (long i = 0; i < iterations; i++, turn++) {
+        touch_out(send_buffer, turn);
+        MPI_Reduce(send_buffer, receive_buffer, (int)(message_bytes / 8), MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (rank == 0)
+            touch_in(receive_buffer, turn * (uint64_t)size);
+    }
+    not_touched();
+}
+
+static void alltoall(long iterations)
+{
+    for (long i = 0; i < iterations; i++, turn++) {
+        for (int r = 0; r < size; r++)
+            touch_out(send_buffer + (size_t)r * message_bytes, turn + (uint64_t)(rank * size + r));
+        MPI_Alltoall(send_buffer, (int)message_bytes, MPI_BYTE, receive_buffer, (int)message_bytes, MPI_BYTE,
+                     MPI_COMM_WORLD);
+        for (int r = 0; r < size; r++)
+            touch_in(receive_buffer + (size_t)r * message_bytes, turn + (uint64_t)(r * size + rank));
+    }
+    not_touched();
+}
+
+static void run_coll(void)
+{
+    static const struct { const char *key; size_t bytes; void (*body)(long); } calls[] = {
+        {"bcast_8", 8, bcast},
+        {"bcast_1048576", LARGE, bcast},
+        {"allreduce_1048576", LARGE, allreduce_words},
+        {"reduce_1048576", LARGE, reduce_words},
+        {"alltoall_65536", 65536, alltoall}};
+    make_buffers();
+    memset(send_buffer, 0, LARGE);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        message_bytes = calls[i].bytes;
+        report(calls[i].key, 1e6 * measure_all(calls[i].body)); /* us */
     }
 }
 
@@ -148,6 +237,8 @@ int main(int argc, char **argv)
         run_p2p();
     } else if (strcmp(what, "allreduce") == 0) {
         report("allreduce", 1e6 * measure_all(allreduce)); /* us */
+    } else if (strcmp(what, "coll") == 0) {
+        run_coll();
     } else if (strcmp(what, "memory") == 0) {
         run_memory();
     } else if (strcmp(what, "pack") == 0) {
@@ -156,7 +247,7 @@ int main(int argc, char **argv)
         if (rank == 0)
             print_version();
     } else {
-        fprintf(stderr, "usage: micro version | p2p | allreduce | init | memory | pack\n");
+        fprintf(stderr, "usage: micro version | p2p | allreduce | coll | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -11,6 +11,8 @@ pub enum Group {
     Rate,
     /// Allreduce of 8 bytes.
     Allreduce,
+    /// Other collectives, small and large.
+    Coll,
     /// Init and the first barrier.
     Init,
     /// From the launcher's start to its end.
@@ -40,6 +42,7 @@ impl Group {
         Group::Bandwidth,
         Group::Rate,
         Group::Allreduce,
+        Group::Coll,
         Group::Init,
         Group::Exit,
         Group::Memory,
@@ -68,6 +71,7 @@ impl Group {
             Group::Bandwidth => "bandwidth",
             Group::Rate => "rate",
             Group::Allreduce => "allreduce",
+            Group::Coll => "coll",
             Group::Init => "init",
             Group::Exit => "exit",
             Group::Memory => "memory",
@@ -120,6 +124,7 @@ impl Job {
     pub fn plan(groups: &[Group]) -> Vec<Job> {
         let mut jobs = vec![Job { mode: "p2p", ranks: 2, rows: p2p_rows() }];
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
+        jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
         jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
         jobs.push(Job { mode: "pack", ranks: 1, rows: pack_rows() });
@@ -164,6 +169,20 @@ fn allreduce_rows(ranks: usize) -> Vec<Row> {
     vec![row("allreduce", format!("allreduce 8 B, {ranks} ranks, us"), Group::Allreduce, Better::Lower)]
 }
 
+fn coll_rows(ranks: usize) -> Vec<Row> {
+    let calls = [
+        ("bcast_8", "bcast 8 B"),
+        ("bcast_1048576", "bcast 1 MiB"),
+        ("allreduce_1048576", "allreduce 1 MiB"),
+        ("reduce_1048576", "reduce 1 MiB"),
+        ("alltoall_65536", "alltoall 64 KiB"),
+    ];
+    let row = |(key, what): (&str, &str)| {
+        row(key, format!("{what}, {ranks} ranks, us"), Group::Coll, Better::Lower)
+    };
+    calls.map(row).into()
+}
+
 fn init_rows(ranks: usize) -> Vec<Row> {
     vec![
         row("init_ms", format!("init + barrier, {ranks} ranks, ms"), Group::Init, Better::Lower),
@@ -193,7 +212,7 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 3 + 6 + 2 + 3
+            6 + 3 + 10 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(
