@@ -31,11 +31,11 @@ impl Class {
             | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
             OpenShared | OpenSockets | Opening | Closing | MappedBytes | TouchedBytes | SocketBytes
             | PinnedBytes => Class::Level,
-            FirstMessageSum | BytesSent => Class::Aggregate,
+            FirstMessageSum | BytesSent | DirectBytes => Class::Aggregate,
             InitLoad | InitPmi | InitDevice | InitFence | InitRest | InitTotal => Class::Timer,
             Failed | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits
             | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere
-            | CardsAsked | Complete => Class::Counter,
+            | CardsAsked | DirectCollectives | Complete => Class::Counter,
         }
     }
 
@@ -56,7 +56,7 @@ pub fn category(stat: Stat) -> &'static str {
     use Stat::*;
     match stat {
         MappedBytes | TouchedBytes | SocketBytes | PinnedBytes | PinnedBytesPeak => "memory",
-        EagerSent | RendezvousSent | BytesSent => "messages",
+        EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes => "messages",
         _ if stat.phase().is_some() => "init",
         _ => "connections",
     }

@@ -551,6 +551,27 @@ impl Context {
         }
     }
 
+    /// May this process reach the memory of others on its host, without a queue pair? For collectives, whose processes tell
+    /// each other where they are.
+    pub fn reaches_processes(&self) -> bool {
+        self.card.soft.is_some() && self.soft.reaches_processes()
+    }
+
+    /// Can it read and write the word at an address of another process, which should be `word`?
+    pub fn finds_process(&self, pid: u32, at: u64, word: u64) -> bool {
+        self.soft.finds_process(pid, at, word)
+    }
+
+    /// Reads memory of another process into `to`.
+    pub fn read_process(&self, pid: u32, from: u64, to: UserBufMut) -> Result<(), RdmaError> {
+        self.soft.read_process(pid, from, to)
+    }
+
+    /// Writes `from` into memory of another process.
+    pub fn write_process(&self, pid: u32, from: UserBuf, to: u64) -> Result<(), RdmaError> {
+        self.soft.write_process(pid, from, to)
+    }
+
     /// Memory in this process's segment, registered: peers of this host reach it by a plain copy, whatever the kernel
     /// allows. `Ok(None)`: the table of registrations is full at the moment.
     pub fn allocate(&mut self, bytes: usize) -> io::Result<Option<SharedRegion>> {

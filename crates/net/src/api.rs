@@ -163,6 +163,14 @@ pub enum NetError {
         /// The sender.
         peer: Peer,
     },
+    /// The memory of a process that takes part in a collective cannot be read or written.
+    #[error("the memory of {peer} cannot be reached: {cause}")]
+    OutOfReach {
+        /// Whose.
+        peer: Peer,
+        /// What the kernel says.
+        cause: Arc<RdmaError>,
+    },
     /// The process manager.
     #[error("process manager: {0}")]
     Pmi(Arc<PmiError>),

@@ -10,6 +10,7 @@
 //! | `progress` | what came in, and where it goes |
 //! | `short` | the short way of small messages inside a host |
 //! | `rendezvous` | long messages: offer, read, place, fragments |
+//! | `direct` | memory that collectives reach without a connection |
 //! | `active` | messages for handlers, for windows and global arrays |
 //! | `peers`, `link` | drives `proto::wireup`; what waits to be sent to a peer |
 //! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
@@ -24,6 +25,7 @@ pub use sys::{UserBuf, UserBufMut};
 
 mod active;
 mod api;
+mod direct;
 mod endpoint;
 mod job;
 mod link;
@@ -46,6 +48,7 @@ mod tests;
 
 pub use active::{Active, Handler};
 pub use api::*;
+pub use direct::Whereabouts;
 pub use endpoint::Endpoint;
 pub use fabric::Push;
 pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, chance};

@@ -70,10 +70,15 @@ impl Config {
     /// not pay there; what a foreign launcher calls nodes are hosts.
     pub fn levels(&self) -> bool {
         match self.collectives {
-            Collectives::Auto => self.node.is_none() || self.net.address.is_some(),
+            Collectives::Auto => !self.is_on_one_host(),
             Collectives::Flat => false,
             Collectives::Nodes => true,
         }
+    }
+
+    /// Are all nodes of the job emulated on this host, as far as everybody knows?
+    pub fn is_on_one_host(&self) -> bool {
+        self.node.is_some() && self.net.address.is_none()
     }
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct Counters {
     pub eager: u64,
     pub rendezvous: u64,
     pub bytes: u64,
+    /// Collectives whose data went straight between memories.
+    pub direct: u64,
+    /// What this process has copied in them.
+    pub direct_bytes: u64,
     /// Cards found in the node's memory.
     pub cards_here: u64,
     /// Cards asked for.
@@ -112,6 +116,8 @@ impl Endpoint {
             Stat::EagerSent => counters.eager,
             Stat::RendezvousSent => counters.rendezvous,
             Stat::BytesSent => counters.bytes,
+            Stat::DirectCollectives => counters.direct,
+            Stat::DirectBytes => counters.direct_bytes,
             Stat::CardsHere => counters.cards_here,
             Stat::CardsAsked => counters.cards_asked,
             Stat::Complete => counters.complete,

@@ -20,6 +20,7 @@ mod allreduce;
 mod alltoall;
 mod barrier;
 mod bcast;
+mod direct;
 mod gather;
 mod hosts;
 pub mod inter;
@@ -29,6 +30,7 @@ mod reduce_scatter;
 mod scan;
 #[cfg(test)]
 mod simulation;
+pub mod token;
 mod tree;
 pub mod tuning;
 
@@ -53,6 +55,8 @@ pub struct Place {
     pub size: u32,
     /// What its processes run on; the same for all.
     pub cores: Cores,
+    /// Whether they may reach each other's memory; the same for all.
+    pub memory: Memory,
 }
 
 /// What waiting costs the processes of a group.
@@ -64,7 +68,26 @@ pub enum Cores {
     Shared,
 }
 
+/// How the memories of a group's processes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Each for itself: bytes travel in messages.
+    Apart,
+    /// On one host, where a process may be able to read and write the memory of another.
+    OneHost,
+}
+
 impl Place {
+    /// The same place, where bytes travel in messages.
+    fn apart(self) -> Place {
+        Place { memory: Memory::Apart, ..self }
+    }
+
+    /// All other ranks, beginning with the right neighbour: so not everybody begins with the same.
+    fn others(self) -> impl Iterator<Item = u32> {
+        (1..self.size).map(move |distance| self.right(distance))
+    }
+
     /// The rank at a distance to the right, around the end.
     fn right(self, distance: u32) -> u32 {
         (self.rank + distance) % self.size
@@ -117,7 +140,47 @@ fn scratch(at: usize, len: usize) -> Slice {
     Slice { space: Space::Scratch, at, len }
 }
 
+/// Where a buffer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Which buffer.
+    pub space: Space,
+    /// First byte.
+    pub at: usize,
+}
+
+/// One of the two buffers that a process shows to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// What it contributes.
+    Input,
+    /// Where its result goes.
+    Output,
+}
+
+/// A place in the memory of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Whose: the number of its token in the table.
+    pub member: u32,
+    /// In which of its buffers.
+    pub shown: Shown,
+    /// First byte.
+    pub at: usize,
+}
+
+/// The tokens of all members, one after the other in scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// First byte.
+    pub at: usize,
+    /// How many.
+    pub members: u32,
+}
+
 /// One thing to do.
+///
+/// The last six are for processes that reach each other's memory, which they first have to find out: see [`token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Start to send.
@@ -150,6 +213,54 @@ pub enum Step {
     },
     /// Go on only when everything started so far is complete.
     Wait,
+    /// Write this process's token.
+    Show {
+        /// The buffers that others may reach.
+        input: Start,
+        /// See `input`.
+        output: Start,
+        /// Bytes of the operation: all must mean the same.
+        bytes: usize,
+        /// Where to in scratch.
+        into: usize,
+    },
+    /// Go on at one of two steps as all tokens say, or at the next one if somebody has to [`Step::Try`] first.
+    Decide {
+        /// The tokens.
+        table: Table,
+        /// The step at which memory is reached directly.
+        direct: usize,
+        /// The step at which messages do the same.
+        messages: usize,
+    },
+    /// Try to reach everybody's memory; the next token tells the outcome.
+    Try {
+        /// The tokens.
+        table: Table,
+    },
+    /// Copy from another process.
+    Read {
+        /// Source.
+        from: Remote,
+        /// The tokens.
+        table: Table,
+        /// Target.
+        into: Slice,
+    },
+    /// Copy to another process.
+    Write {
+        /// Source.
+        from: Slice,
+        /// The tokens.
+        table: Table,
+        /// Target.
+        into: Remote,
+    },
+    /// Go on at another step.
+    Go {
+        /// Which.
+        to: usize,
+    },
 }
 
 /// A list of steps. Meant to be reused: [`Schedule::clear`] keeps the memory.
@@ -157,18 +268,20 @@ pub enum Step {
 pub struct Schedule {
     steps: Vec<Step>,
     scratch_bytes: usize,
+    /// Of the steps that are taken only where memory cannot be reached.
+    scratch_otherwise: usize,
 }
 
 impl Schedule {
     /// No steps.
     pub const fn new() -> Self {
-        Schedule { steps: Vec::new(), scratch_bytes: 0 }
+        Schedule { steps: Vec::new(), scratch_bytes: 0, scratch_otherwise: 0 }
     }
 
     /// Forgets the steps, keeps the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
-        self.scratch_bytes = 0;
+        (self.scratch_bytes, self.scratch_otherwise) = (0, 0);
     }
 
     /// What to do, in order.
@@ -179,6 +292,11 @@ impl Schedule {
     /// How much working memory the steps use.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
+    }
+
+    /// The same once [`Step::Decide`] has decided for messages. What is in it may move then.
+    pub fn scratch_bytes_otherwise(&self) -> usize {
+        self.scratch_bytes.max(self.scratch_otherwise)
     }
 
     fn send(&mut self, to: u32, from: Slice) {
@@ -253,6 +371,17 @@ pub struct Elements {
     pub unit: usize,
     /// May operands change places?
     pub commutes: bool,
+    /// Where this process's own are.
+    pub operands: Operands,
+}
+
+/// Where a process's own operands of a reduction are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// Not where its result goes.
+    Apart,
+    /// `Input` and `Output` begin at the same byte.
+    InPlace,
 }
 
 impl Elements {

@@ -100,6 +100,10 @@ stats! {
     RendezvousSent = "rendezvous_sent", Spread;
     /// Bytes of messages sent.
     BytesSent = "bytes_sent", Spread;
+    /// Collectives in which processes of one host read and wrote each other's memory.
+    DirectCollectives = "direct_collectives", Spread;
+    /// Bytes that this process copied from or to the memory of others in them.
+    DirectBytes = "direct_bytes", Spread;
     /// Cards of peers found on the board in the node's memory.
     CardsHere = "cards_from_memory", Spread;
     /// Cards of peers that the process manager was asked for.

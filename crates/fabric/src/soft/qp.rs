@@ -413,6 +413,26 @@ impl Soft {
         }
     }
 
+    /// May this process reach the memory of others on its host, without a queue pair?
+    pub(crate) fn reaches_processes(&self) -> bool {
+        self.cma
+    }
+
+    /// Can it read and write the word at an address of another process, which should be `word`?
+    pub(crate) fn finds_process(&self, pid: u32, at: u64, word: u64) -> bool {
+        self.reaches_processes() && sys::cma::finds(pid, at, word).unwrap_or(false)
+    }
+
+    /// Reads memory of another process into `to`.
+    pub(crate) fn read_process(&self, pid: u32, from: u64, to: UserBufMut) -> Result<(), RdmaError> {
+        sys::cma::read(pid, from, to).map_err(process_error)
+    }
+
+    /// Writes `from` into memory of another process.
+    pub(crate) fn write_process(&self, pid: u32, from: UserBuf, to: u64) -> Result<(), RdmaError> {
+        sys::cma::write(pid, from, to).map_err(process_error)
+    }
+
     fn remote(&self, qp: Qp, memory: RemoteMemory, bytes: usize) -> Result<Remote, RdmaError> {
         let entry = self.entry(qp).ok_or(RdmaError::State)?;
         let out = entry.outbound.as_ref().ok_or(RdmaError::State)?;
@@ -442,6 +462,14 @@ impl Soft {
             }
             _ => RdmaError::Io(error),
         }
+    }
+}
+
+/// As `Soft::rdma_error`, of a process that is no peer: what it forbids others may allow.
+fn process_error(error: io::Error) -> RdmaError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => RdmaError::Forbidden,
+        _ => RdmaError::Io(error),
     }
 }
 

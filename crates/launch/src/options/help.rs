@@ -70,7 +70,8 @@ Programs and what they get:
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
   --coll HOW           'auto' (default): collectives between hosts in two levels, so that one process of each host
-                       crosses; 'nodes': between emulated nodes too; 'flat': by the published algorithms only
+                       crosses, and large ones of one host in memory; 'nodes': in two levels between emulated
+                       nodes too; 'flat': by the published algorithms only, with messages
   --check[=strict]     Banyan's library looks for mistakes of the program: collectives that do not fit each other,
                        datatypes that do not fit a message, and what is left at the end (objects never freed, requests
                        never completed, messages never received), which 'strict' makes a failure

@@ -1,4 +1,6 @@
 //! Runs one schedule: a collective operation under way.
+mod direct;
+
 use super::check::{Answer, Ticket};
 use super::comm::Roster;
 use super::data::Checked;
@@ -186,7 +188,7 @@ impl Collective {
             match step {
                 Step::Send { to, from } => self.send(endpoint, to, from),
                 Step::Recv { from, into } => self.recv(endpoint, from, into),
-                Step::Copy { from, into } => self.target(into).copy_from(&self.source(from)),
+                Step::Copy { from, into } => self.copy(from, into),
                 Step::Reduce { from, into } => match self.combine {
                     Some(Combine::Kernel(kernel)) => kernel(self.source(from), self.target(into)),
                     Some(Combine::User(..)) => return Advance::Job,
@@ -196,6 +198,21 @@ impl Collective {
                     if !self.settle(endpoint) {
                         return Advance::Stuck;
                     }
+                }
+                Step::Show { input, output, bytes, into } => {
+                    self.show(endpoint, (input, output), bytes, into)
+                }
+                Step::Decide { table, direct, messages } => {
+                    let ways = direct::Ways { direct, messages, next: self.next + 1 };
+                    self.next = self.decide(endpoint, table, ways);
+                    continue;
+                }
+                Step::Try { table } => self.attempt(endpoint, table),
+                Step::Read { from, table, into } => self.read(endpoint, table, from, into),
+                Step::Write { from, table, into } => self.write(endpoint, table, from, into),
+                Step::Go { to } => {
+                    self.next = to;
+                    continue;
                 }
             }
             self.next += 1;
@@ -241,6 +258,14 @@ impl Collective {
         let staging = self.staging.as_recv();
         for store in &self.stores {
             store.store(staging.shifted(store.at as isize));
+        }
+    }
+
+    /// In place, both may be the same memory.
+    fn copy(&mut self, from: Slice, into: Slice) {
+        let (from, into) = (self.source(from), self.target(into));
+        if from.addr() != into.addr() {
+            into.copy_from(&from);
         }
     }
 

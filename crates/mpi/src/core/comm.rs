@@ -10,8 +10,9 @@ use super::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{NodeId, Process, Rank};
 use proto::coll::inter::Sides;
-use proto::coll::{Cores, Hosts, Place};
-use std::cell::OnceCell;
+use proto::coll::token::Reach;
+use proto::coll::{Cores, Hosts, Memory, Place};
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// What a program may promise of a communicator.
@@ -43,6 +44,19 @@ pub(super) struct JobCores {
     pub(super) ranks: u32,
     /// Do collectives know two levels: inside a node, and between nodes?
     pub(super) levels: bool,
+    /// Which processes may be able to reach each other's memory.
+    pub(super) together: Together,
+}
+
+/// Which processes of a job may be able to reach each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Together {
+    /// None, or they are not to.
+    Nobody,
+    /// Those of a node.
+    Node,
+    /// All: its nodes are one host.
+    Job,
 }
 
 /// What messages need to know of a communicator. Operations under way share it, so that it outlives a free.
@@ -60,23 +74,54 @@ pub(super) struct Roster {
     number: u32,
     /// On which hosts its processes live, once a collective asks.
     hosts: OnceCell<Option<Rc<Hosts>>>,
+    /// Are its processes on one host, once a collective asks?
+    memory: OnceCell<Memory>,
+    /// What this process knows of reaching the memory of the others.
+    pub(super) reach: Cell<Reach>,
 }
 
 impl Roster {
     pub(super) fn new(members: Members, me: Process, number: u32) -> Self {
         let (rank, size) = (members.rank_of(me).expect("a member"), members.len());
-        Roster { members, local: None, rank, size, number, hosts: OnceCell::new() }
+        Roster {
+            members,
+            local: None,
+            rank,
+            size,
+            number,
+            hosts: OnceCell::new(),
+            memory: OnceCell::new(),
+            reach: Cell::new(Reach::Untried),
+        }
     }
 
     /// Of an intercommunicator, or of one that is being made, of which a process may know only its own side.
     pub(super) fn between(local: Members, remote: Members, me: Process, number: u32) -> Self {
         let (rank, size) = (local.rank_of(me).expect("a member"), remote.len());
-        Roster { members: remote, local: Some(local), rank, size, number, hosts: OnceCell::new() }
+        Roster {
+            members: remote,
+            local: Some(local),
+            rank,
+            size,
+            number,
+            hosts: OnceCell::new(),
+            memory: OnceCell::new(),
+            reach: Cell::new(Reach::Untried),
+        }
     }
 
     /// Of a communicator that turned out to have no members.
     pub(super) const fn void() -> Self {
-        Roster { members: Members::EMPTY, local: None, rank: 0, size: 0, number: 0, hosts: OnceCell::new() }
+        Roster {
+            members: Members::EMPTY,
+            local: None,
+            rank: 0,
+            size: 0,
+            number: 0,
+            hosts: OnceCell::new(),
+            memory: OnceCell::new(),
+            reach: Cell::new(Reach::Untried),
+        }
     }
 
     /// The group of this process.
@@ -103,7 +148,7 @@ impl Roster {
         let local = self.local();
         // All of the group must come to the same answer, and another job may know a different one.
         let cores = if local.reaches(job.ranks) { Cores::Own } else { job.cores };
-        Place { rank: self.rank, size: local.len(), cores }
+        Place { rank: self.rank, size: local.len(), cores, memory: Memory::Apart }
     }
 
     /// On which hosts the processes live, if they are more than one and of one job; `node_of` tells.
@@ -114,6 +159,21 @@ impl Roster {
             known.then(|| Hosts::new(self.rank, self.size, name_of)).flatten().map(Rc::new)
         };
         self.hosts.get_or_init(look).clone()
+    }
+
+    /// May its processes be able to reach each other's memory? `node_of` tells the node of each.
+    pub(super) fn memory(&self, job: JobCores, node_of: impl Fn(Rank) -> NodeId) -> Memory {
+        let look = || {
+            let known = !self.is_inter() && !self.members.reaches(job.ranks);
+            let node_at = |rank| node_of(Rank(self.members.at(rank).0));
+            let on_one_host = match job.together {
+                Together::Nobody => false,
+                Together::Job => known,
+                Together::Node => known && (1..self.size).all(|rank| node_at(rank) == node_at(0)),
+            };
+            if on_one_host { Memory::OneHost } else { Memory::Apart }
+        };
+        *self.memory.get_or_init(look)
     }
 
     /// Where this process stands between two groups, if there are two.

@@ -1,5 +1,5 @@
 //! Start, end and names.
-use super::comm::Comm;
+use super::comm::{Comm, Together};
 use super::members::Members;
 use super::slots::Slots;
 use super::*;
@@ -19,7 +19,17 @@ impl Mpi {
         let shared =
             config.node.is_some() && endpoint.shares_cores() && config.collectives != Collectives::Flat;
         let cores = if shared { Cores::Shared } else { Cores::Own };
-        let mut mpi = Mpi::on(endpoint, cores, config.levels());
+        let cores = comm::JobCores {
+            cores,
+            ranks: endpoint.size(),
+            levels: config.levels(),
+            together: match config.collectives {
+                Collectives::Flat => Together::Nobody,
+                _ if config.is_on_one_host() => Together::Job,
+                _ => Together::Node,
+            },
+        };
+        let mut mpi = Mpi::on(endpoint, cores);
         mpi.meet_parent()?;
         if let Some(rigor) = check::rigor() {
             mpi.begin_check(rigor);
@@ -27,11 +37,11 @@ impl Mpi {
         Ok(mpi)
     }
 
-    fn on(endpoint: Endpoint, cores: Cores, levels: bool) -> Mpi {
+    fn on(endpoint: Endpoint, cores: comm::JobCores) -> Mpi {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut mpi = Mpi {
             endpoint,
-            cores: comm::JobCores { cores, ranks: size, levels },
+            cores,
             comms: Slots::new(),
             groups: Slots::new(),
             sessions: Slots::new(),

@@ -22,7 +22,7 @@ use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Envelope, Process};
 use proto::coll::inter::{Leaders, agree, table};
-use proto::coll::{Elements, allgather, allreduce};
+use proto::coll::{Elements, Operands, allgather, allreduce};
 use proto::context::{Agreement, Heard};
 use std::rc::Rc;
 
@@ -345,7 +345,7 @@ impl Mpi {
         let place = round.roster.place(self.cores);
         round.combine = kernel(OpId::MAX, Meaning::Integer, Scalar::U64).map(Combine::Kernel);
         round.schedule.clear();
-        let data = Elements { count: words.len(), unit: WORD, commutes: true };
+        let data = Elements { count: words.len(), unit: WORD, commutes: true, operands: Operands::Apart };
         match leaders {
             None => allreduce(&mut round.schedule, place, data),
             Some(leaders) => agree(&mut round.schedule, place, *leaders, data),

@@ -163,12 +163,15 @@ impl Mpi {
     /// Builds the operation of a call; its tag is still to be set.
     pub(super) fn prepare(&mut self, comm: CommId, call: Coll<'_>) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
-        let (place, sides) = (roster.place(self.cores), roster.sides(self.cores));
+        let (mut place, sides) = (roster.place(self.cores), roster.sides(self.cores));
         let (context, blocks) = (roster.collective_context(), roster.size as usize);
         check_in_place(&call)?;
         let endpoint = &self.endpoint;
         let hosts =
             self.cores.levels.then(|| roster.hosts(self.cores, |rank| endpoint.node_of(rank))).flatten();
+        if hosts.is_none() {
+            place.memory = roster.memory(self.cores, |rank| endpoint.node_of(rank));
+        }
         let mut c = self.fresh(roster);
         c.context = context;
         let none = Spot::Program(RecvBuf::NONE);

@@ -2,7 +2,7 @@
 use super::bcast::bcast;
 use super::gather::gatherv;
 use super::tuning::{self, Allgather};
-use super::{Blocks, Place, Schedule, Slice, input, output, scratch};
+use super::{Blocks, Place, Schedule, Slice, direct, input, output, scratch};
 
 /// Collects everyone's `Input` of `block` bytes in everyone's `Output`, by rank.
 pub fn allgather(s: &mut Schedule, at: Place, block: usize) {
@@ -12,7 +12,7 @@ pub fn allgather(s: &mut Schedule, at: Place, block: usize) {
 /// As [`allgather`], for unequal blocks.
 pub fn allgatherv(s: &mut Schedule, at: Place, blocks: Blocks<'_>) {
     let total = (0..at.size).map(|rank| blocks.of(rank).len).sum();
-    run(s, at, blocks, tuning::allgatherv(total));
+    run(s, at, blocks, tuning::allgatherv(at, total));
 }
 
 fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
@@ -22,6 +22,7 @@ fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
             gatherv(s, at, 0, block, blocks);
             bcast(s, at, 0, block * at.size as usize);
         }
+        (Allgather::Direct, _) => direct::gather_to_all(s, at, blocks),
         (Allgather::Ring, _) => {
             own_block(s, at, blocks);
             ring_of(s, at, |rank| blocks.output(rank));

@@ -1,7 +1,7 @@
 //! Reduction to all processes.
 use super::tree::Tree;
 use super::tuning::{self, Allreduce, Exchange};
-use super::{Elements, Place, Schedule, Slice, input, output, power_of_two_below, scratch};
+use super::{Elements, Place, Schedule, Slice, direct, input, output, power_of_two_below, scratch};
 
 /// Combines everyone's `Input` into everyone's `Output`.
 pub fn allreduce(s: &mut Schedule, at: Place, data: Elements) {
@@ -12,6 +12,7 @@ pub fn allreduce(s: &mut Schedule, at: Place, data: Elements) {
             s.copy_unless_same(result, output(0, bytes));
         }
         Allreduce::Halving => halving(s, at, data),
+        Allreduce::Direct => direct::allreduce(s, at, data),
     }
 }
 

@@ -1,18 +1,21 @@
 //! Everyone sends a block to everyone.
 use super::tuning::{self, ALLTOALL_WINDOW, Alltoall};
-use super::{Blocks, Place, Schedule, input, output, scratch};
+use super::{Blocks, Place, Schedule, direct, input, output, scratch};
 
 /// Block `i` of everyone's `Input` goes to process `i`, into the block of the sender.
 pub fn alltoall(s: &mut Schedule, at: Place, block: usize) {
     match tuning::alltoall(at, block) {
         Alltoall::Pairwise => alltoallv(s, at, Blocks::Equal(block), Blocks::Equal(block)),
         Alltoall::Bruck => bruck(s, at, block),
+        Alltoall::Direct => direct::alltoall(s, at, block),
     }
 }
 
 /// As [`alltoall`], for unequal blocks.
 pub fn alltoallv(s: &mut Schedule, at: Place, sends: Blocks<'_>, recvs: Blocks<'_>) {
-    s.copy(sends.input(at.rank), recvs.output(at.rank));
+    if at.size == 1 {
+        s.copy(sends.input(at.rank), recvs.output(at.rank));
+    }
     let mut distance = 1;
     while distance < at.size {
         let end = (distance + ALLTOALL_WINDOW).min(at.size);
@@ -21,6 +24,10 @@ pub fn alltoallv(s: &mut Schedule, at: Place, sends: Blocks<'_>, recvs: Blocks<'
         }
         for d in distance..end {
             s.send(at.right(d), sends.input(at.right(d)));
+        }
+        if distance == 1 {
+            // While the others see what they are offered.
+            s.copy(sends.input(at.rank), recvs.output(at.rank));
         }
         s.wait();
         distance = end;

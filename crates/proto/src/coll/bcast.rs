@@ -2,13 +2,14 @@
 use super::allgather::ring_of;
 use super::tree::Tree;
 use super::tuning::{self, Bcast};
-use super::{Place, Schedule, output};
+use super::{Place, Schedule, direct, output};
 
 /// Gives the root's `bytes` to all.
 pub fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
     match tuning::bcast(at, bytes) {
         Bcast::Tree { radix } => tree(s, at, root, bytes, radix),
         Bcast::ScatterAllgather => scatter_allgather(s, at, root, bytes),
+        Bcast::Direct => direct::bcast(s, at, root, bytes),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Gather and scatter.
 use super::bcast::{absolute, lowest_bit, relative};
 use super::tuning::{self, Gather};
-use super::{Block, Blocks, Place, Schedule, Slice, input, output, scratch};
+use super::{Block, Blocks, Place, Schedule, Slice, direct, input, output, scratch};
 
 /// Collects everyone's `Input` of `block` bytes in the root's `Output`, by rank.
 pub fn gather(s: &mut Schedule, at: Place, root: u32, block: usize) {
     match tuning::gather(at, block) {
         Gather::Tree => gather_tree(s, at, root, block),
-        Gather::Direct => gatherv(s, at, root, block, Blocks::Equal(block)),
+        Gather::Straight => gatherv(s, at, root, block, Blocks::Equal(block)),
+        Gather::Direct => direct::gather(s, at, root, block),
     }
 }
 
@@ -31,7 +32,8 @@ pub fn gatherv(s: &mut Schedule, at: Place, root: u32, mine: usize, blocks: Bloc
 pub fn scatter(s: &mut Schedule, at: Place, root: u32, block: usize) {
     match tuning::gather(at, block) {
         Gather::Tree => scatter_tree(s, at, root, block),
-        Gather::Direct => scatterv(s, at, root, block, Blocks::Equal(block)),
+        Gather::Straight => scatterv(s, at, root, block, Blocks::Equal(block)),
+        Gather::Direct => direct::scatter(s, at, root, block),
     }
 }
 

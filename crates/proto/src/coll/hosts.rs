@@ -166,12 +166,12 @@ impl Hosts {
 
 /// Which buffers are meant by those of a part.
 #[derive(Clone, Copy)]
-struct Spaces {
+pub(super) struct Spaces {
     /// Where its input and its output begin.
-    input: Slice,
-    output: Slice,
+    pub(super) input: Slice,
+    pub(super) output: Slice,
     /// Where its scratch begins.
-    scratch_at: usize,
+    pub(super) scratch_at: usize,
 }
 
 impl Spaces {
@@ -200,17 +200,29 @@ fn among(
     build: impl FnOnce(&mut Schedule, Place),
 ) {
     let Some(rank) = ranks.iter().position(|rank| *rank == at.rank) else { return };
+    let place = Place { rank: rank as u32, size: ranks.len() as u32, ..at.apart() };
+    rename(s, spaces, |rank| ranks[rank as usize], |part| build(part, place));
+}
+
+/// Adds what `build` does, in other buffers.
+pub(super) fn retarget(s: &mut Schedule, spaces: Spaces, build: impl FnOnce(&mut Schedule)) {
+    rename(s, spaces, |rank| rank, build);
+}
+
+/// Adds what `build` does, by other ranks in other buffers.
+fn rename(s: &mut Schedule, spaces: Spaces, rank_of: impl Fn(u32) -> u32, build: impl FnOnce(&mut Schedule)) {
     let mut part = Schedule::new();
-    build(&mut part, Place { rank: rank as u32, size: ranks.len() as u32, cores: at.cores });
+    build(&mut part);
     for step in part.steps {
         let step = match step {
-            Step::Send { to, from } => Step::Send { to: ranks[to as usize], from: spaces.meant(from) },
-            Step::Recv { from, into } => Step::Recv { from: ranks[from as usize], into: spaces.meant(into) },
+            Step::Send { to, from } => Step::Send { to: rank_of(to), from: spaces.meant(from) },
+            Step::Recv { from, into } => Step::Recv { from: rank_of(from), into: spaces.meant(into) },
             Step::Copy { from, into } => Step::Copy { from: spaces.meant(from), into: spaces.meant(into) },
             Step::Reduce { from, into } => {
                 Step::Reduce { from: spaces.meant(from), into: spaces.meant(into) }
             }
             Step::Wait => Step::Wait,
+            _ => unreachable!("parts of other operations are messages"),
         };
         match step {
             Step::Copy { from, into } if from == into => {}
@@ -223,7 +235,7 @@ fn among(
                 s.touch(into);
                 s.steps.push(step);
             }
-            Step::Wait => s.steps.push(step),
+            _ => s.steps.push(step),
         }
     }
 }

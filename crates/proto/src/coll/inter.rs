@@ -229,7 +229,7 @@ pub fn table(s: &mut Schedule, at: Sides, row: usize) {
 /// Combines `Input` of the own group; gives the result to its leader. The order of ranks is kept if that is rank 0.
 fn combine(s: &mut Schedule, at: Place, leader: u32, data: Elements) -> Option<Slice> {
     let bytes = data.bytes();
-    let tree = Tree::new(at, leader, tuning::reduce(at, data));
+    let tree = Tree::new(at, leader, tuning::radix(at, data.bytes()));
     let result = tree.combine_up(s, data, input(0, bytes), scratch(0, bytes), bytes);
     match tree.parent() {
         Some(parent) => {

@@ -1,15 +1,20 @@
 //! Reduction to one process.
 use super::tree::Tree;
-use super::{Elements, Place, Schedule, Slice, input, output, scratch, tuning};
+use super::tuning::{self, Reduce};
+use super::{Elements, Place, Schedule, Slice, direct, input, output, scratch};
 
-/// Combines everyone's `Input` into the root's `Output` along a tree.
+/// Combines everyone's `Input` into the root's `Output`.
 ///
 /// A tree whose top is rank 0 combines neighbouring ranges of ranks, so it keeps the order of operands; where order
 /// does not matter the top is the root, which saves a message.
 pub fn reduce(s: &mut Schedule, at: Place, root: u32, data: Elements) {
+    let radix = match tuning::reduce(at, data) {
+        Reduce::Tree { radix } => radix,
+        Reduce::Direct => return direct::reduce(s, at, root, data),
+    };
     let top = if data.commutes { root } else { 0 };
     let bytes = data.bytes();
-    let tree = Tree::new(at, top, tuning::reduce(at, data));
+    let tree = Tree::new(at, top, radix);
     let room = if at.rank == root { output(0, bytes) } else { scratch(0, bytes) };
     let result = tree.combine_up(s, data, input(0, bytes), room, bytes);
     if let Some(parent) = tree.parent() {

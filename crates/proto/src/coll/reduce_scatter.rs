@@ -1,7 +1,7 @@
 //! Reduction whose result is cut into blocks, one for each process.
 use super::allreduce::whole;
 use super::tuning::{self, ReduceScatter};
-use super::{Blocks, Elements, Place, Schedule, input, output, scratch};
+use super::{Blocks, Elements, Place, Schedule, direct, input, output, scratch};
 
 /// Combines everyone's `Input`; process `i` gets block `i` of the result at the start of its `Output`.
 pub fn reduce_scatter(s: &mut Schedule, at: Place, data: Elements, blocks: Blocks<'_>) {
@@ -13,6 +13,7 @@ pub fn reduce_scatter(s: &mut Schedule, at: Place, data: Elements, blocks: Block
             s.copy(result.part(own.at, own.len), output(0, own.len));
         }
         ReduceScatter::Pairwise => pairwise(s, at, blocks),
+        ReduceScatter::Direct => direct::reduce_scatter(s, at, data, blocks),
     }
 }
 

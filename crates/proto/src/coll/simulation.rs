@@ -2,16 +2,20 @@
 //!
 //! The network is as nasty as the rules allow: processes run in random order, a send counts as complete only
 //! when its receive has taken it, received bytes appear only at the wait, and what is in flight must not change.
+//! Where processes reach each other's memory, they do so at any moment that the schedule allows.
+mod direct;
 mod hosts;
 
+use super::token::{Reach, TOKEN_BYTES, Token, Verdict, verdict};
 use super::*;
+use core::num::NonZeroU32;
 use std::collections::VecDeque;
 use std::vec;
 
 const SIZE_MAX: u32 = 33;
 
-/// One for each kind of cores.
-const SEEDS: [u64; 2] = [40, 41];
+/// One for each kind of cores, and the same where memory can be reached.
+const SEEDS: [u64; 4] = [40, 41, 42, 43];
 
 pub(super) struct Process {
     schedule: Schedule,
@@ -20,6 +24,13 @@ pub(super) struct Process {
     sent: Vec<(u32, Slice, Vec<u8>)>,
     receiving: Vec<(u32, Slice)>,
     peers: Vec<u32>,
+    reach: Reach,
+    /// What a try comes to.
+    found: Reach,
+    /// Where `Input` begins in `Output`, if it is there.
+    in_place: Option<usize>,
+    /// Has it read or written the memory of another one?
+    direct: bool,
 }
 
 /// A group: one queue per ordered pair, and how many messages of each queue were taken.
@@ -32,19 +43,20 @@ pub(super) struct Group {
 pub(super) type Operator = fn(&[u8], &mut [u8]);
 
 impl Group {
-    /// An odd seed means shared cores.
+    /// An odd seed means shared cores; with the bit above, the processes are on one host.
     pub(super) fn new(
         size: u32,
         seed: u64,
         build: impl Fn(&mut Schedule, Place),
         memory: impl Fn(u32) -> (Vec<u8>, usize),
     ) -> Self {
-        let cores = if seed.is_multiple_of(2) { Cores::Own } else { Cores::Shared };
+        let cores = if seed & 1 == 0 { Cores::Own } else { Cores::Shared };
+        let memory_of_all = if seed & 2 == 0 { Memory::Apart } else { Memory::OneHost };
         let processes = (0..size).map(|rank| {
             let mut schedule = Schedule::new();
-            build(&mut schedule, Place { rank, size, cores });
+            build(&mut schedule, Place { rank, size, cores, memory: memory_of_all });
             let (input, output_bytes) = memory(rank);
-            let scratch_bytes = schedule.scratch_bytes();
+            let scratch_bytes = schedule.scratch_bytes_otherwise();
             Process {
                 schedule,
                 next: 0,
@@ -52,6 +64,10 @@ impl Group {
                 sent: Vec::new(),
                 receiving: Vec::new(),
                 peers: Vec::new(),
+                reach: Reach::Untried,
+                found: Reach::Works,
+                in_place: None,
+                direct: false,
             }
         });
         let processes: Vec<_> = processes.collect();
@@ -118,9 +134,44 @@ impl Group {
                 operator(&left, me.write(into));
             }
             Step::Wait => return self.settle(rank),
+            Step::Show { input, output, bytes, into } => me.show(rank, (input, output), bytes, into),
+            Step::Decide { table, direct, messages } => {
+                match verdict(tokens(&me.memory[2], table)) {
+                    Verdict::Direct => me.next = direct,
+                    Verdict::Messages => me.next = messages,
+                    Verdict::Try => me.next += 1,
+                    other => panic!("{other:?}"),
+                }
+                return true;
+            }
+            Step::Try { .. } => me.reach = me.found,
+            Step::Read { from, table, into } => {
+                let (other, slice) = me.reached(from, table, into.len);
+                let bytes = self.visited(other).raw(slice).to_vec();
+                let me = &mut self.processes[rank as usize];
+                me.write(into).copy_from_slice(&bytes);
+                me.direct = true;
+            }
+            Step::Write { from, table, into } => {
+                let (other, slice) = me.reached(into, table, from.len);
+                me.direct = true;
+                let bytes = me.read(from).to_vec();
+                self.visited(other).write(slice).copy_from_slice(&bytes);
+            }
+            Step::Go { to } => {
+                me.next = to;
+                return true;
+            }
         }
         self.processes[rank as usize].next += 1;
         true
+    }
+
+    /// A process whose memory another one reaches: it has not left.
+    fn visited(&mut self, rank: u32) -> &mut Process {
+        let process = &mut self.processes[rank as usize];
+        assert!(process.next < process.schedule.steps().len(), "rank {rank} has left");
+        process
     }
 
     /// Takes one message that is there, or passes the wait when nothing is outstanding.
@@ -173,14 +224,47 @@ impl Group {
     }
 }
 
+fn tokens(scratch: &[u8], table: Table) -> impl Iterator<Item = Option<Token>> {
+    let bytes = &scratch[table.at..][..table.members as usize * TOKEN_BYTES];
+    bytes.chunks_exact(TOKEN_BYTES).map(|token| Token::decode(token.try_into().unwrap()))
+}
+
 impl Process {
+    fn show(&mut self, rank: u32, (input, output): (Start, Start), bytes: usize, into: usize) {
+        let (process, reach) = (NonZeroU32::new(rank + 1).unwrap(), self.reach);
+        let word = |start: Start| start.at as u64 | (start.space as u64) << 48;
+        let (input, output, bytes) = (word(input), word(output), bytes as u64);
+        let token = Token { process, rank, reach, secret_at: 0, secret: 0, input, output, bytes };
+        self.write(scratch(into, TOKEN_BYTES)).copy_from_slice(&token.encode());
+    }
+
+    /// Whom and what a place in another memory means.
+    fn reached(&self, remote: Remote, table: Table, len: usize) -> (u32, Slice) {
+        let token = tokens(&self.memory[2], table).nth(remote.member as usize).unwrap().unwrap();
+        let start = match remote.shown {
+            Shown::Input => token.input,
+            Shown::Output => token.output,
+        };
+        let space = [Space::Input, Space::Output, Space::Scratch][(start >> 48) as usize];
+        (token.process.get() - 1, Slice { space, at: (start & 0xffff_ffff) as usize + remote.at, len })
+    }
+
+    /// Where a slice is: an input in place is in the output.
+    fn home(&self, slice: Slice) -> Slice {
+        match self.in_place {
+            Some(at) if slice.space == Space::Input => output(at + slice.at, slice.len),
+            _ => slice,
+        }
+    }
+
     fn raw(&self, slice: Slice) -> &[u8] {
+        let slice = self.home(slice);
         &self.memory[slice.space as usize][slice.at..slice.at + slice.len]
     }
 
     fn read(&self, slice: Slice) -> &[u8] {
         for (_, pending) in &self.receiving {
-            assert!(!overlap(*pending, slice), "read of bytes that are being received");
+            assert!(!overlap(*pending, self.home(slice)), "read of bytes that are being received");
         }
         self.raw(slice)
     }
@@ -191,7 +275,7 @@ impl Process {
             assert!(!overlap(*pending, slice), "write to bytes that are being received");
         }
         for (_, pending, _) in &self.sent {
-            assert!(!overlap(*pending, slice), "write to bytes that are being sent");
+            assert!(!overlap(self.home(*pending), slice), "write to bytes that are being sent");
         }
         &mut self.memory[slice.space as usize][slice.at..slice.at + slice.len]
     }
@@ -291,7 +375,7 @@ fn cases() -> Vec<Elements> {
     let mut all = Vec::new();
     for commutes in [true, false] {
         for count in [0, 1, 3, 700, tuning::ALLREDUCE_LARGE_BYTES / 8 + 5] {
-            all.push(Elements { count, unit: 8, commutes });
+            all.push(Elements { count, unit: 8, commutes, operands: Operands::Apart });
         }
     }
     all
@@ -344,7 +428,7 @@ fn a_reduce_scatter_gives_each_its_block_of_the_combination() {
                     let blocks: Vec<Block> =
                         (0..lens.len()).map(|r| Block { at: lens[..r].iter().sum(), len: lens[r] }).collect();
                     let total: usize = lens.iter().sum();
-                    let e = Elements { count: total / 8, unit: 8, commutes };
+                    let e = Elements { count: total / 8, unit: 8, commutes, operands: Operands::Apart };
                     let build = |s: &mut Schedule, at| reduce_scatter(s, at, e, Blocks::Listed(&blocks));
                     let memory = |rank: u32| (data(rank, total), lens[rank as usize]);
                     let mut group = Group::new(size, seed, build, memory);
@@ -609,7 +693,7 @@ fn no_collective_needs_more_connections_than_its_algorithm_implies() {
     };
     for (size, small, gathered, all) in [(16, 4.0, 5.0, 15.0), (32, 5.0, 6.0, 31.0)] {
         for bytes in [8, 64 << 10, 1 << 20] {
-            let e = Elements { count: bytes / 8, unit: 8, commutes: true };
+            let e = Elements { count: bytes / 8, unit: 8, commutes: true, operands: Operands::Apart };
             assert!(average(size, &|s, at| barrier(s, at), 0) <= small);
             assert!(average(size, &|s, at| bcast(s, at, 0, bytes), bytes) <= small, "bcast {bytes}");
             assert!(average(size, &|s, at| allreduce(s, at, e), bytes) <= small, "allreduce {bytes}");

@@ -107,11 +107,11 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coll::Cores;
+    use crate::coll::{Cores, Memory};
     use std::vec::Vec;
 
     fn tree(rank: u32, size: u32, top: u32, radix: u32) -> Tree {
-        Tree::new(Place { rank, size, cores: Cores::Own }, top, radix)
+        Tree::new(Place { rank, size, cores: Cores::Own, memory: Memory::Apart }, top, radix)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! data), and, where processes share cores, how often each has to wait: a wait there is a switch to another
 //! process, so a wide tree (everyone waits once) beats exchanges in rounds by far, though its root is busier.
 //! Connections count too: exchanges with the partner at `rank ^ 2^k` need only the logarithm of the size in peers.
-use super::{Cores, Elements, Place};
+use super::{Cores, Elements, Memory, Place};
 
 /// Messages up to this size leave the process when they are sent.
 pub const SEND_FIRST_BYTES: usize = 2 << 10;
@@ -35,6 +35,42 @@ pub const ALLTOALL_WINDOW: u32 = 64;
 pub const WIDE_RADIX: u32 = 32;
 /// Up to this message size such trees are used.
 pub const WIDE_BYTES_MAX: usize = 4 << 10;
+
+/// From here on processes of one host that can reach each other's memory do so in broadcasts, reductions to one, and
+/// all-to-alls, gathers and scatters (of each block).
+pub const DIRECT_BYTES: usize = 32 << 10;
+/// The same in what goes from all to all: reductions to all, allgathers and reduce-scatters (in total).
+pub const DIRECT_TOTAL_BYTES: usize = 64 << 10;
+/// Where processes share cores, reductions to one do so from here on,
+pub const DIRECT_SHARED_BYTES: usize = 128 << 10;
+/// those to all from here on,
+pub const DIRECT_SHARED_TOTAL_BYTES: usize = 512 << 10;
+/// and what only moves data does not among more processes than these: everybody would wait for everybody twice, and find
+/// its cache cold.
+pub const DIRECT_SHARED_SIZE: u32 = 2;
+/// Bytes that a process combines at a time where it reads the operands of others: they should stay in its cache.
+pub const DIRECT_BLOCK_BYTES: usize = 256 << 10;
+
+/// May processes wait for all others without doing so in turns?
+fn unhurried(at: Place) -> bool {
+    at.cores == Cores::Own || at.size <= DIRECT_SHARED_SIZE
+}
+
+/// Do processes reach each other's memory to move so many bytes?
+fn moves_direct(at: Place, bytes: usize, least: usize) -> bool {
+    at.memory == Memory::OneHost && at.size > 1 && bytes >= least && unhurried(at)
+}
+
+/// Do they to combine elements?
+fn combines_direct(at: Place, data: Elements, least: usize) -> bool {
+    let enough = data.bytes() >= least && data.count >= at.size as usize;
+    at.memory == Memory::OneHost && at.size > 1 && enough
+}
+
+/// Bytes that the root of a direct broadcast writes to each of the others, who read the rest.
+pub fn bcast_share(at: Place, bytes: usize) -> usize {
+    bytes / at.size as usize
+}
 
 /// May a wide tree carry messages of this size?
 fn wide(at: Place, bytes: usize) -> bool {
@@ -82,20 +118,43 @@ pub enum Bcast {
     },
     /// Scatter down a binomial tree, then gather among all.
     ScatterAllgather,
+    /// Everyone reads the root's memory.
+    Direct,
 }
 
 /// Chooses a broadcast.
 pub fn bcast(at: Place, bytes: usize) -> Bcast {
-    if bytes < BCAST_LARGE_BYTES || at.size < 4 {
+    if moves_direct(at, bytes, DIRECT_BYTES) {
+        Bcast::Direct
+    } else if bytes < BCAST_LARGE_BYTES || at.size < 4 {
         Bcast::Tree { radix: radix(at, bytes) }
     } else {
         Bcast::ScatterAllgather
     }
 }
 
-/// The radix of the tree of a reduction.
-pub fn reduce(at: Place, data: Elements) -> u32 {
-    radix(at, data.bytes())
+/// How to reduce to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// Up a tree.
+    Tree {
+        /// Children per level, plus one.
+        radix: u32,
+    },
+    /// Everyone combines a piece in memory.
+    Direct,
+}
+
+/// Chooses a reduction to one.
+pub fn reduce(at: Place, data: Elements) -> Reduce {
+    let bytes = data.bytes();
+    let least = if unhurried(at) { DIRECT_BYTES } else { DIRECT_SHARED_BYTES };
+    if combines_direct(at, data, least) { Reduce::Direct } else { Reduce::Tree { radix: radix(at, bytes) } }
+}
+
+/// The least bytes for which what is combined for all is combined in memory.
+fn combine_for_all_bytes(at: Place) -> usize {
+    if unhurried(at) { DIRECT_TOTAL_BYTES } else { DIRECT_SHARED_TOTAL_BYTES }
 }
 
 /// How to reduce to all.
@@ -105,10 +164,15 @@ pub enum Allreduce {
     Whole(Exchange),
     /// Reduce-scatter by halving, then gather by doubling.
     Halving,
+    /// Everyone combines a piece in memory and gives it to all.
+    Direct,
 }
 
 /// Chooses an allreduce.
 pub fn allreduce(at: Place, data: Elements) -> Allreduce {
+    if combines_direct(at, data, combine_for_all_bytes(at)) {
+        return Allreduce::Direct;
+    }
     let splits = data.commutes && data.count >= at.size as usize && at.size > 2;
     if splits && data.bytes() >= ALLREDUCE_LARGE_BYTES {
         Allreduce::Halving
@@ -128,11 +192,14 @@ pub enum Allgather {
     Ring,
     /// Everything to rank 0 and back.
     GatherBcast,
+    /// Everyone reads everyone's memory.
+    Direct,
 }
 
 /// Chooses an allgather by the bytes of all blocks together.
 pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
     match total_bytes {
+        total if moves_direct(at, total, DIRECT_TOTAL_BYTES) => Allgather::Direct,
         total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
         total if wide(at, total) && at.size <= WIDE_RADIX => Allgather::GatherBcast,
         _ if at.size.is_power_of_two() => Allgather::Doubling,
@@ -141,8 +208,12 @@ pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
 }
 
 /// Chooses an allgather of unequal blocks.
-pub fn allgatherv(total_bytes: usize) -> Allgather {
-    if total_bytes >= ALLGATHER_LARGE_BYTES { Allgather::Ring } else { Allgather::Bruck }
+pub fn allgatherv(at: Place, total_bytes: usize) -> Allgather {
+    match total_bytes {
+        total if moves_direct(at, total, DIRECT_TOTAL_BYTES) => Allgather::Direct,
+        total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
+        _ => Allgather::Bruck,
+    }
 }
 
 /// How to gather or scatter equal blocks.
@@ -150,14 +221,22 @@ pub fn allgatherv(total_bytes: usize) -> Allgather {
 pub enum Gather {
     /// Along a binomial tree.
     Tree,
-    /// Every block straight between its process and the root.
+    /// Every block in a message between its process and the root.
+    Straight,
+    /// Who is not the root writes or reads its block in the root's memory.
     Direct,
 }
 
 /// Chooses a gather or scatter.
 pub fn gather(at: Place, block_bytes: usize) -> Gather {
-    let direct = wide(at, block_bytes) && at.size <= WIDE_RADIX;
-    if block_bytes >= GATHER_LARGE_BYTES || direct { Gather::Direct } else { Gather::Tree }
+    let low = wide(at, block_bytes) && at.size <= WIDE_RADIX;
+    if moves_direct(at, block_bytes, DIRECT_BYTES) {
+        Gather::Direct
+    } else if block_bytes >= GATHER_LARGE_BYTES || low {
+        Gather::Straight
+    } else {
+        Gather::Tree
+    }
 }
 
 /// Do blocks that are gathered or scattered cross to another host together with those of their neighbours? It saves
@@ -182,12 +261,20 @@ pub enum Alltoall {
     Pairwise,
     /// Blocks travel together, in as many rounds as the size has bits.
     Bruck,
+    /// Everyone reads everyone's memory.
+    Direct,
 }
 
 /// Chooses an all-to-all.
 pub fn alltoall(at: Place, block_bytes: usize) -> Alltoall {
     let small = block_bytes <= ALLTOALL_SMALL_BYTES && at.size >= ALLTOALL_COMBINE_SIZE_MIN;
-    if small && at.cores == Cores::Own { Alltoall::Bruck } else { Alltoall::Pairwise }
+    if moves_direct(at, block_bytes, DIRECT_BYTES) {
+        Alltoall::Direct
+    } else if small && at.cores == Cores::Own {
+        Alltoall::Bruck
+    } else {
+        Alltoall::Pairwise
+    }
 }
 
 /// How to reduce and scatter.
@@ -197,10 +284,15 @@ pub enum ReduceScatter {
     Whole(Exchange),
     /// Every process collects its own block from all.
     Pairwise,
+    /// Every process reads and combines its own block in everyone's memory.
+    Direct,
 }
 
 /// Chooses a reduce-scatter.
 pub fn reduce_scatter(at: Place, data: Elements) -> ReduceScatter {
+    if combines_direct(at, data, combine_for_all_bytes(at)) {
+        return ReduceScatter::Direct;
+    }
     let large = data.bytes() >= REDUCE_SCATTER_LARGE_BYTES;
     if large && data.commutes {
         ReduceScatter::Pairwise

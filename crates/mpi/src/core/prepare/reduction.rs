@@ -1,6 +1,6 @@
 //! Reductions.
 use super::*;
-use proto::coll;
+use proto::coll::{self, Operands};
 
 impl Mpi {
     pub(super) fn prepare_reduction(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
@@ -104,7 +104,9 @@ impl Mpi {
                 plan.output = Spot::Staged(at);
             }
         }
-        Ok(Elements { count, unit, commutes })
+        let in_place = send.is_in_place() && flat.is_some();
+        let operands = if in_place { Operands::InPlace } else { Operands::Apart };
+        Ok(Elements { count, unit, commutes, operands })
     }
 }
 

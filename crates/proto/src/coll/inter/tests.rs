@@ -1,4 +1,5 @@
 //! Two groups in one simulation: those of the first are its processes 0.., those of the second follow.
+use super::super::Operands;
 use super::*;
 use crate::coll::Step;
 use crate::coll::simulation::{Group, add, compose, data, fold, nothing};
@@ -25,7 +26,7 @@ fn run(
     let built = |s: &mut Schedule, at: Place| {
         let (which, rank) = side(at.rank);
         let (own, remote) = if which == 0 { (first, second) } else { (second, first) };
-        let sides = Sides { own: Place { rank, size: own, ..at }, remote };
+        let sides = Sides { own: Place { rank, size: own, ..at.apart() }, remote };
         build(s, sides, which);
         for step in &mut s.steps {
             match step {
@@ -191,7 +192,7 @@ fn an_all_to_all_pairs_the_groups() {
 fn reductions_keep_the_order_of_ranks() {
     for shape in SHAPES {
         for commutes in [true, false] {
-            let e = Elements { count: 70, unit: 8, commutes };
+            let e = Elements { count: 70, unit: 8, commutes, operands: Operands::Apart };
             let (bytes, operator) = (e.bytes(), if commutes { add } else { compose } as fn(&[u8], &mut [u8]));
             let of_side = |side: u32| {
                 let size = if side == 0 { shape.0 } else { shape.1 };
@@ -215,7 +216,7 @@ fn reductions_keep_the_order_of_ranks() {
 fn each_gets_its_block_of_what_the_other_group_has() {
     for shape in SHAPES {
         let count = (shape.0 * shape.1) as usize; // both can share it equally
-        let e = Elements { count, unit: 8, commutes: false };
+        let e = Elements { count, unit: 8, commutes: false, operands: Operands::Apart };
         let group = run(
             shape,
             |s, at, _| reduce_scatter(s, at, e, Blocks::Equal(e.bytes() / at.own.size as usize)),
@@ -236,7 +237,7 @@ fn each_gets_its_block_of_what_the_other_group_has() {
 #[test]
 fn both_groups_agree_on_what_all_of_them_say() {
     for shape in SHAPES {
-        let e = Elements { count: 3, unit: 8, commutes: true };
+        let e = Elements { count: 3, unit: 8, commutes: true, operands: Operands::Apart };
         let leader = |size: u32| size / 2;
         let group = run(
             shape,
