@@ -5,9 +5,10 @@ use crate::comm::make;
 use crate::engine::Call;
 use crate::errors::{On, Outcome, code, fail, run};
 use crate::handles;
-use mpi::ErrorClass;
 use mpi::core::{CommId, Command, Meet, registry};
+use mpi::{ErrorClass, MpiError};
 use std::ffi::c_int;
+use std::time::Duration;
 
 /// `MPI_Open_port`
 pub fn open_port<A: Abi>(info: A::Handle, port_name: TextOut) -> c_int {
@@ -104,8 +105,23 @@ pub fn comm_connect<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Comm_connect", On::Comm(comm), |call| {
         let port = port_at_root(call, port_name, info, (comm, root))?;
-        meet(call, comm, root, newcomm, Meet::Connect(&port))
+        let how = match timeout::<A>(info) {
+            Ok(given) => Meet::Connect(&port, given.unwrap_or_else(|| call.connect_timeout())),
+            Err(error) => Meet::Not(error),
+        };
+        meet(call, comm, root, newcomm, how)
     })
+}
+
+/// Seconds that `MPI_Comm_connect` waits, if the info object says so; 0: for ever.
+fn timeout<A: Abi>(info: A::Handle) -> Result<Option<Option<Duration>>, MpiError> {
+    let Some(info) = handles::info_or_null::<A>(info)? else { return Ok(None) };
+    let all = registry();
+    let Some(text) = all.info_get(info, "timeout")? else { return Ok(None) };
+    let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let wrong = || MpiError::new(ErrorClass::Info, format!("timeout: '{text}' is not a number of seconds"));
+    let seconds = seconds.ok_or_else(wrong)?;
+    Ok(Some(Some(seconds).filter(|seconds| !seconds.is_zero())))
 }
 
 /// `MPI_Comm_join`

@@ -25,12 +25,15 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use sys::poll::Poll;
 
 /// So often it is looked whether processes of other jobs live.
 pub(crate) const DEAD_LOOK_NS: u64 = 500_000_000;
 /// How long the answers of a job that disconnects are waited for.
 const FAREWELL_NS_MAX: u64 = 500_000_000;
+/// Who gives up while somebody may be about to accept says so, and listens so much longer.
+const LAST_WORD_NS: u64 = 1_000_000_000;
 
 /// Why two jobs did not meet.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +44,9 @@ pub enum MeetError {
     /// Nobody is there.
     #[error("nobody answers at {0}: {1}")]
     Unanswered(SocketAddr, io::Error),
+    /// Somebody may be there, but takes nobody in.
+    #[error("nobody has accepted at {0} within {1:?}")]
+    Unaccepted(SocketAddr, Duration),
     /// The other side went away in the middle.
     #[error("the other side hung up")]
     HungUp,
@@ -70,6 +76,23 @@ pub struct Meeting {
     stage: Stage,
     /// What this side says about itself.
     mine: Vec<u8>,
+    limit: Option<Limit>,
+}
+
+/// How long the owner of a port is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    within: Duration,
+    due_ns: u64,
+    /// The owner might just take this side in: it was told that it is late, and has a moment left to answer.
+    last_word: bool,
+}
+
+impl Limit {
+    fn new(within: Duration) -> Self {
+        let ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        Limit { within, due_ns: sys::cpu::now_ns().saturating_add(ns), last_word: false }
+    }
 }
 
 #[derive(Debug)]
@@ -81,19 +104,20 @@ enum Stage {
 }
 
 impl Meeting {
-    /// Calls the owner of a port.
-    pub fn call(port: &str, mine: Vec<u8>) -> Result<Meeting, MeetError> {
+    /// Calls the owner of a port, which has to accept within some time if one is given.
+    pub fn call(port: &str, mine: Vec<u8>, within: Option<Duration>) -> Result<Meeting, MeetError> {
         let port: Port = port.parse()?;
         let (line, said) = Line::call(&port, &mine)?;
         Ok(Meeting {
             stage: Stage::Talking { line: Box::new(line), to: Some(port.addr), said, theirs: None },
             mine,
+            limit: within.map(Limit::new),
         })
     }
 
     /// Waits for somebody at a door.
     pub fn expect(door: Rc<RefCell<Door>>, mine: Vec<u8>) -> Meeting {
-        Meeting { stage: Stage::Expecting { door, spawning: None, asleep: None }, mine }
+        Meeting { stage: Stage::Expecting { door, spawning: None, asleep: None }, mine, limit: None }
     }
 
     /// Meets whoever is at the other end of a socket of the program's.
@@ -102,6 +126,7 @@ impl Meeting {
         Ok(Meeting {
             stage: Stage::Talking { line: Box::new(line), to: None, said: false, theirs: None },
             mine,
+            limit: None,
         })
     }
 
@@ -145,7 +170,29 @@ impl Meeting {
         }
         let out = *said && line.flush()?;
         let key = line.talk.pair_key().filter(|_| out);
-        Ok(key.and_then(|key| Some((theirs.take()?, key))))
+        let heard = key.and_then(|key| Some((theirs.take()?, key)));
+        if heard.is_none() {
+            self.check_limit()?;
+        }
+        Ok(heard)
+    }
+
+    /// Gives up in time. The owner speaks when it has taken this side in, and not to somebody who has left: so a caller
+    /// that has spoken stops writing and listens a moment longer, lest the owner meets somebody who is gone.
+    fn check_limit(&mut self) -> Result<(), MeetError> {
+        let Stage::Talking { line, to: Some(to), said, theirs: None } = &mut self.stage else {
+            return Ok(());
+        };
+        let Some(limit) = self.limit.as_mut().filter(|limit| sys::cpu::now_ns() >= limit.due_ns) else {
+            return Ok(());
+        };
+        if *said && !limit.last_word {
+            line.end_writing()?;
+            limit.last_word = true;
+            limit.due_ns += LAST_WORD_NS;
+            return Ok(());
+        }
+        Err(MeetError::Unaccepted(*to, limit.within))
     }
 
     /// The launcher's answer to a spawn is not waited for any more.
@@ -170,7 +217,27 @@ impl Meeting {
     }
 }
 
+#[cfg(test)]
+impl Meeting {
+    pub(crate) fn has_spoken(&self) -> bool {
+        matches!(&self.stage, Stage::Talking { line, said: true, .. } if line.has_sent_all())
+    }
+
+    pub(crate) fn lose_patience(&mut self) {
+        self.limit.as_mut().unwrap().due_ns = sys::cpu::now_ns();
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.limit.is_some_and(|limit| limit.last_word)
+    }
+}
+
 impl Endpoint {
+    /// How long a port's owner is waited for where the program does not say; `None`: for ever.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        Some(self.job.connect_timeout).filter(|timeout| !timeout.is_zero())
+    }
+
     /// A port where processes of other jobs can be met.
     pub fn open_door(&mut self) -> Result<Door, MeetError> {
         Door::open(self.job.ways.to_open()?.addr)
@@ -185,7 +252,8 @@ impl Endpoint {
     ) -> Result<Meeting, MeetError> {
         let spawn = self.job.pmi.as_mut().ok_or(MeetError::Alone)?.spawn_begin(commands)?;
         self.waits.spawns += 1;
-        Ok(Meeting { stage: Stage::Expecting { door, spawning: Some(spawn), asleep: None }, mine })
+        let stage = Stage::Expecting { door, spawning: Some(spawn), asleep: None };
+        Ok(Meeting { stage, mine, limit: None })
     }
 
     /// Was this process's job spawned by another one?

@@ -23,6 +23,8 @@ const _: () = assert!(SLOT_STATS == SLOT_STATS_MAX);
 
 /// Seconds after which a waiting process says for whom it waits.
 const WARN_S: u64 = 30;
+/// Seconds that a process waits to be accepted at a port, as in MPICH. MPI wants an end to it (`MPI_Comm_connect`).
+const CONNECT_S: u64 = 180;
 /// Rounds of progress when all processes are ready to leave.
 const LAST_LOOKS_MAX: usize = 64;
 /// Queue pairs of a device that no agent limits.
@@ -39,6 +41,8 @@ pub struct Config {
     pub cma: bool,
     /// Seconds until a waiting process says for whom it waits; 0 for never (`BANYAN_WAIT_WARN`).
     pub warn_s: u64,
+    /// How long a process waits to be accepted at a port; zero for ever (`BANYAN_CONNECT_TIMEOUT`).
+    pub connect_timeout: Duration,
     /// Traffic between hosts.
     pub net: NetSettings,
     /// What happens to datagrams on their way, for tests.
@@ -131,6 +135,10 @@ impl Config {
             cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
             warn_s: get(env::WAIT_WARN)
                 .map_or(Ok(WARN_S), |text| env::seconds(env::WAIT_WARN, &text).map(|time| time.as_secs()))?,
+            connect_timeout: get(env::CONNECT_TIMEOUT)
+                .map_or(Ok(Duration::from_secs(CONNECT_S)), |text| {
+                    env::seconds(env::CONNECT_TIMEOUT, &text)
+                })?,
             net,
             faults,
             ring_bytes_max: number(env::RING_MAX, 256 << 10, 256 << 10)? as usize,
@@ -160,6 +168,7 @@ pub(crate) struct Membership {
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
     pub warn_s: u64,
+    pub connect_timeout: Duration,
     pub ways: Ways,
     /// Does it only wait for the others to leave as well? Who closes its connections then has left before.
     pub leaving: bool,
@@ -234,6 +243,7 @@ impl Endpoint {
             pmi,
             oversubscribed,
             warn_s,
+            connect_timeout: config.connect_timeout,
             ways,
             leaving: false,
             hosts: None,

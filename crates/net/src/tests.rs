@@ -143,6 +143,7 @@ fn endpoint(
         hosts: None,
         finished: true,
         cards: Vec::new(),
+        connect_timeout: std::time::Duration::ZERO,
     };
     let mut end = Endpoint::new(job, context, wireup);
     end.link(Endpoint::SELF);

@@ -52,6 +52,8 @@ pub const CHECK_WORDS: &[&str] = &["off", "on", "strict", "0", "1"];
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
 /// When a waiting process says for whom it waits.
 pub const WAIT_WARN: &str = "BANYAN_WAIT_WARN";
+/// How long a process waits at a port of another job.
+pub const CONNECT_TIMEOUT: &str = "BANYAN_CONNECT_TIMEOUT";
 /// Queue pairs of a process.
 pub const QP_BUDGET: &str = "BANYAN_QP_BUDGET";
 /// Memory of a process's connections.
@@ -91,7 +93,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 31] = {
+pub const VARIABLES: [Variable; 32] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -108,6 +110,7 @@ pub const VARIABLES: [Variable; 31] = {
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
+        variable(CONNECT_TIMEOUT, Library, Values::Seconds, "patience of MPI_Comm_connect; 0 for ever"),
         variable(
             QP_BUDGET,
             Library,

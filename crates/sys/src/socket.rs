@@ -1,6 +1,7 @@
 //! Byte streams between processes of one host: socket pairs, pipes, and descriptors that do not wait.
 //!
 //! Everything made here is close-on-exec. What the bytes mean is the caller's business.
+use crate::sockaddr::check;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -76,6 +77,12 @@ pub fn read_now(fd: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<Transfer
         return Ok(None);
     }
     transfer(n).map(Some)
+}
+
+/// Says that nothing more is written; what was written arrives.
+pub fn end_writing(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: an open descriptor and a number.
+    check(unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) })
 }
 
 /// Writes as much of `from` as fits now. A closed socket is a value, never a signal; for pipes the caller

@@ -327,8 +327,7 @@ impl Stream {
 
     /// Says that nothing more will be written; the other end reads the rest and then the end.
     pub fn end_writing(&self) -> io::Result<()> {
-        // SAFETY: an open descriptor and a number.
-        check(unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_WR) })
+        crate::socket::end_writing(self.fd.as_fd())
     }
 
     fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {

@@ -145,6 +145,19 @@ static void number(char **argv, MPI_Comm parent)
     MPI_Comm_disconnect(&parent);
 }
 
+/* Calls at a port where nobody accepts, once for a moment and once for no time at all. */
+static void impatient(const char *port, MPI_Comm comm, int r)
+{
+    MPI_Comm inter;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "timeout", "0.02");
+    CHECK(class_of(MPI_Comm_connect(port, info, 0, comm, &inter)) == MPI_ERR_PORT && inter == MPI_COMM_NULL);
+    MPI_Info_set(info, "timeout", "a while");
+    CHECK(class_of(MPI_Comm_connect(port, info, 0, comm, &inter)) == (r ? MPI_ERR_PORT : MPI_ERR_INFO));
+    MPI_Info_free(&info);
+}
+
 /* Halves of the world meet at a port, several times; who calls gets the name from a service. */
 static void ports(void)
 {
@@ -163,6 +176,10 @@ static void ports(void)
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         CHECK(MPI_Lookup_name("halves of the world", MPI_INFO_NULL, port) == MPI_SUCCESS);
+    /* Nobody accepts yet, and waiting has an end. */
+    if (size > 1 && side)
+        impatient(port, half, r);
+    MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 3 && size > 1; i++) {
         if (side)
             MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &inter);

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The tag of the last barrier between jobs that are still connected when they end: no collective has it.
 const LEAVING_TAG: i32 = i32::MIN;
@@ -18,14 +19,16 @@ const LEAVING_TAG: i32 = i32::MIN;
 pub enum Meet<'a> {
     /// They call this port, which the process has opened.
     Accept(&'a str),
-    /// They are called at their port.
-    Connect(&'a str),
+    /// They are called at their port, and have to accept within some time if one is given.
+    Connect(&'a str, Option<Duration>),
     /// They are started.
     Spawn(&'a [Command]),
     /// One of them is at the other end of a socket.
     Join(OwnedFd),
     /// The root says.
     Elsewhere,
+    /// The root cannot: the others must hear of it.
+    Not(MpiError),
 }
 
 /// Processes to start.
@@ -107,6 +110,11 @@ impl Mpi {
         self.dynamic.parent
     }
 
+    /// How long `MPI_Comm_connect` waits where the program does not say; `None`: for ever.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        self.endpoint.connect_timeout()
+    }
+
     /// A spawned job meets its parents before anything else.
     pub(super) fn meet_parent(&mut self) -> Result<()> {
         if !self.endpoint.is_spawned() {
@@ -115,7 +123,7 @@ impl Mpi {
         let first = self.comm_rank(CommId::WORLD)? == 0;
         let port = if first { self.endpoint.parent_port()? } else { None };
         // A parent with another library has no port for this one.
-        let how = port.as_deref().map_or(Meet::Elsewhere, Meet::Connect);
+        let how = port.as_deref().map_or(Meet::Elsewhere, |port| Meet::Connect(port, None));
         let made = self.start_meeting(CommId::WORLD, 0, how)?;
         match self.make(made) {
             Ok(parent) => {
@@ -137,10 +145,11 @@ impl Mpi {
                 Some(door) => Meeting::expect(door.clone(), mine),
                 None => return no_port(port),
             },
-            Meet::Connect(port) => Meeting::call(port, mine)?,
+            Meet::Connect(port, within) => Meeting::call(port, mine, within)?,
             Meet::Join(fd) => Meeting::over(fd, mine)?,
             Meet::Spawn(commands) => self.spawn(commands, mine)?,
             Meet::Elsewhere => return fail(ErrorClass::Port, "the root names no port"),
+            Meet::Not(error) => return Err(error),
         })
     }
 

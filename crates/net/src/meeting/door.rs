@@ -63,12 +63,26 @@ impl Door {
         }
     }
 
+    /// Greets whoever has knocked, and takes nobody in.
+    #[cfg(test)]
+    pub(crate) fn greet(&mut self) {
+        self.let_in().unwrap();
+        self.strangers.iter_mut().for_each(|line| _ = line.flush().unwrap());
+    }
+
+    /// Who has knocked and was not taken in yet.
+    #[cfg(test)]
+    pub(crate) fn callers(&self) -> usize {
+        self.strangers.len()
+    }
+
     /// Somebody who holds the key, and what it says. Everybody else who knocks is forgotten at the first mistake.
     pub(super) fn poll(&mut self) -> Result<Option<(Line, Vec<u8>)>, MeetError> {
         self.let_in()?;
         let mut at = 0;
         while at < self.strangers.len() {
             match self.strangers[at].hear_caller() {
+                Ok(Some(_)) if self.strangers[at].is_given_up() => drop(self.strangers.remove(at)),
                 Ok(Some(said)) => return Ok(Some((self.strangers.remove(at), said))),
                 Ok(None) => at += 1,
                 Err(_) => drop(self.strangers.remove(at)),

@@ -157,6 +157,21 @@ impl Line {
         Ok(None)
     }
 
+    /// Everything was heard: has the other side left since? Nothing more can come from it.
+    pub fn is_given_up(&self) -> bool {
+        !matches!(socket::read_now(self.wire.as_fd(), &mut [0]), Ok(Some(Transfer::WouldBlock)))
+    }
+
+    /// Says that nothing more comes from this side.
+    pub fn end_writing(&self) -> io::Result<()> {
+        socket::end_writing(self.wire.as_fd())
+    }
+
+    #[cfg(test)]
+    pub fn has_sent_all(&self) -> bool {
+        self.connected && self.out.is_empty()
+    }
+
     /// Has the set tell when there is something to do about it.
     pub fn watch(&mut self, set: &Rc<Poll>) -> io::Result<()> {
         let unsent = !self.connected || !self.out.is_empty();

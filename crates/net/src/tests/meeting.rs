@@ -45,7 +45,7 @@ fn two_meet_at_a_port_again_and_again() {
     let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
     for _ in 0..3 {
         let called = Meeting::expect(door.clone(), mine(0));
-        let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        let calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
         assert_met(meet(&mut world, &mut [called, calls]));
     }
 }
@@ -55,7 +55,7 @@ fn who_cannot_be_met_by_name_comes_over_the_network() {
     let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
     door.borrow_mut().close_local();
     let called = Meeting::expect(door.clone(), mine(0));
-    let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+    let calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
     assert_met(meet(&mut world, &mut [called, calls]));
 }
 
@@ -63,7 +63,7 @@ fn who_cannot_be_met_by_name_comes_over_the_network() {
 fn nobody_at_a_port_is_an_error_with_its_address() {
     let (mut world, name) = (World::new(ProviderKind::Soft, 1), door().borrow().name());
     let port: Port = name.parse().unwrap();
-    let told = match Meeting::call(&name, mine(0)) {
+    let told = match Meeting::call(&name, mine(0), None) {
         Err(error) => error,
         Ok(mut meeting) => {
             let mut told = None;
@@ -91,13 +91,13 @@ fn strangers_and_callers_that_are_gone_do_not_end_an_accept() {
     talk.say_first(b"let me in", &mut says);
     assert_eq!(socket::write(knocks.as_fd(), &says).unwrap(), Transfer::Bytes(says.len()));
     // Somebody who knew it, said all, and is gone.
-    let mut gone = Meeting::call(&door.borrow().name(), b"gone".to_vec()).unwrap();
+    let mut gone = Meeting::call(&door.borrow().name(), b"gone".to_vec(), None).unwrap();
     assert!(gone.poll(&mut world.ends[1]).unwrap().is_none());
     drop(gone);
     for _ in 0..100 {
         assert!(called.poll(&mut world.ends[0]).unwrap().is_none());
     }
-    let calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+    let calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
     assert_met(meet(&mut world, &mut [called, calls]));
 }
 
@@ -105,10 +105,10 @@ fn strangers_and_callers_that_are_gone_do_not_end_an_accept() {
 fn one_call_is_taken_by_one_accept() {
     let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
     let name = door.borrow().name();
-    let mut late = Meeting::call(&name, b"late".to_vec()).unwrap();
+    let mut late = Meeting::call(&name, b"late".to_vec(), None).unwrap();
     assert!(late.poll(&mut world.ends[1]).unwrap().is_none());
     let first = Meeting::expect(door.clone(), mine(0));
-    let mut early = Meeting::call(&name, mine(1)).unwrap();
+    let mut early = Meeting::call(&name, mine(1), None).unwrap();
     assert!(early.poll(&mut world.ends[1]).unwrap().is_none());
     let [(heard, _), _] = meet(&mut world, &mut [first, late]);
     assert_eq!(heard, b"late");
@@ -139,7 +139,7 @@ fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
         assert!(end.watch_meetings().unwrap(), "it begins to sleep");
         assert!(called.poll(end).unwrap().is_none());
         assert!(!end.watch_meetings().unwrap() && !wakes(end));
-        let mut calls = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        let mut calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
         let mut heard = [None, None];
         world.until("the end of a meeting of sleepers", |ends| {
             if heard[1].is_none() {
@@ -154,9 +154,77 @@ fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
         assert_met(heard.map(Option::unwrap));
         drop(called);
         // Nobody accepts: who knocks wakes nobody, and the last meeting takes the set with it.
-        let _knocks = Meeting::call(&door.borrow().name(), mine(1)).unwrap();
+        let _knocks = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
         assert!(!wakes(&world.ends[0]));
         world.ends[0].expect_meetings(-1);
         assert!(world.ends[0].waits.meeting_set.is_none());
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(20);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A caller with a limit, that has said what it may say before it is accepted, and was greeted where that is done.
+fn spoken(world: &mut World, door: &Rc<RefCell<Door>>) -> Meeting {
+    let mut caller = Meeting::call(&door.borrow().name(), b"gives up".to_vec(), Some(HOUR)).unwrap();
+    world.until("a caller that has spoken", |ends| {
+        assert!(caller.poll(&mut ends[1]).unwrap().is_none());
+        door.borrow_mut().greet();
+        caller.has_spoken()
+    });
+    caller
+}
+
+/// How a caller's waiting ends.
+fn end_of(world: &mut World, mut caller: Meeting) -> MeetError {
+    for _ in 0..60_000 {
+        match caller.poll(&mut world.ends[1]) {
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+            Ok(Some(heard)) => panic!("it has met somebody: {heard:?}"),
+            Err(error) => return error,
+        }
+    }
+    panic!("no end of a caller's patience");
+}
+
+#[test]
+fn a_caller_gives_up_where_nobody_accepts_and_is_not_taken_for_the_next() {
+    for (by_name, greets) in [(true, false), (false, false), (true, true), (false, true)] {
+        let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+        if !by_name {
+            door.borrow_mut().close_local();
+        }
+        let error = if greets {
+            let mut caller = spoken(&mut world, &door);
+            caller.lose_patience();
+            end_of(&mut world, caller)
+        } else {
+            let name = door.borrow().name();
+            end_of(&mut world, Meeting::call(&name, b"gives up".to_vec(), Some(MOMENT)).unwrap())
+        };
+        assert!(matches!(error, MeetError::Unaccepted(..)), "{error}");
+        let called = Meeting::expect(door.clone(), mine(0));
+        let calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
+        assert_met(meet(&mut world, &mut [called, calls]));
+    }
+}
+
+#[test]
+fn who_is_late_is_told_by_an_owner_that_accepts() {
+    for by_name in [true, false] {
+        let (mut world, door) = (World::new(ProviderKind::Soft, 2), door());
+        if !by_name {
+            door.borrow_mut().close_local();
+        }
+        let mut late = spoken(&mut world, &door);
+        late.lose_patience();
+        assert!(late.poll(&mut world.ends[1]).unwrap().is_none() && late.is_late());
+        let mut called = Meeting::expect(door.clone(), mine(0));
+        world.until("a caller to be dropped", |ends| {
+            assert!(called.poll(&mut ends[0]).unwrap().is_none(), "it has met somebody who gives up");
+            door.borrow().callers() == 0
+        });
+        let error = end_of(&mut world, late);
+        assert!(matches!(error, MeetError::HungUp | MeetError::Unanswered(..)), "{error}");
     }
 }
