@@ -315,7 +315,8 @@ pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(
 
 /// Has the processor what [`combine_wide`] needs?
 fn has_wide() -> bool {
-    is_x86_feature_detected!("avx512bw")
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512dq")
 }
@@ -606,7 +607,7 @@ mod kernel {
     /// Has the processor what [`copy_wide`] needs?
     #[inline(always)]
     fn is_wide() -> bool {
-        is_x86_feature_detected!("avx512bw")
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
     }
 
     /// Copies the blocks of a grid. The callers are [`super::gather_grid`] and [`super::scatter_grid`], whose

@@ -219,8 +219,8 @@ pub enum Step {
         input: Start,
         /// See `input`.
         output: Start,
-        /// Bytes of the operation: all must mean the same.
-        bytes: usize,
+        /// The operation: all must mean the same.
+        meant: token::Meant,
         /// Where to in scratch.
         into: usize,
     },

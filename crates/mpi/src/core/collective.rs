@@ -199,8 +199,8 @@ impl Collective {
                         return Advance::Stuck;
                     }
                 }
-                Step::Show { input, output, bytes, into } => {
-                    self.show(endpoint, (input, output), bytes, into)
+                Step::Show { input, output, meant, into } => {
+                    self.show(endpoint, (input, output), meant, into)
                 }
                 Step::Decide { table, direct, messages } => {
                     let ways = direct::Ways { direct, messages, next: self.next + 1 };

@@ -11,7 +11,7 @@
 //! The same steps begin with messages only, and go on with messages where memory cannot be reached ([`super::token`]).
 use super::barrier::{Signals, barrier_with};
 use super::hosts::{Spaces, retarget};
-use super::token::TOKEN_BYTES;
+use super::token::{Meant, TOKEN_BYTES};
 use super::tuning::DIRECT_BLOCK_BYTES;
 use super::{
     Blocks, Elements, Operands, Place, Remote, Schedule, Shown, Slice, Space, Start, Step, Table, allgather,
@@ -30,40 +30,89 @@ struct Ground {
     free: usize,
 }
 
+impl Ground {
+    fn new(at: Place) -> Self {
+        let free = (at.size as usize * TOKEN_BYTES).next_multiple_of(SCRATCH_ALIGN);
+        Ground { at, table: Table { at: 0, members: at.size }, free }
+    }
+}
+
+/// Which operation it is: all must call the same.
+#[derive(Clone, Copy)]
+enum Kind {
+    Bcast = 1,
+    Allreduce,
+    Reduce,
+    ReduceScatter,
+    GatherToAll,
+    Alltoall,
+    Gather,
+    Scatter,
+}
+
+impl Kind {
+    /// An operation on so many bytes, as all must mean it.
+    fn of(self, bytes: usize) -> Meant {
+        Meant { bytes: bytes as u64, call: self as u64 }
+    }
+
+    /// As [`Kind::of`], with a root.
+    fn rooted(self, bytes: usize, root: u32) -> Meant {
+        Meant { call: self as u64 | u64::from(root) << 8, ..self.of(bytes) }
+    }
+
+    /// As [`Kind::of`], of data that is cut so.
+    fn cut(self, bytes: usize, at: Place, cut: Blocks<'_>) -> Meant {
+        let mix = |hash: u64, rank| (hash ^ cut.of(rank).len as u64).wrapping_mul(0x100_0000_01b3);
+        let lens = (0..at.size).fold(0xcbf2_9ce4_8422_2325, mix);
+        Meant { call: self as u64 | lens << 8, ..self.of(bytes) }
+    }
+}
+
 /// What is known of an operation before anybody is reached.
 #[derive(Clone, Copy)]
 struct Call {
-    /// All must mean as many.
-    bytes: usize,
+    meant: Meant,
     /// What a process copies for itself, from and to, while the tokens travel. Where messages follow, they copy it again.
     own: Option<(Slice, Slice)>,
+    /// The same when all are done. How often they meet must not depend on what one process does: that may be in place, and
+    /// the others not.
+    last: Option<(Slice, Slice)>,
+}
+
+impl Call {
+    fn new(meant: Meant) -> Self {
+        Call { meant, own: None, last: None }
+    }
 }
 
 /// Adds the steps of `direct` and, for where memory cannot be reached, those of `messages`.
 fn with(
     s: &mut Schedule,
     at: Place,
-    Call { bytes, own }: Call,
+    Call { meant, own, last }: Call,
     direct: impl FnOnce(&mut Schedule, Ground),
     messages: impl FnOnce(&mut Schedule, Place),
 ) {
-    let table = Table { at: 0, members: at.size };
-    let free = (at.size as usize * TOKEN_BYTES).next_multiple_of(SCRATCH_ALIGN);
-    let ground = Ground { at, table, free };
+    let ground = Ground::new(at);
+    let table = ground.table;
     let unknown = Step::Decide { table, direct: 0, messages: 0 };
     let start = s.steps.len();
-    exchange_tokens(s, ground, bytes);
+    exchange_tokens(s, ground, meant);
     if let Some((from, into)) = own.filter(|(from, _)| from.len > 0) {
         let wait = s.steps[start..].iter().position(|step| *step == Step::Wait).unwrap_or(0);
         s.steps.insert(start + wait, Step::Copy { from, into });
     }
     let first = s.push(unknown);
     s.push(Step::Try { table });
-    exchange_tokens(s, ground, bytes);
+    exchange_tokens(s, ground, meant);
     let second = s.push(unknown);
     let direct_at = s.steps.len();
     direct(s, ground);
     s.settle(ground);
+    if let Some((from, into)) = last {
+        s.copy(from, into);
+    }
     let end = s.push(Step::Go { to: 0 });
     let messages_at = s.steps.len();
     let mut otherwise = Schedule::new();
@@ -76,12 +125,12 @@ fn with(
 }
 
 /// Everybody gets everybody's token. The own one stands in its place of the table before.
-fn exchange_tokens(s: &mut Schedule, ground: Ground, bytes: usize) {
+fn exchange_tokens(s: &mut Schedule, ground: Ground, meant: Meant) {
     let Ground { at, table, free } = ground;
     let own = table.at + at.rank as usize * TOKEN_BYTES;
     let (input, output) = (Start { space: Space::Input, at: 0 }, Start { space: Space::Output, at: 0 });
     s.touch(scratch(own, TOKEN_BYTES));
-    s.push(Step::Show { input, output, bytes, into: own });
+    s.push(Step::Show { input, output, meant, into: own });
     let spaces = Spaces { input: scratch(own, 0), output: scratch(table.at, 0), scratch_at: free };
     retarget(s, spaces, |part| allgather(part, at.apart(), TOKEN_BYTES));
 }
@@ -119,8 +168,7 @@ fn start_of(data: Elements, size: u32, index: u32) -> usize {
     (index * (data.count / size) + index.min(data.count % size)) * data.unit
 }
 
-/// Broadcast; the data is in `Output` everywhere. Everybody reads from the root, which meanwhile writes a share to each if it has a
-/// core for it.
+/// Broadcast; the data is in `Output` everywhere. Everybody reads from the root, which may write a share to each meanwhile.
 pub(super) fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
     let direct = |s: &mut Schedule, ground: Ground| {
         let read = bytes - tuning::bcast_share(at, bytes);
@@ -130,7 +178,8 @@ pub(super) fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
             at.others().for_each(|other| s.write(ground, output(read, bytes - read), other, read));
         }
     };
-    with(s, at, Call { bytes, own: None }, direct, |s, at| super::bcast(s, at, root, bytes));
+    let call = Call::new(Kind::Bcast.rooted(bytes, root));
+    with(s, at, call, direct, |s, at| super::bcast(s, at, root, bytes));
 }
 
 /// Reduction to all.
@@ -143,7 +192,8 @@ pub(super) fn allreduce(s: &mut Schedule, at: Place, data: Elements) {
             s.copy_unless_same(acc, output(from, len));
         }
     };
-    with(s, at, Call { bytes: data.bytes(), own: None }, direct, |s, at| super::allreduce(s, at, data));
+    let call = Call::new(Kind::Allreduce.of(data.bytes()));
+    with(s, at, call, direct, |s, at| super::allreduce(s, at, data));
 }
 
 /// Reduction to one. Who is not the root has no output.
@@ -161,31 +211,28 @@ pub(super) fn reduce(s: &mut Schedule, at: Place, root: u32, data: Elements) {
             }
         }
     };
-    with(s, at, Call { bytes: data.bytes(), own: None }, direct, |s, at| super::reduce(s, at, root, data));
+    let call = Call::new(Kind::Reduce.rooted(data.bytes(), root));
+    with(s, at, call, direct, |s, at| super::reduce(s, at, root, data));
 }
 
 /// Reduction whose result is cut into blocks, one for each process. `Output` may be where others read their block of this
 /// process's `Input`: then the result waits in scratch until all have read.
 pub(super) fn reduce_scatter(s: &mut Schedule, at: Place, data: Elements, cut: Blocks<'_>) {
     let own = cut.of(at.rank);
+    let waits = data.operands == Operands::InPlace;
+    let kept = room_at(Ground::new(at)).next_multiple_of(SCRATCH_ALIGN) + 2 * block_bytes(data.unit);
     let direct = |s: &mut Schedule, ground: Ground| {
-        let waits = data.operands == Operands::InPlace;
         let apart = Elements { operands: Operands::Apart, ..data };
-        let kept = room_at(ground).next_multiple_of(SCRATCH_ALIGN) + 2 * block_bytes(data.unit);
         for (from, len) in blocks((own.at, own.at + own.len), data.unit) {
             let done = from - own.at;
             let into = if waits { scratch(kept + done, len) } else { output(done, len) };
             let acc = combine(s, ground, apart, from, into);
             s.copy_unless_same(acc, into);
         }
-        if waits {
-            s.settle(ground);
-            s.copy(scratch(kept, own.len), output(0, own.len));
-        }
     };
-    with(s, at, Call { bytes: data.bytes(), own: None }, direct, |s, at| {
-        super::reduce_scatter(s, at, data, cut)
-    });
+    let last = waits.then_some((scratch(kept, own.len), output(0, own.len)));
+    let call = Call { last, ..Call::new(Kind::ReduceScatter.cut(data.bytes(), at, cut)) };
+    with(s, at, call, direct, |s, at| super::reduce_scatter(s, at, data, cut));
 }
 
 /// Combines a block of everyone's input, in `acc` if the order of operands does not matter, and gives where the result is.
@@ -246,7 +293,8 @@ pub(super) fn gather_to_all(s: &mut Schedule, at: Place, cut: Blocks<'_>) {
         at.others().for_each(|other| s.read(ground, other, Shown::Input, 0, cut.output(other)));
     };
     let own = Some((input(0, cut.of(at.rank).len), cut.output(at.rank)));
-    with(s, at, Call { bytes: total, own }, direct, |s, at| match cut {
+    let call = Call { own, ..Call::new(Kind::GatherToAll.cut(total, at, cut)) };
+    with(s, at, call, direct, |s, at| match cut {
         Blocks::Equal(block) => allgather(s, at, block),
         Blocks::Listed(_) => super::allgatherv(s, at, cut),
     });
@@ -260,7 +308,8 @@ pub(super) fn alltoall(s: &mut Schedule, at: Place, block: usize) {
         at.others().for_each(|other| s.read(ground, other, Shown::Input, mine, cut.output(other)));
     };
     let own = Some((cut.input(at.rank), cut.output(at.rank)));
-    with(s, at, Call { bytes: block, own }, direct, |s, at| super::alltoall(s, at, block));
+    let call = Call { own, ..Call::new(Kind::Alltoall.of(block)) };
+    with(s, at, call, direct, |s, at| super::alltoall(s, at, block));
 }
 
 /// Everyone writes its block to the root.
@@ -272,7 +321,8 @@ pub(super) fn gather(s: &mut Schedule, at: Place, root: u32, block: usize) {
         }
     };
     let own = (at.rank == root).then_some((input(0, block), place));
-    with(s, at, Call { bytes: block, own }, direct, |s, at| super::gather(s, at, root, block));
+    let call = Call { own, ..Call::new(Kind::Gather.rooted(block, root)) };
+    with(s, at, call, direct, |s, at| super::gather(s, at, root, block));
 }
 
 /// Everyone reads its block from the root.
@@ -284,5 +334,6 @@ pub(super) fn scatter(s: &mut Schedule, at: Place, root: u32, block: usize) {
         }
     };
     let own = (at.rank == root).then_some((place, output(0, block)));
-    with(s, at, Call { bytes: block, own }, direct, |s, at| super::scatter(s, at, root, block));
+    let call = Call { own, ..Call::new(Kind::Scatter.rooted(block, root)) };
+    with(s, at, call, direct, |s, at| super::scatter(s, at, root, block));
 }

@@ -6,7 +6,7 @@
 mod direct;
 mod hosts;
 
-use super::token::{Reach, TOKEN_BYTES, Token, Verdict, verdict};
+use super::token::{Meant, Reach, TOKEN_BYTES, Token, Verdict, verdict};
 use super::*;
 use core::num::NonZeroU32;
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ impl Group {
                 operator(&left, me.write(into));
             }
             Step::Wait => return self.settle(rank),
-            Step::Show { input, output, bytes, into } => me.show(rank, (input, output), bytes, into),
+            Step::Show { input, output, meant, into } => me.show(rank, (input, output), meant, into),
             Step::Decide { table, direct, messages } => {
                 match verdict(tokens(&me.memory[2], table)) {
                     Verdict::Direct => me.next = direct,
@@ -230,11 +230,11 @@ fn tokens(scratch: &[u8], table: Table) -> impl Iterator<Item = Option<Token>> {
 }
 
 impl Process {
-    fn show(&mut self, rank: u32, (input, output): (Start, Start), bytes: usize, into: usize) {
+    fn show(&mut self, rank: u32, (input, output): (Start, Start), meant: Meant, into: usize) {
         let (process, reach) = (NonZeroU32::new(rank + 1).unwrap(), self.reach);
         let word = |start: Start| start.at as u64 | (start.space as u64) << 48;
-        let (input, output, bytes) = (word(input), word(output), bytes as u64);
-        let token = Token { process, rank, reach, secret_at: 0, secret: 0, input, output, bytes };
+        let (input, output) = (word(input), word(output));
+        let token = Token { process, rank, reach, secret_at: 0, secret: 0, input, output, meant };
         self.write(scratch(into, TOKEN_BYTES)).copy_from_slice(&token.encode());
     }
 

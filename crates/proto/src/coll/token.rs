@@ -24,6 +24,15 @@ pub enum Reach {
     Fails,
 }
 
+/// What an operation is, as far as all processes must mean the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// Bytes of the data.
+    pub bytes: u64,
+    /// Which operation, with which root, and how the data is cut.
+    pub call: u64,
+}
+
 /// A process and its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
@@ -41,8 +50,8 @@ pub struct Token {
     pub input: u64,
     /// The address of its output.
     pub output: u64,
-    /// Bytes of the operation, as it sees it.
-    pub bytes: u64,
+    /// The operation, as it sees it.
+    pub meant: Meant,
 }
 
 impl Token {
@@ -56,8 +65,8 @@ impl Token {
             self.secret,
             self.input,
             self.output,
-            self.bytes,
-            0,
+            self.meant.bytes,
+            self.meant.call,
         ];
         let mut bytes = [0; TOKEN_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -87,7 +96,7 @@ impl Token {
             secret: word(3),
             input: word(4),
             output: word(5),
-            bytes: word(6),
+            meant: Meant { bytes: word(6), call: word(7) },
         })
     }
 }
@@ -101,7 +110,8 @@ pub enum Verdict {
     Messages,
     /// Somebody has to try.
     Try,
-    /// Two mean different amounts of data: the program's mistake. The first that differs from the first of all.
+    /// Two mean different operations or amounts of data: the program's mistake. The first that differs from the first of
+    /// all.
     Mismatch {
         /// Its token.
         other: Token,
@@ -112,11 +122,11 @@ pub enum Verdict {
 
 /// Decides. The first token is that of the first member.
 pub fn verdict(tokens: impl Iterator<Item = Option<Token>>) -> Verdict {
-    let mut first: Option<u64> = None;
+    let mut first: Option<Meant> = None;
     let mut verdict = Verdict::Direct;
     for token in tokens {
         let Some(token) = token else { return Verdict::Nonsense };
-        if *first.get_or_insert(token.bytes) != token.bytes {
+        if *first.get_or_insert(token.meant) != token.meant {
             return Verdict::Mismatch { other: token };
         }
         verdict = match (verdict, token.reach) {
@@ -134,19 +144,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn token(reach: Reach, bytes: u64) -> Option<Token> {
-        let process = NonZeroU32::MIN;
-        Some(Token { process, rank: 0, reach, secret_at: 0, secret: 0, input: 0, output: 0, bytes })
+        let (process, meant) = (NonZeroU32::MIN, Meant { bytes, call: 7 });
+        Some(Token { process, rank: 0, reach, secret_at: 0, secret: 0, input: 0, output: 0, meant })
     }
 
     proptest! {
         #[test]
         fn a_token_says_what_was_written(
-            numbers in any::<[u64; 5]>(), process in 1..u32::MAX, rank in any::<u32>(), reach in 0..3usize,
+            numbers in any::<[u64; 6]>(), process in 1..u32::MAX, rank in any::<u32>(), reach in 0..3usize,
         ) {
-            let [secret_at, secret, input, output, bytes] = numbers;
+            let [secret_at, secret, input, output, bytes, call] = numbers;
+            let meant = Meant { bytes, call };
             let process = NonZeroU32::new(process).unwrap();
             let reach = [Reach::Untried, Reach::Works, Reach::Fails][reach];
-            let token = Token { process, rank, reach, secret_at, secret, input, output, bytes };
+            let token = Token { process, rank, reach, secret_at, secret, input, output, meant };
             prop_assert_eq!(Token::decode(&token.encode()), Some(token));
         }
 
@@ -155,7 +166,7 @@ mod tests {
             let mut whole = [0; TOKEN_BYTES];
             whole.copy_from_slice(bytes.as_flattened());
             if let Some(token) = Token::decode(&whole) {
-                prop_assert_eq!(&token.encode()[..56], &whole[..56]);
+                prop_assert_eq!(token.encode(), whole);
             }
         }
     }
@@ -171,7 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn different_amounts_of_data_are_a_mistake_whatever_else() {
+    fn different_amounts_of_data_or_operations_are_a_mistake_whatever_else() {
+        let mut other = token(Reach::Works, 8).unwrap();
+        other.meant.call += 1;
+        let tokens = [token(Reach::Works, 8), Some(other)];
+        assert_eq!(verdict(tokens.into_iter()), Verdict::Mismatch { other });
         let tokens = [token(Reach::Fails, 8), token(Reach::Works, 8), token(Reach::Works, 9)];
         assert_eq!(verdict(tokens.into_iter()), Verdict::Mismatch { other: tokens[2].unwrap() });
         assert_eq!(verdict([tokens[0], None].into_iter()), Verdict::Nonsense);

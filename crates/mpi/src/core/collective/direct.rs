@@ -4,7 +4,7 @@
 use super::Collective;
 use crate::error::{ErrorClass, MpiError};
 use net::{Endpoint, Process};
-use proto::coll::token::{Reach, TOKEN_BYTES, Token, Verdict, verdict};
+use proto::coll::token::{Meant, Reach, TOKEN_BYTES, Token, Verdict, verdict};
 use proto::coll::{Remote, Shown, Slice, Space, Start, Table};
 use std::num::NonZeroU32;
 
@@ -19,7 +19,7 @@ pub(super) struct Ways {
 
 impl Collective {
     /// Writes the own token.
-    pub(super) fn show(&mut self, endpoint: &Endpoint, shown: (Start, Start), bytes: usize, into: usize) {
+    pub(super) fn show(&mut self, endpoint: &Endpoint, shown: (Start, Start), meant: Meant, into: usize) {
         let here = endpoint.whereabouts();
         let reach = if here.is_some() { self.roster.reach.get() } else { Reach::Fails };
         let address = |start: Start| self.source(Slice { space: start.space, at: start.at, len: 0 }).addr();
@@ -31,7 +31,7 @@ impl Collective {
             secret: here.map_or(0, |here| here.secret),
             input: address(shown.0),
             output: address(shown.1),
-            bytes: bytes as u64,
+            meant,
         };
         let place = Slice { space: Space::Scratch, at: into, len: TOKEN_BYTES };
         self.target(place).copy_from_slice(&token.encode());
@@ -40,7 +40,9 @@ impl Collective {
     /// At which step it goes on.
     pub(super) fn decide(&mut self, endpoint: &mut Endpoint, table: Table, ways: Ways) -> usize {
         if self.has_failed() {
-            return ways.direct; // as all others: who has failed has given no token to anybody
+            // As all others, if this process has failed before it gave its token to anybody. If another one is lost in the
+            // middle, the rest may not agree; then it is for whoever ends the job to end it.
+            return ways.direct;
         }
         match verdict((0..table.members).map(|member| self.token(table, member))) {
             Verdict::Direct => {
@@ -53,10 +55,15 @@ impl Collective {
             }
             Verdict::Try => ways.next,
             Verdict::Mismatch { other } => {
-                let first = self.token(table, 0).map_or(0, |token| token.bytes);
-                let words =
-                    format!("rank {} takes part with {} bytes, others with {first}", other.rank, other.bytes);
-                self.fail(MpiError::new(ErrorClass::Truncate, words));
+                let (rank, theirs) = (other.rank, other.meant.bytes);
+                let first = self.token(table, 0).map_or(0, |token| token.meant.bytes);
+                self.fail(if first != theirs {
+                    let words = format!("rank {rank} takes part with {theirs} bytes, others with {first}");
+                    MpiError::new(ErrorClass::Truncate, words)
+                } else {
+                    let words = format!("rank {rank} calls another collective, or with another root or cut");
+                    MpiError::new(ErrorClass::NotSame, words)
+                });
                 ways.direct
             }
             Verdict::Nonsense => {
@@ -76,15 +83,22 @@ impl Collective {
     pub(super) fn read(&mut self, endpoint: &mut Endpoint, table: Table, from: Remote, into: Slice) {
         if let Some((who, process, from)) = self.place_of(table, from) {
             let read = endpoint.read_memory(who, process, from, self.target(into));
-            read.unwrap_or_else(|error| self.fail(error.into()));
+            read.unwrap_or_else(|error| self.fail_to_reach(error.into()));
         }
     }
 
     pub(super) fn write(&mut self, endpoint: &mut Endpoint, table: Table, from: Slice, into: Remote) {
         if let Some((who, process, into)) = self.place_of(table, into) {
             let written = endpoint.write_memory(who, process, self.source(from), into);
-            written.unwrap_or_else(|error| self.fail(error.into()));
+            written.unwrap_or_else(|error| self.fail_to_reach(error.into()));
         }
+    }
+
+    /// It is found out in the middle: from the next operation on all know it.
+    #[cold]
+    fn fail_to_reach(&mut self, error: MpiError) {
+        self.roster.reach.set(Reach::Fails);
+        self.fail(error);
     }
 
     /// Whose memory and which address; `None` after a failure.

@@ -145,15 +145,23 @@ fn a_result_in_blocks_may_overwrite_the_operands() {
             let e = Elements { count, unit: 8, commutes, operands: Operands::InPlace };
             let (bytes, op) = (e.bytes(), operator(commutes));
             let expected = fold(0..size, bytes, op);
-            let build = |s: &mut Schedule, at| reduce_scatter(s, at, e, Blocks::Listed(&cut));
-            let mut group = Group::new(size, seed, build, |_| (Vec::new(), 0));
-            for (rank, process) in group.processes.iter_mut().enumerate() {
-                (process.memory[1], process.in_place) = (data(rank as u32, bytes), Some(0));
-            }
-            group.run(op);
-            for (rank, block) in cut.iter().enumerate() {
-                let got = &group.output(rank as u32)[..block.len];
-                assert!(got == &expected[block.at..][..block.len], "size {size} rank {rank} {e:?}");
+            // Who gets nothing may have no output, and be the only one that is not in place.
+            for all_in_place in [true, false] {
+                let in_place = |rank: u32| all_in_place || rank > 0;
+                let build = |s: &mut Schedule, at: Place| {
+                    let operands = if in_place(at.rank) { Operands::InPlace } else { Operands::Apart };
+                    reduce_scatter(s, at, Elements { operands, ..e }, Blocks::Listed(&cut));
+                };
+                let memory = |rank| if in_place(rank) { (Vec::new(), 0) } else { (data(rank, bytes), bytes) };
+                let mut group = Group::new(size, seed, build, memory);
+                for (rank, process) in (0..).zip(&mut group.processes).filter(|(rank, _)| in_place(*rank)) {
+                    (process.memory[1], process.in_place) = (data(rank, bytes), Some(0));
+                }
+                group.run(op);
+                for (rank, block) in cut.iter().enumerate() {
+                    let got = &group.output(rank as u32)[..block.len];
+                    assert!(got == &expected[block.at..][..block.len], "size {size} rank {rank} {e:?}");
+                }
             }
         }
     }
