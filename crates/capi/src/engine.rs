@@ -296,14 +296,16 @@ impl<A: Abi> Call<A> {
     /// Makes progress until `ready` gives something. It may have much to look at, so that it is asked again only if
     /// something has moved or ended, or somebody else may have been let in.
     pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+        self.stay(true);
         let mut backoff = Backoff::default();
         let (mut moved, mut ended) = (true, 0);
         loop {
             let before = std::mem::replace(&mut ended, self.ended());
             if (moved || ended != before || self.is_threaded())
-                && let Some(value) = ready(self)?
+                && let Some(value) = ready(self).transpose()
             {
-                return Ok(value);
+                self.stay(false);
+                return value;
             }
             moved = self.advance();
             if moved {

@@ -229,6 +229,7 @@ impl Soft {
     fn forget_peers(&mut self) {
         if self.peers.len() > self.live + PEERS_IDLE_MAX {
             self.peers.retain(|_, peer| Rc::strong_count(peer) > 1);
+            self.maps.keep(|name| self.peers.contains_key(name));
         }
     }
 

@@ -353,6 +353,16 @@ impl Endpoint {
         id
     }
 
+    /// Receives, and waits for it.
+    #[inline]
+    pub fn recv(&mut self, pattern: Pattern<impl Addressee>, buf: UserBufMut) -> Result<Outcome, NetError> {
+        self.stay(true);
+        let id = self.irecv(pattern, buf);
+        let received = self.wait(id);
+        self.stay(false);
+        received
+    }
+
     /// The pattern with the sender as this endpoint numbers it.
     #[inline(always)]
     fn pattern(&mut self, pattern: Pattern<impl Addressee>) -> Result<matching::Pattern, NetError> {

@@ -492,8 +492,15 @@ impl Endpoint {
             }
         }
         for id in self.requests.ids_where(|state| state.waits_for() == Some(ix)) {
-            if let Some(State::SendOffered { key: Some((kind, key)), data, .. }) = self.requests.get(id) {
-                let (kind, key, bytes) = (*kind, *key, data.len());
+            let pinned = match self.requests.get(id) {
+                Some(State::SendOffered { key: Some((kind, key)), data, .. }) => {
+                    Some((*kind, *key, data.len()))
+                }
+                // What its sender has not written yet it must not write any more.
+                Some(State::ReceiveShared(sharing)) => Some((sharing.key.0, sharing.key.1, sharing.theirs)),
+                _ => None,
+            };
+            if let Some((kind, key, bytes)) = pinned {
                 self.unpin(kind, key, bytes);
             }
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));

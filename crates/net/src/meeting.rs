@@ -132,11 +132,14 @@ impl Meeting {
 
     /// What the other side says, once everything is said and heard, and the key that both jobs share from now on.
     pub fn poll(&mut self, endpoint: &mut Endpoint) -> Result<Option<Heard>, MeetError> {
-        let heard = self.advance(endpoint);
-        match (&heard, &endpoint.waits.meeting_set) {
-            (Ok(None), Some(set)) => self.watch(set)?,
-            (Err(_), _) => self.answered(endpoint),
-            _ => {}
+        let mut heard = self.advance(endpoint);
+        if let (Ok(None), Some(set)) = (&heard, &endpoint.waits.meeting_set)
+            && let Err(error) = self.watch(set)
+        {
+            heard = Err(error);
+        }
+        if heard.is_err() {
+            self.answered(endpoint);
         }
         heard
     }

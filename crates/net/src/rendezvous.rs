@@ -27,7 +27,7 @@ impl Endpoint {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
         let waits = push == Push::Now;
-        if waits {
+        if waits && transfer::may_stream(data.len()) {
             self.expect_long(ix, data.len());
         }
         let offer = self.announce(ix, envelope, data, id, waits);
@@ -97,8 +97,7 @@ impl Endpoint {
         let ix = reading.end.source;
         let bytes = reading.bytes();
         if let Some(qp) = self.link(ix).ready
-            && transfer::is_shared(bytes, reading.offer.waits, self.context.reads_alone(qp))
-            && !self.job.oversubscribed
+            && transfer::is_shared(bytes, self.both_wait(&reading.offer), self.context.reads_alone(qp))
             && self.share(id, &reading, qp)
         {
             return;
@@ -113,7 +112,7 @@ impl Endpoint {
         let bytes = reading.bytes();
         let read = match (offer.key, self.link(ix).ready) {
             _ if bytes == 0 => Ok(Posted::Done),
-            (Some(_), Some(qp)) if transfer::is_streamed(bytes, offer.waits, self.context.room_in(qp)) => {
+            (Some(_), Some(qp)) if self.is_streamed(&offer, qp) => {
                 return self.ask_fragments(id, buf, offer, end);
             }
             (Some(key), Some(qp)) => {
@@ -142,6 +141,17 @@ impl Endpoint {
             }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),
         }
+    }
+
+    /// Do both sides do nothing but wait, each on a core of its own?
+    fn both_wait(&self, offer: &Offer) -> bool {
+        offer.waits && self.waits.staying > 0 && !self.job.oversubscribed
+    }
+
+    fn is_streamed(&self, offer: &Offer, qp: Qp) -> bool {
+        // All of it, also where the receiver wants less.
+        let bytes = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
+        transfer::is_streamed(bytes, self.both_wait(offer), self.context.room_in(qp))
     }
 
     /// Asks the sender, who waits, to write the second half, and reads the first. `false`: nothing has been done.

@@ -104,6 +104,8 @@ pub(crate) struct Waits {
     pub dead_due_ns: u64,
     /// Since when connections to a job that disconnects are being closed.
     pub farewell_ns: Option<u64>,
+    /// Callers that wait until what they wait for has ended, and make progress until then.
+    pub staying: u32,
     /// Threads that sleep.
     asleep: u32,
     /// Counts what a thread that sleeps may wait for, beside messages that end.
@@ -148,6 +150,7 @@ impl Waits {
             farewell_ns: None,
             looks: 0,
             looked_ns: 0,
+            staying: 0,
             asleep: 0,
             news: 0,
             told: 0,
@@ -469,12 +472,21 @@ impl Endpoint {
         })
     }
 
+    /// A caller begins to wait in here, or has waited: it comes back until what it waits for has ended, so that a peer may
+    /// count on it.
+    #[inline]
+    pub fn stay(&mut self, stays: bool) {
+        self.waits.staying = self.waits.staying.wrapping_add_signed(if stays { 1 } else { -1 });
+    }
+
     /// Waits for a message to end and takes it.
     #[inline]
     pub fn wait(&mut self, id: ReqId) -> Result<Outcome, NetError> {
+        self.stay(true);
         let mut backoff = Backoff::default();
         loop {
             if let Some(result) = self.take(id) {
+                self.stay(false);
                 return result;
             }
             if self.progress() {

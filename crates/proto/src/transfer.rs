@@ -32,16 +32,21 @@ const STREAM_MAX: usize = 512 << 10;
 /// So many long messages of a sender that waits come before a ring is made large enough for them.
 pub const LONG_BEFORE_GROWTH: u8 = 4;
 
+/// May a message be worth a ring that is large enough for [`is_streamed`]?
+pub fn may_stream(bytes: usize) -> bool {
+    bytes <= STREAM_MAX
+}
+
 /// Is a message that could be read better copied by both sides, through a ring with this much room? A reader that is alone
 /// copies once, but fetches every line from the sender's cache by itself; who computes cannot help.
-pub fn is_streamed(bytes: usize, sender_waits: bool, room: usize) -> bool {
-    sender_waits && bytes <= STREAM_MAX && room >= STREAM_ROOM_MIN
+pub fn is_streamed(bytes: usize, both_wait: bool, room: usize) -> bool {
+    both_wait && may_stream(bytes) && room >= STREAM_ROOM_MIN
 }
 
 /// Is a message read by its receiver and written by its sender at the same time, a half each? Longer ones than those that
 /// are streamed, if both can.
-pub fn is_shared(bytes: usize, sender_waits: bool, reads_alone: bool) -> bool {
-    sender_waits && reads_alone && bytes > STREAM_MAX
+pub fn is_shared(bytes: usize, both_wait: bool, reads_alone: bool) -> bool {
+    both_wait && reads_alone && !may_stream(bytes)
 }
 
 /// The longest message that is sent without asking the receiver.

@@ -21,6 +21,11 @@ pub(super) struct Maps {
 }
 
 impl Maps {
+    /// Forgets those of all others: a map keeps the whole segment alive.
+    pub fn keep(&mut self, is_known: impl Fn(&Name) -> bool) {
+        self.recent.retain(|(name, ..)| is_known(name));
+    }
+
     /// Maps a ring in the segment of a peer.
     pub fn ring(
         &mut self,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use sys::node::QpClaim;
 use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
-use sys::{SharedMap, UserBuf, UserBufMut};
+use sys::{Locator, SharedMap, UserBuf, UserBufMut};
 
 /// A place for a queue pair.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct Outbound {
     ring: RingTx,
     id: u32,
     peer: Rc<PeerSegment>,
-    pid: u32,
+    at: Locator,
 }
 
 /// A ring in the own segment that a peer reads.
@@ -236,7 +236,7 @@ impl Soft {
         if let Some(inbound) = &mut entry.inbound {
             inbound.ring.set_barrier(barrier);
         }
-        let outbound = Outbound { ring, id: params.ring, peer: segment, pid: at.pid };
+        let outbound = Outbound { ring, id: params.ring, peer: segment, at };
         let retired = entry.early.take().map(Early::end);
         entry.past += retired.as_ref().map_or(0, |early| early.ring.lines_written());
         entry.outbound = Some(outbound);
@@ -388,8 +388,11 @@ impl Soft {
         match self.remote(qp, to, from.len())? {
             Remote::Shared(map, offset) => copy_to_map(&map, offset, from),
             Remote::Process(pid) => {
-                let done = sys::cma::write(pid, from, to.addr);
-                done.map_err(|e| self.rdma_error(e))?;
+                // Another process may have its number by now; what is written there is lost to it.
+                let at = self.entry(qp).and_then(|entry| entry.outbound.as_ref()).map(|out| out.at);
+                at.ok_or(RdmaError::State)?.check_alive().map_err(RdmaError::Io)?;
+                // Who may not write may still read.
+                sys::cma::write(pid, from, to.addr).map_err(process_error)?;
             }
         }
         Ok(())
@@ -449,7 +452,7 @@ impl Soft {
                     out.peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
                 Ok(Remote::Shared(map, inside))
             }
-            None if self.cma => Ok(Remote::Process(out.pid)),
+            None if self.cma => Ok(Remote::Process(out.at.pid)),
             None => Err(RdmaError::Forbidden),
         }
     }
@@ -465,7 +468,7 @@ impl Soft {
     }
 }
 
-/// As `Soft::rdma_error`, of a process that is no peer: what it forbids others may allow.
+/// As `Soft::rdma_error`, of a process that is no peer, or of a write: what is forbidden here may be allowed elsewhere.
 fn process_error(error: io::Error) -> RdmaError {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => RdmaError::Forbidden,

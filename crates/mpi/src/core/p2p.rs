@@ -104,11 +104,11 @@ impl Mpi {
         };
         match self.incoming(data)? {
             Incoming::Flat(bytes) => {
-                let id = self.endpoint.irecv(pattern, bytes);
                 if self.running.is_empty() {
-                    let outcome = self.endpoint.wait(id)?;
+                    let outcome = self.endpoint.recv(pattern, bytes)?;
                     return Ok(Blocking::Done(received(&self.endpoint, &self.comm(comm)?.roster, &outcome)));
                 }
+                let id = self.endpoint.irecv(pattern, bytes);
                 let receiving = self.receiving(comm, id, None, data.ty)?;
                 self.block_on(Request::new(comm, State::Recv(receiving)))
             }
@@ -164,7 +164,7 @@ impl Mpi {
         recv: (RecvData, Source),
     ) -> Result<RequestId> {
         self.room_for_request()?;
-        let state = self.exchange(comm, send, recv, Push::Now)?;
+        let state = self.exchange(comm, send, recv, Push::Soon)?;
         Ok(self.add_request(Request::new(comm, state)))
     }
 
@@ -176,7 +176,7 @@ impl Mpi {
         dest: Dest,
         source: Source,
     ) -> Result<Blocking> {
-        let state = self.replace(comm, data, dest, source)?;
+        let state = self.replace(comm, data, dest, source, Push::Now)?;
         self.block_on(Request::new(comm, state))
     }
 
@@ -189,7 +189,7 @@ impl Mpi {
         source: Source,
     ) -> Result<RequestId> {
         self.room_for_request()?;
-        let state = self.replace(comm, data, dest, source)?;
+        let state = self.replace(comm, data, dest, source, Push::Soon)?;
         Ok(self.add_request(Request::new(comm, state)))
     }
 
@@ -206,13 +206,20 @@ impl Mpi {
         self.both(comm, to.map(|to| (to, outgoing)), recv, source, push)
     }
 
-    fn replace(&mut self, comm: CommId, data: RecvData, dest: Dest, source: Source) -> Result<State> {
+    fn replace(
+        &mut self,
+        comm: CommId,
+        data: RecvData,
+        dest: Dest,
+        source: Source,
+        push: Push,
+    ) -> Result<State> {
         let to = self.address(comm, dest)?;
         let Checked { buf, count, ty } = self.checked(data)?;
         // A copy even where the data is flat: the receive writes there at once.
         let outgoing = packed(buf.as_source(), count, &ty)?;
         self.note_sent(data);
-        self.both(comm, to.map(|to| (to, outgoing)), data, source, Push::Now)
+        self.both(comm, to.map(|to| (to, outgoing)), data, source, push)
     }
 
     /// Starts to receive, and to send (unless to the null process).

@@ -304,35 +304,47 @@ impl Mpi {
     /// Makes progress until `ready` gives something.
     #[inline(always)]
     pub(super) fn until<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+        self.endpoint.stay(true);
         let mut backoff = Backoff::default();
-        loop {
-            if let Some(value) = ready(self)? {
-                return Ok(value);
+        let value = loop {
+            if let Some(value) = ready(self).transpose() {
+                break value;
             }
             if self.progress() {
                 backoff = Backoff::default();
             } else {
                 self.pause(&mut backoff);
             }
-        }
+        };
+        self.endpoint.stay(false);
+        value
+    }
+
+    /// A caller begins to wait with [`Mpi::progress`] and [`Mpi::rest`], or has waited.
+    #[inline]
+    pub fn stay(&mut self, stays: bool) {
+        self.endpoint.stay(stays);
     }
 
     /// Waits for a request that has no number yet; gives it one if a job comes first.
     pub(super) fn block_on(&mut self, mut request: Request) -> Result<Blocking> {
+        self.endpoint.stay(true);
         let mut backoff = Backoff::default();
-        loop {
-            if let Some(status) = poll_state(&mut self.endpoint, &mut request.state)? {
-                return Ok(Blocking::Done(status));
-            }
-            if !self.jobs.is_empty() {
-                return Ok(Blocking::Pending(self.add_request(request)));
+        let ended = loop {
+            match poll_state(&mut self.endpoint, &mut request.state) {
+                Ok(None) if self.jobs.is_empty() => {}
+                Ok(None) => break Ok(Blocking::Pending(self.add_request(request))),
+                Ok(Some(status)) => break Ok(Blocking::Done(status)),
+                Err(error) => break Err(error),
             }
             if self.progress() {
                 backoff = Backoff::default();
             } else {
                 self.pause(&mut backoff);
             }
-        }
+        };
+        self.endpoint.stay(false);
+        ended
     }
 
     /// Starts a persistent request.

@@ -126,9 +126,9 @@ impl Sleeper {
     pub fn new(door: &Rc<RefCell<Door>>, set: &Rc<Poll>) -> io::Result<Sleeper> {
         let mut at = door.borrow_mut();
         if at.sleepers == 0 {
-            set.add(at.ready.as_fd(), TOKEN, Interest::Read)?;
             let Door { strangers, ready, .. } = &mut *at;
             strangers.iter_mut().try_for_each(|line| line.watch(ready))?;
+            set.add(ready.as_fd(), TOKEN, Interest::Read)?;
         }
         at.sleepers += 1;
         Ok(Sleeper { door: door.clone(), set: set.clone() })

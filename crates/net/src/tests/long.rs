@@ -17,7 +17,9 @@ fn offered(world: &mut World, bytes: usize, push: Push, to: UserBufMut) -> (ReqI
     };
     let sent = sent.unwrap().expect("it is not complete at once");
     world.ends[0].progress();
+    world.ends[1].stay(true);
     world.ends[1].progress();
+    world.ends[1].stay(false);
     (sent, received, message)
 }
 
@@ -65,6 +67,21 @@ fn a_sender_that_may_compute_is_read_alone() {
 }
 
 #[test]
+fn a_receiver_that_may_compute_reads_alone() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(1 << 20));
+    let message = pattern_bytes(1 << 20);
+    let received = world.ends[1].irecv(from(0), to);
+    let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    world.ends[0].progress();
+    world.ends[1].progress();
+    assert!(world.ends[1].is_done(received), "it may not come back for long");
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 1 << 20), message);
+    world.wait(0, sent.unwrap().unwrap()).unwrap();
+}
+
+#[test]
 fn what_the_sender_could_not_write_is_read() {
     let mut world = pair();
     let to = UserBufMut::of_static(room(1 << 20));
@@ -102,6 +119,7 @@ fn who_loses_the_writing_sender_is_told() {
     let error = NetError::Refused { peer: world.ends[1].who(sender) };
     world.ends[1].fail(sender, error);
     assert!(world.ends[1].wait(received).is_err());
+    assert_eq!(world.ends[1].stat(Stat::PinnedBytes), 0, "nothing may be written any more");
 }
 
 #[test]
