@@ -83,15 +83,21 @@ pub struct Meeting {
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     within: Duration,
-    due_ns: u64,
+    /// Set when it is looked after first.
+    due_ns: Option<u64>,
     /// The owner might just take this side in: it was told that it is late, and has a moment left to answer.
     last_word: bool,
 }
 
 impl Limit {
     fn new(within: Duration) -> Self {
-        let ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
-        Limit { within, due_ns: sys::cpu::now_ns().saturating_add(ns), last_word: false }
+        Limit { within, due_ns: None, last_word: false }
+    }
+
+    /// Is the time up?
+    fn is_over(&mut self, now_ns: u64) -> bool {
+        let within_ns = u64::try_from(self.within.as_nanos()).unwrap_or(u64::MAX);
+        now_ns >= *self.due_ns.get_or_insert(now_ns.saturating_add(within_ns))
     }
 }
 
@@ -175,24 +181,25 @@ impl Meeting {
         let key = line.talk.pair_key().filter(|_| out);
         let heard = key.and_then(|key| Some((theirs.take()?, key)));
         if heard.is_none() {
-            self.check_limit()?;
+            self.check_limit(endpoint.now_ns())?;
         }
         Ok(heard)
     }
 
     /// Gives up in time. The owner speaks when it has taken this side in, and not to somebody who has left: so a caller
     /// that has spoken stops writing and listens a moment longer, lest the owner meets somebody who is gone.
-    fn check_limit(&mut self) -> Result<(), MeetError> {
+    fn check_limit(&mut self, now_ns: u64) -> Result<(), MeetError> {
         let Stage::Talking { line, to: Some(to), said, theirs: None } = &mut self.stage else {
             return Ok(());
         };
-        let Some(limit) = self.limit.as_mut().filter(|limit| sys::cpu::now_ns() >= limit.due_ns) else {
+        let Some(limit) = self.limit.as_mut() else { return Ok(()) };
+        if !limit.is_over(now_ns) {
             return Ok(());
-        };
+        }
         if *said && !limit.last_word {
             line.end_writing()?;
             limit.last_word = true;
-            limit.due_ns += LAST_WORD_NS;
+            limit.due_ns = Some(now_ns + LAST_WORD_NS);
             return Ok(());
         }
         Err(MeetError::Unaccepted(*to, limit.within))
@@ -227,7 +234,7 @@ impl Meeting {
     }
 
     pub(crate) fn lose_patience(&mut self) {
-        self.limit.as_mut().unwrap().due_ns = sys::cpu::now_ns();
+        self.limit.as_mut().unwrap().due_ns = Some(0);
     }
 
     pub(crate) fn is_late(&self) -> bool {

@@ -161,7 +161,6 @@ fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
     }
 }
 
-const MOMENT: Duration = Duration::from_millis(20);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A caller with a limit, that has said what it may say before it is accepted, and was greeted where that is done.
@@ -175,16 +174,17 @@ fn spoken(world: &mut World, door: &Rc<RefCell<Door>>) -> Meeting {
     caller
 }
 
-/// How a caller's waiting ends.
-fn end_of(world: &mut World, mut caller: Meeting) -> MeetError {
-    for _ in 0..60_000 {
-        match caller.poll(&mut world.ends[1]) {
-            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-            Ok(Some(heard)) => panic!("it has met somebody: {heard:?}"),
-            Err(error) => return error,
+/// How a caller's waiting ends, which has no patience if it is `hasty`.
+fn end_of(world: &mut World, mut caller: Meeting, hasty: bool) -> MeetError {
+    let mut told = None;
+    world.until("the end of a caller's patience", |ends| {
+        if hasty {
+            caller.lose_patience();
         }
-    }
-    panic!("no end of a caller's patience");
+        told = caller.poll(&mut ends[1]).err();
+        told.is_some()
+    });
+    told.unwrap()
 }
 
 #[test]
@@ -194,14 +194,12 @@ fn a_caller_gives_up_where_nobody_accepts_and_is_not_taken_for_the_next() {
         if !by_name {
             door.borrow_mut().close_local();
         }
-        let error = if greets {
-            let mut caller = spoken(&mut world, &door);
-            caller.lose_patience();
-            end_of(&mut world, caller)
+        let caller = if greets {
+            spoken(&mut world, &door)
         } else {
-            let name = door.borrow().name();
-            end_of(&mut world, Meeting::call(&name, b"gives up".to_vec(), Some(MOMENT)).unwrap())
+            Meeting::call(&door.borrow().name(), b"gives up".to_vec(), Some(HOUR)).unwrap()
         };
+        let error = end_of(&mut world, caller, true);
         assert!(matches!(error, MeetError::Unaccepted(..)), "{error}");
         let called = Meeting::expect(door.clone(), mine(0));
         let calls = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
@@ -224,7 +222,7 @@ fn who_is_late_is_told_by_an_owner_that_accepts() {
             assert!(called.poll(&mut ends[0]).unwrap().is_none(), "it has met somebody who gives up");
             door.borrow().callers() == 0
         });
-        let error = end_of(&mut world, late);
+        let error = end_of(&mut world, late, false);
         assert!(matches!(error, MeetError::HungUp | MeetError::Unanswered(..)), "{error}");
     }
 }
