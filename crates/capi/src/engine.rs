@@ -55,10 +55,11 @@ fn is_checked() -> bool {
 }
 
 /// Brings in the engine that this process has from now on.
-pub fn install(mpi: Mpi) {
+#[inline(never)]
+pub fn install(mpi: Box<Mpi>) {
     let _guard = lock();
     // SAFETY: nobody is inside: the phase is `Closed`, in which `Call::enter` refuses.
-    unsafe { *ENGINE.mpi.get() = Some(mpi) };
+    unsafe { *ENGINE.mpi.get() = Some(*mpi) };
 }
 
 /// Lets calls in as `phase` says, or no more. The caller knows that nobody is inside: no call is under way when the

@@ -42,7 +42,7 @@ struct Job {
 
 impl Job {
     fn start() -> Result<Job> {
-        let mpi = Mpi::start()?;
+        let mpi = *Mpi::start()?;
         let (rank, size) = (mpi.comm_rank(CommId::WORLD)? as i32, mpi.comm_size(CommId::WORLD)? as i32);
         Ok(Job { mpi, rank, size, checks: 0 })
     }

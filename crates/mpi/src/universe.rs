@@ -25,7 +25,7 @@ pub fn init() -> Result<Universe> {
     if STARTED.swap(true, Ordering::Relaxed) {
         return fail(ErrorClass::Other, "init was called before in this process");
     }
-    let mpi = RefCell::new(Mpi::start()?);
+    let mpi = RefCell::new(*Mpi::start()?);
     Ok(Universe { engine: Rc::new(Engine { mpi, failed: Cell::new(None) }) })
 }
 

@@ -190,7 +190,9 @@ impl Endpoint {
     /// Joins the job: asks the process manager, opens the device, publishes the card. Connects to nobody and
     /// waits for nobody: the fence that makes the cards visible ends at the first contact. (A foreign launcher that has
     /// several hosts is waited for once: the job's key is on its board.)
-    pub fn start(config: &Config) -> Result<Endpoint, StartError> {
+    ///
+    /// Boxed: what start-up touches of the stack stays with the process, and each frame that holds an endpoint adds to it.
+    pub fn start(config: &Config) -> Result<Box<Endpoint>, StartError> {
         let age_ns = cpu::process_age_ns().unwrap_or(0);
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
@@ -254,7 +256,7 @@ impl Endpoint {
             #[cfg(test)]
             cards: Vec::new(),
         };
-        let mut endpoint = Endpoint::new(job, context, wireup);
+        let mut endpoint = Box::new(Endpoint::new(job, context, wireup));
         endpoint.link(Endpoint::SELF);
         endpoint.set_timers();
         let rest_ns = clock.lap();

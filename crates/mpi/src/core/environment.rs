@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 impl Mpi {
-    /// Joins the job named by the environment, or starts alone.
-    pub fn start() -> Result<Mpi> {
+    /// Joins the job named by the environment, or starts alone. (Boxed as an endpoint is, see [`Endpoint::start`].)
+    pub fn start() -> Result<Box<Mpi>> {
         let config = Config::from_variables(|name| registry().setting(name))?;
         let endpoint = Endpoint::start(&config)?;
         // Collectives need what all processes agree on: an agent says the same to all, own looks may differ.
@@ -37,10 +37,11 @@ impl Mpi {
         Ok(mpi)
     }
 
-    fn on(endpoint: Endpoint, cores: comm::JobCores) -> Mpi {
+    #[inline(never)]
+    fn on(endpoint: Box<Endpoint>, cores: comm::JobCores) -> Box<Mpi> {
         let (rank, size) = (endpoint.rank(), endpoint.size());
-        let mut mpi = Mpi {
-            endpoint,
+        let mut mpi = Box::new(Mpi {
+            endpoint: *endpoint,
             cores,
             comms: Slots::new(),
             groups: Slots::new(),
@@ -65,7 +66,7 @@ impl Mpi {
             dynamic: Default::default(),
             check: None,
             origin: Instant::now(),
-        };
+        });
         let me = net::Process(rank.0);
         mpi.comms.insert(Comm::new(Members::world(size), me, 0, "MPI_COMM_WORLD"));
         mpi.comms.insert(Comm::new(Members::alone(me), me, 1, "MPI_COMM_SELF"));
