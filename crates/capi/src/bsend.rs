@@ -39,8 +39,7 @@ fn flush<A: Abi>(call: &mut Call<A>, holder: Holder) -> Outcome<()> {
 }
 
 fn begin_flush<A: Abi>(call: &mut Call<A>, holder: Holder, request: Ptr<A::Handle>) -> Outcome<()> {
-    let id = call.start_buffer_flush(holder)?;
-    crate::p2p::put_request::<A>(request, id, Flavor::Once)
+    crate::p2p::put_request::<A>(request, Flavor::Once, || Ok(call.start_buffer_flush(holder)?))
 }
 
 /// `MPI_Buffer_attach`

@@ -46,13 +46,9 @@ impl<'c, A: Abi> Calling<'c, A> {
                 let done = call.collective(comm, coll)?;
                 status::check(&call.end(done)?)
             }
-            How::Start(out) => {
-                let request = call.icollective(comm, coll)?;
-                put_request::<A>(out, request, Flavor::Once)
-            }
+            How::Start(out) => put_request::<A>(out, Flavor::Once, || Ok(call.icollective(comm, coll)?)),
             How::Prepare(out) => {
-                let request = call.collective_init(comm, coll)?;
-                put_request::<A>(out, request, Flavor::Persistent)
+                put_request::<A>(out, Flavor::Persistent, || Ok(call.collective_init(comm, coll)?))
             }
         }
     }

@@ -103,20 +103,22 @@ fn begin_copy<A: Abi>(
 ) -> Outcome<()> {
     newcomm.set(A::handle(A::C.comm_null))?;
     let old = handles::comm::<A>(comm)?;
-    let made = call.start_dup(old, Meanwhile::GoesOn)?;
-    let (Some(new), Some(id)) = (made.comm, made.request) else {
-        unreachable!("every member is in the copy")
-    };
-    let copied = attr::copy_all(call, Object::Comm(old), Object::Comm(new));
-    if let Err(failure) = copied.and_then(|()| Ok(info.map_or(Ok(()), |info| call.comm_set_info(new, info))?))
-    {
-        // The others make it all the same.
-        make(call, made)?;
-        call.comm_free(new)?;
-        return Err(failure);
-    }
-    newcomm.set(handles::of_comm::<A>(new))?;
-    crate::p2p::put_request::<A>(request, id, Flavor::Once)
+    crate::p2p::put_request::<A>(request, Flavor::Once, || {
+        let made = call.start_dup(old, Meanwhile::GoesOn)?;
+        let (Some(new), Some(id)) = (made.comm, made.request) else {
+            unreachable!("every member is in the copy")
+        };
+        let copied = attr::copy_all(call, Object::Comm(old), Object::Comm(new));
+        let mut set = || info.map_or(Ok(()), |info| call.comm_set_info(new, info));
+        if let Err(failure) = copied.and_then(|()| Ok(set()?)) {
+            // The others make it all the same.
+            make(call, made)?;
+            call.comm_free(new)?;
+            return Err(failure);
+        }
+        newcomm.set(handles::of_comm::<A>(new))?;
+        Ok(id)
+    })
 }
 
 /// `MPI_Comm_idup`

@@ -39,10 +39,15 @@ impl<A: Abi> Call<A> {
     }
 }
 
-/// Stores the handle of a request.
+/// Stores the handle of a request that `start` gives. Nothing is started that has no place.
 #[inline(always)]
-pub fn put_request<A: Abi>(out: Ptr<A::Handle>, request: RequestId, flavor: Flavor) -> Outcome<()> {
-    Ok(out.set(handles::of_request::<A>(request, flavor))?)
+pub fn put_request<A: Abi>(
+    out: Ptr<A::Handle>,
+    flavor: Flavor,
+    start: impl FnOnce() -> Outcome<RequestId>,
+) -> Outcome<()> {
+    out.check()?;
+    Ok(out.set(handles::of_request::<A>(start()?, flavor))?)
 }
 
 /// The data of a message. Nothing is sent to the null process or received from it, so that it needs no datatype; nor do
@@ -105,15 +110,17 @@ macro_rules! sends {
                 && !request.is_null()
                 && short::send::<A>(buf, count, datatype, dest, tag, comm, Push::Soon)
             {
-                let sent = put_request::<A>(request, RequestId::SENT, Flavor::Once);
+                let sent = put_request::<A>(request, Flavor::Once, || Ok(RequestId::SENT));
                 debug_assert!(sent.is_ok(), "there is a place for it");
                 return 0;
             }
             short::long(move || run::<A>($iname, On::Comm(comm), |call| {
                 let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
-                let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
-                call.is_followed();
-                put_request::<A>(request, id, Flavor::Once)
+                put_request::<A>(request, Flavor::Once, || {
+                    let id = call.isend(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
+                    call.is_followed();
+                    Ok(id)
+                })
             }))
         }
 
@@ -124,8 +131,10 @@ macro_rules! sends {
         ) -> c_int {
             run::<A>($pname, On::Comm(comm), |call| {
                 let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, dest)?);
-                let id = call.send_init(comm, data, self::dest::<A>(dest, tag), Mode::$mode)?;
-                put_request::<A>(request, id, Flavor::Persistent)
+                let to = self::dest::<A>(dest, tag);
+                put_request::<A>(request, Flavor::Persistent, || {
+                    Ok(call.send_init(comm, data, to, Mode::$mode)?)
+                })
             })
         }
     )*};
@@ -185,15 +194,15 @@ pub fn irecv<A: Abi, C: Count>(
     if !request.is_null()
         && let Some(id) = short::irecv::<A>(buf, count, datatype, source, tag, comm)
     {
-        let put = put_request::<A>(request, id, Flavor::Once);
+        let put = put_request::<A>(request, Flavor::Once, || Ok(id));
         debug_assert!(put.is_ok(), "there is a place for it");
         return 0;
     }
     short::long(move || {
         run::<A>("MPI_Irecv", On::Comm(comm), |call| {
             let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
-            let id = call.irecv(comm, data, self::source::<A>(source, tag))?;
-            put_request::<A>(request, id, Flavor::Once)
+            let from = self::source::<A>(source, tag);
+            put_request::<A>(request, Flavor::Once, || Ok(call.irecv(comm, data, from)?))
         })
     })
 }
@@ -210,8 +219,8 @@ pub fn recv_init<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Recv_init", On::Comm(comm), |call| {
         let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
-        let id = call.recv_init(comm, data, self::source::<A>(source, tag))?;
-        put_request::<A>(request, id, Flavor::Persistent)
+        let from = self::source::<A>(source, tag);
+        put_request::<A>(request, Flavor::Persistent, || Ok(call.recv_init(comm, data, from)?))
     })
 }
 
@@ -270,8 +279,7 @@ pub fn isendrecv<A: Abi, C: Count>(
             (carried::<A, _>(sendbuf, sendcount, sendtype, dest)?, self::dest::<A>(dest, sendtag));
         let (recv, from) =
             (carried::<A, _>(recvbuf, recvcount, recvtype, source)?, self::source::<A>(source, recvtag));
-        let id = call.isendrecv(comm, (send, to), (recv, from))?;
-        put_request::<A>(request, id, Flavor::Once)
+        put_request::<A>(request, Flavor::Once, || Ok(call.isendrecv(comm, (send, to), (recv, from))?))
     })
 }
 
@@ -318,8 +326,7 @@ pub fn isendrecv_replace<A: Abi, C: Count>(
     run::<A>("MPI_Isendrecv_replace", On::Comm(comm), |call| {
         let (comm, data) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, source)?);
         let (to, from) = (self::dest::<A>(dest, sendtag), self::source::<A>(source, recvtag));
-        let id = call.isendrecv_replace(comm, data, to, from)?;
-        put_request::<A>(request, id, Flavor::Once)
+        put_request::<A>(request, Flavor::Once, || Ok(call.isendrecv_replace(comm, data, to, from)?))
     })
 }
 
@@ -430,7 +437,8 @@ pub fn imrecv<A: Abi, C: Count>(
     request: Ptr<A::Handle>,
 ) -> c_int {
     crate::errors::run_on::<A>("MPI_Imrecv", |call, on| {
-        let id = take_message(call, on, message, || args::data::<A, _>(buf, count, datatype))?;
-        put_request::<A>(request, id, Flavor::Once)
+        put_request::<A>(request, Flavor::Once, || {
+            take_message(call, on, message, || args::data::<A, _>(buf, count, datatype))
+        })
     })
 }

@@ -25,8 +25,8 @@ pub fn psend_init<A: Abi, C: Count>(
     run::<A>("MPI_Psend_init", On::Comm(comm), |call| {
         let (comm, part) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, to)?);
         handles::info_or_null::<A>(info)?;
-        let id = call.psend_init(comm, part, partitions, dest::<A>(to, tag))?;
-        put_request::<A>(request, id, Flavor::Persistent)
+        let to = dest::<A>(to, tag);
+        put_request::<A>(request, Flavor::Persistent, || Ok(call.psend_init(comm, part, partitions, to)?))
     })
 }
 
@@ -46,8 +46,8 @@ pub fn precv_init<A: Abi, C: Count>(
     run::<A>("MPI_Precv_init", On::Comm(comm), |call| {
         let (comm, part) = (handles::comm::<A>(comm)?, carried::<A, _>(buf, count, datatype, from)?);
         handles::info_or_null::<A>(info)?;
-        let id = call.precv_init(comm, part, partitions, source::<A>(from, tag))?;
-        put_request::<A>(request, id, Flavor::Persistent)
+        let from = source::<A>(from, tag);
+        put_request::<A>(request, Flavor::Persistent, || Ok(call.precv_init(comm, part, partitions, from)?))
     })
 }
 

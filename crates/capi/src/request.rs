@@ -642,13 +642,9 @@ pub fn grequest_start<A: Abi>(
     request: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Grequest_start", On::WORLD, |call| {
-        let id = call.grequest_start(Grequest {
-            query: query_fn.0,
-            free: free_fn.0,
-            cancel: cancel_fn.0,
-            extra: extra_state.addr(),
-        })?;
-        p2p::put_request::<A>(request, id, Flavor::Generalized)
+        let what =
+            Grequest { query: query_fn.0, free: free_fn.0, cancel: cancel_fn.0, extra: extra_state.addr() };
+        p2p::put_request::<A>(request, Flavor::Generalized, || Ok(call.grequest_start(what)?))
     })
 }
 

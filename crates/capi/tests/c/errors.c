@@ -144,6 +144,27 @@ static void nothing(void)
     CHECK(MPI_File_open(MPI_COMM_SELF, "/nowhere/at all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
 }
 
+/* What has no place for its request does not begin: no receive takes the next message, no message arrives. */
+static void without_request(void)
+{
+    int sent = 7, got = 0, flag = 1;
+    MPI_Comm own;
+    MPI_Comm_dup(MPI_COMM_SELF, &own);
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    CHECK(MPI_Irecv(&got, 1, MPI_INT, 0, 3, own, NULL) != MPI_SUCCESS);
+    CHECK(MPI_Isend(&sent, 1, MPI_INT, 0, 3, own, NULL) != MPI_SUCCESS);
+    CHECK(MPI_Issend(&sent, 1, MPI_INT, 0, 3, own, NULL) != MPI_SUCCESS);
+    CHECK(MPI_Isendrecv(&sent, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, own, NULL) != MPI_SUCCESS);
+    CHECK(MPI_Iprobe(0, 3, own, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag && got == 0);
+    CHECK(MPI_Send(&sent, 1, MPI_INT, 0, 3, own) == MPI_SUCCESS);
+    CHECK(MPI_Iprobe(0, 3, own, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag && got == 0);
+    CHECK(MPI_Recv(&got, 1, MPI_INT, 0, 3, own, MPI_STATUS_IGNORE) == MPI_SUCCESS && got == 7);
+    MPI_Comm_free(&own);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(MPI_Ibarrier(MPI_COMM_WORLD, NULL) != MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 /* What is read may not be written, unless it is said to be. */
 static void aliased(void)
 {
@@ -295,6 +316,7 @@ int main(int argc, char **argv)
     removed();
     unattached();
     nothing();
+    without_request();
     aliased();
     null_results();
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
