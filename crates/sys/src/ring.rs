@@ -136,6 +136,10 @@ const CREDIT_PART: usize = if cfg!(all(test, loom)) { 4 } else { 8 };
 const SMALL_BYTES_MAX: usize = 8 << 10;
 const LOOKS: u32 = 16;
 
+/// So far ahead of a small message its writer claims a line; and a reader that is behind fetches one.
+const CLAIM_AHEAD: usize = 4;
+const FETCH_AHEAD: usize = 4;
+
 /// How often a writer found no room, or had to look whether there is.
 #[derive(Debug, Default)]
 struct Pressure {
@@ -230,6 +234,10 @@ impl RingTx {
             self.map.copy_in(line + PREFIX, payload);
         }
         self.publish(1, Kind::Data, payload.len());
+        // The reader has had the lines ahead since the last lap: to get one back takes longer than to send a message.
+        if self.written + CLAIM_AHEAD as u64 + 1 < self.limit {
+            self.map.claim(wrapped(&self.map, (self.at as usize + CLAIM_AHEAD) * LINE));
+        }
         true
     }
 
@@ -367,7 +375,7 @@ impl RingTx {
 
     #[inline]
     fn write_payload(&self, payload: UserBuf, lines: u32) {
-        let start = self.wrapped((self.at as usize + 1) * LINE + payload_at(payload.len()));
+        let start = wrapped(&self.map, (self.at as usize + 1) * LINE + payload_at(payload.len()));
         let room = self.map.bytes() - start;
         let first = payload.len().min(room);
         if payload.len() == 8 && lines == 1 {
@@ -380,12 +388,6 @@ impl RingTx {
         if first < payload.len() {
             self.map.copy_in(LINE, payload.part(first, payload.len() - first));
         }
-    }
-
-    /// Behind the last line the ring goes on at the first.
-    #[inline]
-    fn wrapped(&self, place: usize) -> usize {
-        if place < self.map.bytes() { place } else { place - self.map.bytes() + LINE }
     }
 
     #[inline(always)]
@@ -441,6 +443,8 @@ pub struct RingRx {
     messages: u64,
     barrier: Barrier,
     writer_waits: bool,
+    /// Was there a message each time since the last look but one? Then there are more to come.
+    behind: bool,
 }
 
 impl RingRx {
@@ -448,7 +452,18 @@ impl RingRx {
     pub fn new(map: SharedMap) -> Self {
         let (lines, barrier) = (lines_of(&map), Barrier::Both);
         let (consumed, returned, messages) = (0, 0, 0);
-        RingRx { map, lines, at: 0, lap: 1, consumed, returned, messages, barrier, writer_waits: false }
+        RingRx {
+            map,
+            lines,
+            at: 0,
+            lap: 1,
+            consumed,
+            returned,
+            messages,
+            barrier,
+            writer_waits: false,
+            behind: false,
+        }
     }
 
     /// Makes the look at a waiting writer cheaper than a fence, where both processes are registered for that:
@@ -490,6 +505,7 @@ impl RingRx {
     pub fn next_slot(&mut self) -> Next {
         let word = self.word().load(Ordering::Acquire);
         if word as u32 != self.lap {
+            self.behind = false;
             return Next::Empty;
         }
         let len = (word >> 32) as usize & LEN_MAX;
@@ -523,6 +539,10 @@ impl RingRx {
             let read = self.consumed + u64::from(lines_for(len));
             self.map.u64_at(AT_CONSUMED).store(read, Ordering::Release);
         }
+        if self.behind {
+            self.map.fetch(wrapped(&self.map, (self.at as usize + 1 + FETCH_AHEAD) * LINE));
+        }
+        self.behind = true;
         View { ring: self, len }
     }
 
@@ -696,6 +716,12 @@ impl Drop for View<'_> {
         self.ring.messages += 1;
         self.ring.consume(lines_for(self.len));
     }
+}
+
+/// Behind the last line a ring goes on at the first.
+#[inline]
+fn wrapped(map: &SharedMap, place: usize) -> usize {
+    if place < map.bytes() { place } else { place - map.bytes() + LINE }
 }
 
 fn lines_of(map: &SharedMap) -> u32 {

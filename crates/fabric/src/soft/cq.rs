@@ -206,22 +206,21 @@ impl Soft {
         let mut place = from;
         while place < self.cq.hot.len() {
             let index = self.cq.hot[place];
-            if self.qps[index as usize].entry.as_ref().is_some_and(is_ready) {
-                if place > 0 {
-                    // Move to front: the order is the order of recent activity.
-                    self.cq.hot[..=place].rotate_right(1);
-                }
-                match self.look(index) {
-                    Next::Message => return Found::Message(index),
-                    Next::Broken => return Found::Broken(index),
-                    // Growth was dealt with: the same ring, or the one behind it, may have a message.
-                    _ => {
-                        place = 0;
-                        continue;
-                    }
-                }
+            let next = self.look(index);
+            if next == Next::Empty {
+                place += 1;
+                continue;
             }
-            place += 1;
+            if place > 0 {
+                // Move to front: the order is the order of recent activity.
+                self.cq.hot[..=place].rotate_right(1);
+            }
+            match next {
+                Next::Message => return Found::Message(index),
+                Next::Broken => return Found::Broken(index),
+                // Growth was dealt with: the same ring, or the one behind it, may have a message.
+                _ => place = 0,
+            }
         }
         Found::Nothing
     }
