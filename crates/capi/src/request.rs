@@ -194,7 +194,13 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
             };
             let done = match named.0 {
                 RequestId::SENT => Some(Status::EMPTY),
-                request => call.take_short(request, status::wanted::<A>(statuses)),
+                request => {
+                    let wanted = status::wanted::<A>(statuses);
+                    call.take_short(request, wanted).or_else(|| match call.is_threaded() {
+                        true => None,
+                        false => call.await_short(request, wanted),
+                    })
+                }
             };
             if let Some(done) = done {
                 requests.set_at(i, A::handle(A::C.request_null))?;

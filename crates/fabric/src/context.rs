@@ -600,6 +600,17 @@ impl Context {
         if qp.provider() == ProviderKind::Soft { self.soft.room_in(qp) } else { 0 }
     }
 
+    /// Is a message of these bytes short enough for the ring as it is?
+    #[inline]
+    pub fn takes(&self, qp: Qp, bytes: usize) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.takes(qp, bytes)
+    }
+
+    /// Bytes of the ring through which messages go to the peer; 0 where there is none.
+    pub fn room_out(&self, qp: Qp) -> usize {
+        if qp.provider() == ProviderKind::Soft { self.soft.room_out(qp) } else { 0 }
+    }
+
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub fn is_peer_frugal(&self, qp: Qp) -> bool {

@@ -201,7 +201,8 @@ impl Endpoint {
             return self.send_first(to, envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
-        if buf.len() <= link.eager_max as usize
+        let grown = buf.len() <= self.job.eager_grown && self.context.takes(qp, buf.len());
+        if (buf.len() <= link.eager_max as usize || grown)
             && mode == SendMode::Standard
             && !self.context.is_peer_frugal(qp)
         {
@@ -281,7 +282,7 @@ impl Endpoint {
         }
         self.counters.eager += 1;
         if mode == SendMode::Synchronous {
-            let state = State::SendOffered { data: Lent::User(buf), key: None, to: ix };
+            let state = State::offered(Lent::User(buf), ix);
             let id = self.requests.insert(state);
             let header = Header::Message { kind: Kind::EagerSync, envelope, request: id.index };
             self.enqueue(ix, Pending::message(header, Data::User(buf), None), push);
@@ -320,7 +321,7 @@ impl Endpoint {
         let (answer, id) = match mode {
             SendMode::Standard => (None, None),
             SendMode::Synchronous => {
-                let state = State::SendOffered { data: Lent::User(buf), key: None, to: Self::SELF };
+                let state = State::offered(Lent::User(buf), Self::SELF);
                 let id = self.requests.insert(state);
                 (Some(id.index), Some(id))
             }

@@ -36,6 +36,8 @@ pub(crate) struct Link {
     listed: bool,
     /// Long messages to it whose sender did nothing but wait, as far as they are counted.
     pub waited_long: u8,
+    /// Offers that go without the beginning of their message: it was sent in vain before.
+    pub headless: u8,
 }
 
 /// What a link has while it opens or closes, and after an accident.
@@ -117,6 +119,7 @@ impl Default for Link {
             counted: None,
             listed: false,
             waited_long: 0,
+            headless: 0,
         }
     }
 }

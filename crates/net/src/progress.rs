@@ -8,7 +8,7 @@ use crate::wire::{Header, Kind, OFFER_BYTES, Offer, SHARE_BYTES, Share, UNNAMED}
 use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
-use sys::UserBufMut;
+use sys::{UserBufMut, ring};
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
@@ -67,6 +67,9 @@ impl Endpoint {
                 None => return count > 0,
                 Some((qp, view)) => {
                     match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                        Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix)) => {
+                            take_eager(with_source(envelope, ix), mark, &view, matcher, requests)
+                        }
                         Some((header, ix)) => take_in(ix, header, View::Ring(view), matcher, requests),
                         None => After::Nonsense(qp, NOBODYS),
                     }
@@ -86,7 +89,7 @@ impl Endpoint {
             let after = match context.poll_only(of) {
                 None => return,
                 Some(view) => match sender(view.header(), of, links, by_qp, |ix| wireup.who(ix).is_some()) {
-                    Some((header, ix)) => take_in_rarely(ix, header, View::Ring(view), matcher, requests),
+                    Some((header, ix)) => take_in(ix, header, View::Ring(view), matcher, requests),
                     None => return,
                 },
             };
@@ -103,7 +106,7 @@ impl Endpoint {
             let after = match context.poll() {
                 None => return count > 0,
                 Some(Event::Receive { qp, view }) => match sender(view.header(), qp, links, by_qp, is_live) {
-                    Some((header, ix)) => take_in_rarely(ix, header, view, matcher, requests),
+                    Some((header, ix)) => take_in(ix, header, view, matcher, requests),
                     None => After::Nonsense(qp, NOBODYS),
                 },
                 Some(Event::Incoming { qp, header, len }) => {
@@ -158,13 +161,14 @@ impl Endpoint {
             Header::Fin { request } => self.send_finished(request, source),
             Header::Refuse { request } => self.send_refused(request, source),
             Header::Withdraw { request } => self.receive_withdrawn(request, source),
-            Header::Clear { request, into } => self.send_fragments(request, into, source),
+            Header::Clear { request, into, headed } => self.send_fragments(request, into, headed, source),
             Header::Wrote { request, well } => self.receive_written(request, source, well),
             Header::Message { .. }
             | Header::Fragment { .. }
             | Header::Active { .. }
             | Header::Part
-            | Header::Share { .. } => {
+            | Header::Share { .. }
+            | Header::Head { .. } => {
                 unreachable!("not control")
             }
         }
@@ -275,9 +279,26 @@ pub(crate) fn sender(
     (ix.index() < links.len() && is_live(ix)).then_some((header, ix))
 }
 
-/// Takes a message out of its ring: into the receive that waits for it, or into memory of its own.
+/// Takes in the commonest message.
 #[inline(always)]
-fn take_in(
+fn take_eager(
+    envelope: matching::Envelope,
+    mark: u32,
+    view: &ring::View<'_>,
+    matcher: &mut Matcher<ReqId, Unexpected>,
+    requests: &mut Requests,
+) -> After {
+    let Some(receive) = matcher.arrive(envelope) else {
+        let bytes = view.to_vec().into_boxed_slice();
+        return After::Unexpected(envelope, Unexpected::Whole { bytes, answer: None, mark });
+    };
+    let bytes = view.copy_to(0, posted_buf(requests, receive));
+    requests.finish_posted(receive, end_of(envelope, view.len(), bytes, mark));
+    After::Nothing
+}
+
+/// Takes a message out of its ring: into the receive that waits for it, or into memory of its own.
+pub(crate) fn take_in(
     source: PeerIx,
     header: Header,
     view: View<'_>,
@@ -300,10 +321,20 @@ fn take_in(
         Header::Message { envelope, request, .. } => {
             let envelope = with_source(envelope, source);
             let offer = Offer::decode(view.start::<OFFER_BYTES>(), request);
+            if offer.headed {
+                requests.head_comes(source, request);
+            }
             let receive = matcher.arrive(envelope).map(|id| (id, posted_buf(requests, id)));
             After::Offered { envelope, offer, receive }
         }
-        Header::Fragment { request, offset } => take_fragment(source, request, offset, view, requests),
+        Header::Fragment { request, offset } => {
+            let id = requests.by_index(request);
+            take_fragment(source, id, offset, view, requests)
+        }
+        Header::Head { request } => {
+            let id = requests.take_head(source, request);
+            take_fragment(source, id, 0, view, requests)
+        }
         Header::Active { handler, argument } => {
             After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })
         }
@@ -326,20 +357,14 @@ fn answer_and_mark(kind: Kind, request: u32) -> (Option<u32>, u32) {
     if kind == Kind::EagerSync { (Some(request), 0) } else { (None, request) }
 }
 
-/// As [`take_in`], where a call more does not matter.
-pub(crate) fn take_in_rarely(
-    source: PeerIx,
-    header: Header,
+/// A fragment that nobody waits for belongs to a receive that has failed meanwhile: it is dropped.
+fn take_fragment(
+    from: PeerIx,
+    id: Option<ReqId>,
+    offset: u64,
     view: View<'_>,
-    matcher: &mut Matcher<ReqId, Unexpected>,
     requests: &mut Requests,
 ) -> After {
-    take_in(source, header, view, matcher, requests)
-}
-
-/// A fragment that nobody waits for belongs to a receive that has failed meanwhile: it is dropped.
-fn take_fragment(from: PeerIx, request: u32, offset: u64, view: View<'_>, requests: &mut Requests) -> After {
-    let id = requests.by_index(request);
     let Some(State::ReceiveStreaming { buf, missing, end }) = id.and_then(|id| requests.get_mut(id)) else {
         return After::Nothing;
     };

@@ -6,12 +6,12 @@
 //!   done            <-----------  FIN
 //! ```
 //! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
-//! and of longer ones the receiver reads one half while the sender writes the other (SHARE, WROTE).
+//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel; and of longer ones the receiver reads one half while the sender writes the other (SHARE, WROTE).
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
 use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
 use crate::endpoint::{Endpoint, end_of, sent};
-use crate::link::Pending;
+use crate::link::{Data, Pending};
 use crate::request::{Lent, Reading, Sharing, State};
 use crate::wire::{Header, Kind, Offer, Share};
 use fabric::{MrKey, Posted, Push, Qp, RdmaError, RemoteMemory, WorkError, WorkId};
@@ -19,7 +19,12 @@ use proto::ids::PeerIx;
 use proto::matching;
 use proto::transfer;
 use std::sync::Arc;
-use sys::UserBufMut;
+use sys::{UserBuf, UserBufMut};
+
+/// Bytes of a long message that may go with its offer.
+const HEAD_BYTES: usize = transfer::FRAGMENT_BYTES;
+/// So many offers go without, once that was in vain.
+const HEADLESS: u8 = 16;
 
 impl Endpoint {
     /// Offers a message to its receiver.
@@ -27,12 +32,44 @@ impl Endpoint {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
         let waits = push == Push::Now;
-        if waits && transfer::may_stream(data.len()) {
+        let mut head = None;
+        if waits && transfer::may_stream(data.len(), self.job.long) {
             self.expect_long(ix, data.len());
+            head = self.head_of(ix, &data);
         }
-        let offer = self.announce(ix, envelope, data, id, waits);
+        let offer = self.announce(ix, envelope, data, id, Help { waits, headed: head.is_some() });
         self.enqueue(ix, offer, Push::Soon);
+        if let Some(head) = head {
+            self.send_head(ix, id, head);
+        }
         id
+    }
+
+    /// The beginning of a message that may go with its offer: a receiver that waits copies it while its answer travels.
+    fn head_of(&mut self, ix: PeerIx, data: &Lent) -> Option<UserBuf> {
+        let Lent::User(buf) = data else { return None };
+        let link = &mut self.links[ix.index()];
+        let qp = link.ready.filter(|_| link.queue.is_empty() && !self.job.oversubscribed)?;
+        if !transfer::is_headed(buf.len(), self.context.room_out(qp)) {
+            return None;
+        }
+        if link.headless > 0 {
+            link.headless -= 1;
+            return None;
+        }
+        Some(buf.part(0, buf.len().min(HEAD_BYTES)))
+    }
+
+    /// Sends the beginning of a message behind its offer. What has no room is copied: the send may be over before it leaves.
+    fn send_head(&mut self, ix: PeerIx, id: ReqId, head: UserBuf) {
+        let header = Header::Head { request: id.index };
+        let link = &self.links[ix.index()];
+        if let Some(qp) = link.ready.filter(|_| link.queue.is_empty())
+            && self.context.post_send_copied(qp, header.encode(link.name), head, Push::Soon).is_ok()
+        {
+            return;
+        }
+        self.enqueue(ix, Pending::message(header, Data::copy(head), None), Push::Soon);
     }
 
     /// Who waits for the receiver of a long message can copy together with it, through a ring that is large enough. That is
@@ -43,7 +80,7 @@ impl Endpoint {
         if link.waited_long >= transfer::LONG_BEFORE_GROWTH
             && let Some(qp) = link.ready
         {
-            self.context.expect_stream(qp, bytes);
+            self.context.expect_stream(qp, transfer::stream_room(bytes).max(bytes));
         }
     }
 
@@ -60,10 +97,10 @@ impl Endpoint {
             self.requests.forget(id);
             id
         });
-        self.announce(ix, envelope, data, id, false)
+        self.announce(ix, envelope, data, id, Help { waits: false, headed: false })
     }
 
-    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId, waits: bool) -> Pending {
+    fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId, help: Help) -> Pending {
         let (addr, bytes, key) = match &data {
             Lent::User(buf) => {
                 // The provider is known once the peer's card is; before that only fragments can be promised.
@@ -74,8 +111,9 @@ impl Endpoint {
             Lent::Own(bytes) => (0, bytes.len() as u64, None),
         };
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
-        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits };
-        self.requests.replace(id, State::SendOffered { data, key, to: ix });
+        let Help { waits, headed } = help;
+        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits, headed };
+        self.requests.replace(id, State::SendOffered { data, key, to: ix, waits, headed });
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         Pending::owned(header, &offer.encode())
     }
@@ -97,7 +135,7 @@ impl Endpoint {
         let ix = reading.end.source;
         let bytes = reading.bytes();
         if let Some(qp) = self.link(ix).ready
-            && transfer::is_shared(bytes, self.both_wait(&reading.offer), self.context.reads_alone(qp))
+            && self.is_shared(bytes, &reading.offer, qp)
             && self.share(id, &reading, qp)
         {
             return;
@@ -148,10 +186,14 @@ impl Endpoint {
         offer.waits && self.waits.staying > 0 && !self.job.oversubscribed
     }
 
+    fn is_shared(&self, bytes: usize, offer: &Offer, qp: Qp) -> bool {
+        transfer::is_shared(bytes, self.both_wait(offer), self.context.reads_alone(qp), self.job.long)
+    }
+
     fn is_streamed(&self, offer: &Offer, qp: Qp) -> bool {
         // All of it, also where the receiver wants less.
         let bytes = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
-        transfer::is_streamed(bytes, self.both_wait(offer), self.context.room_in(qp))
+        transfer::is_streamed(bytes, self.both_wait(offer), self.context.room_in(qp), self.job.long)
     }
 
     /// Asks the sender, who waits, to write the second half, and reads the first. `false`: nothing has been done.
@@ -234,7 +276,8 @@ impl Endpoint {
 
     fn ask_fragments(&mut self, id: ReqId, buf: UserBufMut, offer: Offer, end: Outcome) {
         self.requests.replace(id, State::ReceiveStreaming { buf, missing: offer.bytes, end });
-        let header = Header::Clear { request: offer.request, into: id.index };
+        let headed = offer.headed && self.requests.expect_head(end.source, offer.request, id);
+        let header = Header::Clear { request: offer.request, into: id.index, headed };
         self.enqueue(end.source, Pending::owned(header, &[]), Push::Now);
     }
 
@@ -293,34 +336,44 @@ impl Endpoint {
     /// The send that a receiver speaks of, if it is one of those offered to it. Its buffer is no longer lent.
     fn end_offer(&mut self, request: u32, by: PeerIx) -> Option<ReqId> {
         let id = self.requests.by_index(request)?;
-        let State::SendOffered { key, to, data } = self.requests.get(id)? else { return None };
+        let State::SendOffered { key, to, data, headed, .. } = self.requests.get(id)? else { return None };
         if *to != by {
             return None;
         }
-        let bytes = data.len();
+        let (bytes, in_vain) = (data.len(), *headed);
         if let Some((kind, key)) = *key {
             self.unpin(kind, key, bytes);
+        }
+        if in_vain {
+            self.link(by).headless = HEADLESS;
         }
         Some(id)
     }
 
     /// The receiver asks for fragments.
-    pub(crate) fn send_fragments(&mut self, request: u32, into: u32, by: PeerIx) {
+    pub(crate) fn send_fragments(&mut self, request: u32, into: u32, has_head: bool, by: PeerIx) {
         let Some(id) = self.requests.by_index(request) else { return };
-        let Some(State::SendOffered { data, to, .. }) = self.requests.get(id) else { return };
+        let Some(State::SendOffered { data, to, waits, headed, .. }) = self.requests.get_mut(id) else {
+            return;
+        };
         if *to != by {
             return;
         }
         let len = match data {
             // It could not be read from outside. If the program has given the memory away, it cannot be read here either.
-            Lent::User(buf) if !buf.is_mapped() => return self.withdraw(id, into, by),
+            Lent::User(buf) if !*waits && !buf.is_mapped() => return self.withdraw(id, into, by),
             Lent::User(buf) => buf.len(),
             Lent::Own(bytes) => bytes.len(),
         };
+        let offset = if has_head && *headed { len.min(HEAD_BYTES) } else { 0 };
+        *headed &= !has_head;
+        if offset == len {
+            return self.send_finished(request, by);
+        }
         if let Some(qp) = self.links[by.index()].ready {
             self.context.expect_stream(qp, len);
         }
-        self.enqueue(by, Pending::Stream { request: id, into, offset: 0, len }, Push::Now);
+        self.enqueue(by, Pending::Stream { request: id, into, offset, len }, Push::Now);
     }
 
     /// The message is not there any more: both ends get an error.
@@ -351,6 +404,12 @@ impl Endpoint {
             self.finish_receive(id, end);
         }
     }
+}
+
+/// What the sender of a long message does for its receiver.
+struct Help {
+    waits: bool,
+    headed: bool,
 }
 
 impl Reading {

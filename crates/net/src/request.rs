@@ -56,6 +56,10 @@ pub(crate) enum State {
         /// Registration of the buffer.
         key: Option<(ProviderKind, MrKey)>,
         to: PeerIx,
+        /// Does its caller do nothing but wait?
+        waits: bool,
+        /// Was its beginning sent with the offer, as far as is known in vain?
+        headed: bool,
     },
     /// A receive without a message.
     ReceivePosted {
@@ -81,6 +85,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// A send that only waits for its match.
+    pub fn offered(data: Lent, to: PeerIx) -> State {
+        State::SendOffered { data, key: None, to, waits: false, headed: false }
+    }
+
     /// The peer without which it cannot end, if that is one.
     pub fn waits_for(&self) -> Option<PeerIx> {
         match self {
@@ -105,6 +114,8 @@ struct Slot {
 pub(crate) struct Requests {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Messages whose beginning comes next: the sender, its request, and the receive that takes it, if there is one.
+    heads: Vec<(PeerIx, u32, Option<ReqId>)>,
     /// Messages that have ended: another thread may wait for one of them.
     ended: u64,
 }
@@ -140,7 +151,8 @@ impl Requests {
     /// The first state of a message with an id that was reserved.
     #[inline(always)]
     pub fn begin(&mut self, id: ReqId, state: State) {
-        self.slots[id.index as usize].state = Some(state);
+        // What a reserved id has as its state, if anything, holds nothing that would have to be dropped.
+        std::mem::forget(self.slots[id.index as usize].state.replace(state));
     }
 
     /// How a message ended, if it did, and well; its id is free then.
@@ -248,6 +260,25 @@ impl Requests {
         } else if let Some(slot) = self.slots.get_mut(id.index as usize) {
             slot.forgotten |= slot.generation == id.generation;
         }
+    }
+
+    /// The beginning of a message comes next from its sender.
+    pub fn head_comes(&mut self, from: PeerIx, request: u32) {
+        self.heads.retain(|(peer, ..)| *peer != from); // of one whose connection broke it never came
+        self.heads.push((from, request, None));
+    }
+
+    /// Has the beginning of a message, which is still to come, given to a receive. `false`: it has passed by.
+    pub fn expect_head(&mut self, from: PeerIx, request: u32, id: ReqId) -> bool {
+        let mut heads = self.heads.iter_mut();
+        let head = heads.find(|(peer, of, _)| (*peer, *of) == (from, request));
+        head.map(|(.., taker)| *taker = Some(id)).is_some()
+    }
+
+    /// Who takes the beginning of a sender's message, if anybody does.
+    pub fn take_head(&mut self, from: PeerIx, request: u32) -> Option<ReqId> {
+        let at = self.heads.iter().position(|(peer, of, _)| (*peer, *of) == (from, request))?;
+        self.heads.swap_remove(at).2
     }
 
     /// How many messages have ended so far.

@@ -1,8 +1,8 @@
 //! The short way of small messages inside a host: between two processes that are connected, with nothing else under way
 //! that could come first. What is not for it is left as it is, for the long way, which knows everything.
-use crate::api::{Addressee, Envelope, Outcome, Pattern};
+use crate::api::{Addressee, Envelope, Outcome, Pattern, ReqId};
 use crate::endpoint::{Endpoint, end_of, with_source};
-use crate::progress::{After, NOBODYS, sender, take_in_rarely};
+use crate::progress::{After, NOBODYS, sender, take_in};
 use crate::wire::{Header, Kind};
 use fabric::View;
 use proto::ids::Process;
@@ -19,10 +19,10 @@ impl Endpoint {
     pub fn send_short(&mut self, to: Process, envelope: Envelope, buf: UserBuf) -> bool {
         let Some((ix, qp)) = self.connected(to) else { return false };
         let link = &self.links[ix.index()];
-        if buf.len() > link.eager_max as usize {
-            return false;
+        if buf.len() > (link.eager_max as usize).max(self.job.eager_grown) {
+            return false; // of what is shorter the ring knows whether it takes it
         }
-        let header = Header::Message { kind: Kind::Eager, envelope, request: 0 }.encode(link.name);
+        let header = Header::eager(envelope, link.name);
         if !self.context.send_short(qp, header, buf) {
             return false;
         }
@@ -54,9 +54,7 @@ impl Endpoint {
                         let bytes = view.copy_to(0, buf);
                         Ok(end_of(with_source(envelope, ix), view.len(), bytes, mark))
                     }
-                    Some((header, ix)) => {
-                        Err(take_in_rarely(ix, header, View::Ring(view), matcher, requests))
-                    }
+                    Some((header, ix)) => Err(take_in(ix, header, View::Ring(view), matcher, requests)),
                     None => Err(After::Nonsense(qp, NOBODYS)),
                 }
             });
@@ -79,6 +77,26 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// Goes round until a message has ended, as long as one that comes at once takes; has it?
+    #[inline]
+    pub fn ends_soon(&mut self, id: ReqId) -> bool {
+        self.stay(true);
+        let mut rounds = self.waits.spins().min(ROUNDS);
+        let ended = loop {
+            if self.is_done(id) {
+                break true;
+            }
+            if !self.progress() {
+                match rounds.checked_sub(1) {
+                    Some(fewer) => rounds = fewer,
+                    None => break false,
+                }
+            }
+        };
+        self.stay(false);
+        ended
     }
 
     /// Is there nothing that a message on its short way could pass by?

@@ -10,6 +10,7 @@ use fabric::{Context, Node, OpenError};
 use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
 use proto::stats::{SLOT_STATS_MAX, Stat};
+use proto::transfer::{self, Long};
 use proto::wireup::{self, Wireup};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -55,6 +56,10 @@ pub struct Config {
     pub conn_memory: Option<u64>,
     /// How algorithms of collectives are chosen (`BANYAN_COLL`).
     pub collectives: Collectives,
+    /// The way of long messages (`BANYAN_LONG`).
+    pub long: Long,
+    /// Longest message that is sent without asking where a ring takes it (`BANYAN_EAGER_MAX`).
+    pub eager_grown: usize,
 }
 
 /// How algorithms of collectives are chosen.
@@ -153,6 +158,13 @@ impl Config {
                 2 => Collectives::Nodes,
                 _ => Collectives::Auto,
             },
+            eager_grown: number(env::EAGER_MAX, transfer::EAGER_GROWN as u64, 64 << 10)? as usize,
+            long: match get(env::LONG).map_or(Ok(0), |text| env::word(env::LONG, &text, &env::LONGS))? {
+                1 => Long::Read,
+                2 => Long::Stream,
+                3 => Long::Share,
+                _ => Long::Auto,
+            },
         })
     }
 }
@@ -167,6 +179,8 @@ pub(crate) struct Membership {
     pub facts: JobFacts,
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
+    pub long: Long,
+    pub eager_grown: usize,
     pub warn_s: u64,
     pub connect_timeout: Duration,
     pub ways: Ways,
@@ -244,6 +258,8 @@ impl Endpoint {
             facts,
             pmi,
             oversubscribed,
+            long: config.long,
+            eager_grown: config.eager_grown,
             warn_s,
             connect_timeout: config.connect_timeout,
             ways,

@@ -134,6 +134,8 @@ fn endpoint(
         facts,
         pmi: None,
         oversubscribed: false,
+        long: Default::default(),
+        eager_grown: proto::transfer::EAGER_GROWN,
         warn_s: 0,
         ways,
         leaving: false,

@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Share = 11,
     /// The sender has written that part, or could not.
     Wrote = 12,
+    /// The beginning of the message whose offer came just before.
+    Head = 13,
 }
 
 impl Kind {
@@ -54,6 +56,7 @@ impl Kind {
             10 => Kind::Part,
             11 => Kind::Share,
             12 => Kind::Wrote,
+            13 => Kind::Head,
             _ => return None,
         })
     }
@@ -71,8 +74,8 @@ pub(crate) enum Header {
     Refuse { request: u32 },
     /// `request` is the addressee's receive.
     Withdraw { request: u32 },
-    /// `request` is the addressee's send; `into` the receive that takes the fragments.
-    Clear { request: u32, into: u32 },
+    /// `request` is the addressee's send; `into` the receive that takes the fragments. Has it the head already?
+    Clear { request: u32, into: u32, headed: bool },
     /// `request` is the addressee's receive.
     Fragment { request: u32, offset: u64 },
     /// For the handler with this number; the argument is its own affair.
@@ -83,12 +86,21 @@ pub(crate) enum Header {
     Share { request: u32, into: u32 },
     /// `request` is the addressee's receive.
     Wrote { request: u32, well: bool },
+    /// The beginning of a message that was offered just before; `request` is the sender's.
+    Head { request: u32 },
 }
 
 /// Requests in flight per process; an index must fit its field.
 pub(crate) const REQUEST_MAX: u32 = (1 << 24) - 1;
 
 impl Header {
+    /// A plain eager message as it stands in the slot: as [`Header::encode`] does it, without a look at the kind.
+    #[inline(always)]
+    pub fn eager(envelope: Envelope, name: u32) -> [u64; 2] {
+        let first = Kind::Eager as u64 | u64::from(envelope.context) << 32;
+        [first, u64::from(envelope.tag as u32) | u64::from(name) << 32]
+    }
+
     /// As it stands in the slot, from the sender with this number.
     #[inline]
     pub fn encode(self, name: u32) -> [u64; 2] {
@@ -103,18 +115,32 @@ impl Header {
             Header::Fin { request } => [first(Kind::Fin, request, 0), second(0)],
             Header::Refuse { request } => [first(Kind::Refuse, request, 0), second(0)],
             Header::Withdraw { request } => [first(Kind::Withdraw, request, 0), second(0)],
-            Header::Clear { request, into } => [first(Kind::Clear, request, into), second(0)],
+            Header::Clear { request, into, headed } => {
+                [first(Kind::Clear, request, into), second(headed.into())]
+            }
             Header::Fragment { request, offset } => [first(Kind::Fragment, request, name), offset],
             Header::Active { handler, argument } => [first(Kind::Active, handler, name), argument],
             Header::Part => [first(Kind::Part, 0, 0), second(0)],
             Header::Share { request, into } => [first(Kind::Share, request, into), second(0)],
             Header::Wrote { request, well } => [first(Kind::Wrote, request, well.into()), second(0)],
+            Header::Head { request } => [first(Kind::Head, request, 0), second(0)],
         }
     }
 
     /// What stands in the slot, and the sender's number; `None` for what no endpoint writes.
-    #[inline]
+    #[inline(always)]
     pub fn decode(words: [u64; 2]) -> Option<(Header, u32)> {
+        if words[0] as u8 != Kind::Eager as u8 {
+            return Self::decode_other(words);
+        }
+        // The commonest has a way without a table of kinds.
+        let envelope = Envelope { context: (words[0] >> 32) as u32, tag: words[1] as i32 };
+        let request = (words[0] >> 8) as u32 & REQUEST_MAX;
+        Some((Header::Message { kind: Kind::Eager, envelope, request }, (words[1] >> 32) as u32))
+    }
+
+    #[inline(never)]
+    fn decode_other(words: [u64; 2]) -> Option<(Header, u32)> {
         let request = (words[0] >> 8) as u32 & REQUEST_MAX;
         let rest = (words[0] >> 32) as u32;
         let (low, high) = (words[1] as u32, (words[1] >> 32) as u32);
@@ -126,12 +152,13 @@ impl Header {
             Kind::Fin => (Header::Fin { request }, high),
             Kind::Refuse => (Header::Refuse { request }, high),
             Kind::Withdraw => (Header::Withdraw { request }, high),
-            Kind::Clear => (Header::Clear { request, into: rest }, high),
+            Kind::Clear => (Header::Clear { request, into: rest, headed: low != 0 }, high),
             Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
             Kind::Active => (Header::Active { handler: request, argument: words[1] }, rest),
             Kind::Part => (Header::Part, high),
             Kind::Share => (Header::Share { request, into: rest }, high),
             Kind::Wrote => (Header::Wrote { request, well: rest != 0 }, high),
+            Kind::Head => (Header::Head { request }, high),
         })
     }
 }
@@ -152,10 +179,13 @@ pub(crate) struct Offer {
     pub mark: u32,
     /// Does the sender do nothing but wait for the receiver?
     pub waits: bool,
+    /// Does the beginning of the message follow at once?
+    pub headed: bool,
 }
 
 const OFFER_KEY: u64 = 1 << 32;
 const OFFER_WAITS: u64 = 1 << 33;
+const OFFER_HEADED: u64 = 1 << 34;
 /// The mark stands behind the bit that says whether there is a key.
 const OFFER_MARK_SHIFT: u32 = 40;
 
@@ -167,7 +197,8 @@ impl Offer {
         out[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         let key = self.key.map_or(0, |key| OFFER_KEY | u64::from(key));
         let waits = if self.waits { OFFER_WAITS } else { 0 };
-        let last = key | waits | u64::from(self.mark) << OFFER_MARK_SHIFT;
+        let headed = if self.headed { OFFER_HEADED } else { 0 };
+        let last = key | waits | headed | u64::from(self.mark) << OFFER_MARK_SHIFT;
         out[16..24].copy_from_slice(&last.to_le_bytes());
         out
     }
@@ -178,7 +209,8 @@ impl Offer {
         let key = (word(2) & OFFER_KEY != 0).then_some(word(2) as u32);
         let mark = (word(2) >> OFFER_MARK_SHIFT) as u32;
         let waits = word(2) & OFFER_WAITS != 0;
-        Offer { addr: word(0), bytes: word(1), key, request, mark, waits }
+        let headed = word(2) & OFFER_HEADED != 0;
+        Offer { addr: word(0), bytes: word(1), key, request, mark, waits, headed }
     }
 }
 
@@ -219,14 +251,18 @@ mod tests {
     #[test]
     fn headers_survive_the_wire_with_their_senders_number() {
         let envelope = Envelope { context: u32::MAX, tag: -5 };
+        let eager = Header::Message { kind: Kind::Eager, envelope, request: 0 };
+        assert_eq!(Header::eager(envelope, 77), eager.encode(77));
         for header in [
-            Header::Message { kind: Kind::Eager, envelope, request: 0 },
+            eager,
             Header::Message { kind: Kind::EagerSync, envelope, request: REQUEST_MAX },
             Header::Message { kind: Kind::Offer, envelope, request: 7 },
             Header::Fin { request: 1 },
             Header::Refuse { request: REQUEST_MAX },
             Header::Withdraw { request: 9 },
-            Header::Clear { request: 1, into: u32::MAX },
+            Header::Clear { request: 1, into: u32::MAX, headed: false },
+            Header::Clear { request: 1, into: u32::MAX, headed: true },
+            Header::Head { request: REQUEST_MAX },
             Header::Fragment { request: 3, offset: u64::MAX },
             Header::Active { handler: 5, argument: u64::MAX },
             Header::Part,
@@ -252,8 +288,8 @@ mod tests {
     fn offers_survive_the_wire() {
         for key in [None, Some(0), Some(u32::MAX)] {
             for mark in [0, 1, REQUEST_MAX] {
-                for waits in [false, true] {
-                    let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9, mark, waits };
+                for (waits, headed) in [(false, false), (true, false), (true, true)] {
+                    let offer = Offer { addr: 1 << 47, bytes: 1 << 40, key, request: 9, mark, waits, headed };
                     assert_eq!(Offer::decode(offer.encode(), 9), offer);
                 }
             }

@@ -44,6 +44,12 @@ pub const CMA: &str = "BANYAN_CMA";
 pub const COLLS: [&str; 3] = ["auto", "flat", "nodes"];
 /// Choice of algorithms for collectives.
 pub const COLL: &str = "BANYAN_COLL";
+/// Longest message inside a host that is sent without asking, once its connection has grown.
+pub const EAGER_MAX: &str = "BANYAN_EAGER_MAX";
+/// How long messages inside a host may travel.
+pub const LONGS: [&str; 4] = ["auto", "read", "stream", "share"];
+/// See [`LONGS`].
+pub const LONG: &str = "BANYAN_LONG";
 /// Finding mistakes of programs.
 pub const CHECK: &str = "BANYAN_CHECK";
 /// What that may be.
@@ -93,7 +99,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 32] = {
+pub const VARIABLES: [Variable; 34] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -105,6 +111,18 @@ pub const VARIABLES: [Variable; 32] = {
             "patience with silent hosts; 0 for ever (--net-timeout)",
         ),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
+        variable(
+            EAGER_MAX,
+            Library,
+            Values::Number(0, 64 << 10),
+            "longest message inside a host that is sent without asking, where a ring has grown",
+        ),
+        variable(
+            LONG,
+            Library,
+            Values::Words(&LONGS),
+            "the way of long messages inside a host, to compare them",
+        ),
         variable(COLL, Library, Values::Words(&COLLS), "algorithms of collectives (--coll)"),
         variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),

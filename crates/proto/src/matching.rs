@@ -105,13 +105,15 @@ impl<R: Copy, U> Matcher<R, U> {
     }
 
     /// Posts a receive: it takes the earliest unexpected message that it accepts, else it is queued.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, pattern: Pattern, receive: R) -> Posted<U> {
         let wanted = Wanted::from(pattern);
-        match self.unexpected.take(wanted) {
-            Some((envelope, message)) => Posted::Matched(envelope, message),
-            None => Posted::Queued(self.posted.push(wanted, receive)),
+        if self.unexpected.len() > 0
+            && let Some((envelope, message)) = self.unexpected.take(wanted)
+        {
+            return Posted::Matched(envelope, message);
         }
+        Posted::Queued(self.posted.push(wanted, receive))
     }
 
     /// A message arrived: takes out the earliest posted receive that accepts it. After `None` the caller

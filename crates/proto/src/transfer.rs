@@ -19,6 +19,10 @@ const EAGER_COPY: usize = 8 << 10;
 /// Where bytes are placed: a round trip costs more than a copy that is only needed if nobody waits for the message.
 const EAGER_PLACED: usize = 64 << 10;
 
+/// Longest message that is sent without asking through a ring that has grown, as long as the ring takes it: two copies of
+/// so little are faster than a question and an answer, or a system call.
+pub const EAGER_GROWN: usize = 8 << 10;
+
 /// Longest message that is kept for a peer before anything is known about the way to it.
 pub const EAGER_UNKNOWN: usize = EAGER_READ;
 
@@ -27,26 +31,54 @@ pub const FRAGMENT_BYTES: usize = 8 << 10;
 
 /// A ring with so much room lets both sides copy at the same time: the writer is ahead by some fragments.
 const STREAM_ROOM_MIN: usize = 128 << 10;
+
+/// The room that a message needs to be streamed.
+pub fn stream_room(bytes: usize) -> usize {
+    bytes.saturating_mul(2).min(STREAM_ROOM_MIN)
+}
 /// Longest message that both sides copy through a ring, if its sender waits.
 const STREAM_MAX: usize = 512 << 10;
 /// So many long messages of a sender that waits come before a ring is made large enough for them.
 pub const LONG_BEFORE_GROWTH: u8 = 4;
 
+/// How long messages travel whose two sides wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Long {
+    /// By their length.
+    #[default]
+    Auto,
+    /// Read by the receiver alone.
+    Read,
+    /// Copied by both, through a ring.
+    Stream,
+    /// Half read, half written.
+    Share,
+}
+
 /// May a message be worth a ring that is large enough for [`is_streamed`]?
-pub fn may_stream(bytes: usize) -> bool {
-    bytes <= STREAM_MAX
+pub fn may_stream(bytes: usize, long: Long) -> bool {
+    match long {
+        Long::Auto => bytes <= STREAM_MAX,
+        Long::Stream => true,
+        Long::Read | Long::Share => false,
+    }
 }
 
 /// Is a message that could be read better copied by both sides, through a ring with this much room? A reader that is alone
 /// copies once, but fetches every line from the sender's cache by itself; who computes cannot help.
-pub fn is_streamed(bytes: usize, both_wait: bool, room: usize) -> bool {
-    both_wait && may_stream(bytes) && room >= STREAM_ROOM_MIN
+pub fn is_streamed(bytes: usize, both_wait: bool, room: usize, long: Long) -> bool {
+    both_wait && may_stream(bytes, long) && room >= stream_room(bytes)
+}
+
+/// Does the beginning of a message that may be streamed go with its offer, into a ring with this much room?
+pub fn is_headed(bytes: usize, room: usize) -> bool {
+    room >= stream_room(bytes)
 }
 
 /// Is a message read by its receiver and written by its sender at the same time, a half each? Longer ones than those that
 /// are streamed, if both can.
-pub fn is_shared(bytes: usize, both_wait: bool, reads_alone: bool) -> bool {
-    both_wait && reads_alone && !may_stream(bytes)
+pub fn is_shared(bytes: usize, both_wait: bool, reads_alone: bool, long: Long) -> bool {
+    both_wait && reads_alone && long != Long::Read && !may_stream(bytes, long)
 }
 
 /// The longest message that is sent without asking the receiver.
@@ -74,11 +106,23 @@ mod tests {
 
     #[test]
     fn only_a_sender_that_waits_and_a_large_ring_carry_a_stream() {
-        assert!(is_streamed(64 << 10, true, 256 << 10));
-        assert!(!is_streamed(64 << 10, false, 256 << 10));
-        assert!(!is_streamed(64 << 10, true, 32 << 10));
-        assert!(!is_streamed(64 << 20, true, 256 << 10));
-        assert!(is_shared(64 << 20, true, true) && !is_shared(64 << 10, true, true));
-        assert!(!is_shared(64 << 20, false, true) && !is_shared(64 << 20, true, false));
+        let long = Long::Auto;
+        assert!(is_streamed(64 << 10, true, 256 << 10, long));
+        assert!(!is_streamed(64 << 10, false, 256 << 10, long));
+        assert!(!is_streamed(64 << 10, true, 32 << 10, long));
+        assert!(is_streamed(16 << 10, true, 32 << 10, long));
+        assert!(!is_streamed(64 << 20, true, 256 << 10, long));
+        assert!(is_shared(64 << 20, true, true, long) && !is_shared(64 << 10, true, true, long));
+        assert!(!is_shared(64 << 20, false, true, long) && !is_shared(64 << 20, true, false, long));
+    }
+
+    #[test]
+    fn a_way_that_was_asked_for_is_taken_at_any_length() {
+        for bytes in [8 << 10, 64 << 20] {
+            assert!(is_streamed(bytes, true, 256 << 10, Long::Stream));
+            assert!(!is_shared(bytes, true, true, Long::Stream));
+            assert!(is_shared(bytes, true, true, Long::Share) && !may_stream(bytes, Long::Share));
+            assert!(!is_shared(bytes, true, true, Long::Read) && !may_stream(bytes, Long::Read));
+        }
     }
 }

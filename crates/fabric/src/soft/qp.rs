@@ -334,8 +334,15 @@ impl Soft {
 
     /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
     pub(crate) fn expect_stream(&mut self, qp: Qp, bytes: usize) {
-        let out = self.entry_mut(qp).and_then(QpEntry::writable);
-        if let Some(out) = out.filter(|out| bytes > out.ring.bytes()) {
+        let Some(entry) = self.entry_mut(qp) else { return };
+        let too_small = |entry: &mut QpEntry| entry.writable().is_some_and(|out| bytes > out.ring.bytes());
+        if !too_small(entry) {
+            return;
+        }
+        entry.accept_offer(); // as long as there is one, there is no other
+        if too_small(entry)
+            && let Some(out) = entry.writable()
+        {
             out.ring.ask_growth(bytes.min(payload_max(RING_SIZES[RING_SIZES.len() - 1])));
             out.notify();
         }
@@ -346,6 +353,19 @@ impl Soft {
         let inbound = self.entry(qp).and_then(|entry| entry.inbound.as_ref());
         let next = |inbound: &Inbound| inbound.next.as_ref().map_or(0, |(next, _)| next.bytes());
         inbound.map_or(0, |inbound| inbound.ring.bytes().max(next(inbound)))
+    }
+
+    /// Is a message of these bytes short enough for the ring that is written?
+    #[inline]
+    pub(crate) fn takes(&self, qp: Qp, bytes: usize) -> bool {
+        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
+        out.is_some_and(|out| bytes <= out.ring.payload_max())
+    }
+
+    /// Bytes of the ring that is written.
+    pub(crate) fn room_out(&self, qp: Qp) -> usize {
+        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
+        out.map_or(0, |out| out.ring.bytes())
     }
 
     /// The longest message that the ring takes as it is.

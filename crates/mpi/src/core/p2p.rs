@@ -563,7 +563,7 @@ mod tests {
         let members = Members::listed(vec![0, 9]);
         let me = mpi.me();
         let comm = CommId(mpi.comms.insert(Comm::new(members, me, 8, "half a pair")));
-        (mpi, comm)
+        (*mpi, comm)
     }
 
     fn bytes(scratch: &mut Scratch) -> Vec<u8> {

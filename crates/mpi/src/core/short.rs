@@ -28,7 +28,7 @@ impl Mpi {
     pub fn recv_short(&mut self, comm: CommId, data: RecvData, source: Source) -> Option<Status> {
         let (pattern, roster) = accepted(&self.comms, comm, source)?;
         let (offset, bytes) = self.row(data)?;
-        if !self.running.is_empty() || !self.orphans.is_empty() || !self.buffers.is_idle() {
+        if !self.is_quiet() {
             return None;
         }
         let end = self.endpoint.recv_short(pattern, data.buf.range(offset, bytes))?;
@@ -50,7 +50,7 @@ impl Mpi {
         let roster = roster.clone();
         let id = self.endpoint.irecv(pattern, data.buf.range(offset, bytes));
         let state = State::Recv(Receiving { id, roster, more: None });
-        Some(self.add_request(Request::new(comm, state)))
+        Some(RequestId(self.requests.place(Request::new(comm, state))))
     }
 
     /// The status of a plain receive that has ended, which is gone then; or `None`, and nothing has been done. The sender's
@@ -69,6 +69,23 @@ impl Mpi {
         }
         self.requests.remove(request.0);
         Some(status)
+    }
+
+    /// As [`Mpi::take_short`], of a receive whose message is there soon: waits for it, as long as one that comes at once takes.
+    #[inline]
+    pub fn await_short(&mut self, request: RequestId, wanted: bool) -> Option<Status> {
+        let entry = self.requests.get(request.0)?;
+        let State::Recv(Receiving { id, more: None, .. }) = entry.state else { return None };
+        if !self.is_quiet() || !self.endpoint.ends_soon(id) {
+            return None;
+        }
+        self.take_short(request, wanted)
+    }
+
+    /// Is there nothing but messages to be moved along?
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.running.is_empty() && self.orphans.is_empty() && self.buffers.is_idle()
     }
 
     /// Where bytes in a row begin, and how many they are.

@@ -43,20 +43,32 @@ impl<T> Slots<T> {
 
     #[inline]
     pub(super) fn insert(&mut self, item: T) -> u32 {
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.items[index as usize] = Some(item);
-                index
-            }
-            None => {
-                self.items.push(Some(item));
-                u32::try_from(self.items.len() - 1).expect("fewer than 2^32 objects")
-            }
-        };
+        self.place(item)
+    }
+
+    /// As [`Slots::insert`], where the object goes from registers straight to its place.
+    #[inline(always)]
+    pub(super) fn place(&mut self, item: T) -> u32 {
+        // Room is made first, apart: what two paths store makes a detour through the stack.
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let index = self.free.pop().expect("there is a free place");
+        let vacant = self.items[index as usize].replace(item);
+        debug_assert!(vacant.is_none(), "a free place is empty");
+        std::mem::forget(vacant);
         if let Some(births) = &mut self.births {
             births.note(index as usize);
         }
         index
+    }
+
+    /// Adds a free place.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.free.push(u32::try_from(self.items.len()).expect("fewer than 2^32 objects"));
+        self.items.push(None);
     }
 
     /// Would another object get a number that is not below `max`?

@@ -124,22 +124,126 @@ fn who_loses_the_writing_sender_is_told() {
 
 #[test]
 fn a_ring_grows_for_senders_that_wait_again_and_again_and_carries_a_stream_then() {
-    let mut world = pair();
-    let mut streamed = Vec::new();
-    for _ in 0..12 {
-        let to = UserBufMut::of_static(room(64 << 10));
-        let (sent, received, message) = offered(&mut world, 64 << 10, Push::Now, to);
-        streamed.push(matches!(world.ends[1].requests.get(received), Some(State::ReceiveStreaming { .. })));
-        world.wait(1, received).unwrap();
-        assert_eq!(got(to, 64 << 10), message);
-        world.wait(0, sent).unwrap();
+    // Of one length alone, and after shorter ones, for which a smaller ring was enough.
+    for lengths in [[20_000, 20_000], [64 << 10, 64 << 10], [10_000, 64 << 10]] {
+        let mut world = pair();
+        let mut streamed = Vec::new();
+        for turn in 0..24 {
+            let bytes = lengths[turn / 12];
+            let to = UserBufMut::of_static(room(bytes));
+            let (sent, received, message) = offered(&mut world, bytes, Push::Now, to);
+            let state = world.ends[1].requests.get(received);
+            streamed.push(matches!(state, Some(State::ReceiveStreaming { .. })));
+            world.wait(1, received).unwrap();
+            assert_eq!(got(to, bytes), message);
+            world.wait(0, sent).unwrap();
+        }
+        assert!(!streamed[0] && streamed[11] && streamed[23], "{streamed:?}");
+        assert!(streamed[..12].is_sorted() && streamed[12..].is_sorted(), "{streamed:?}");
     }
-    assert!(!streamed[0] && streamed[11], "{streamed:?}");
-    assert!(streamed.is_sorted(), "{streamed:?}");
-    // Who may compute is still read alone.
+}
+
+#[test]
+fn who_may_compute_is_read_alone_although_the_ring_has_grown() {
+    let mut world = grown();
     let to = UserBufMut::of_static(room(64 << 10));
     let (sent, received, _) = offered(&mut world, 64 << 10, Push::Soon, to);
     assert!(world.ends[1].is_done(received));
     world.wait(1, received).unwrap();
+    world.wait(0, sent).unwrap();
+}
+
+/// Two ends whose ring has grown for messages of senders that wait.
+fn grown() -> World {
+    let mut world = pair();
+    world.ends[0].job.eager_grown = 0; // all long messages are offered
+    for _ in 0..12 {
+        let to = UserBufMut::of_static(room(64 << 10));
+        let (sent, received, _) = offered(&mut world, 64 << 10, Push::Now, to);
+        world.wait(1, received).unwrap();
+        world.wait(0, sent).unwrap();
+    }
+    world
+}
+
+fn is_headed(world: &World, sent: ReqId) -> bool {
+    matches!(world.ends[0].requests.get(sent), Some(State::SendOffered { headed: true, .. }))
+}
+
+#[test]
+fn the_beginning_of_a_message_comes_with_its_offer() {
+    let mut world = grown();
+    // Shorter than a beginning, as long, longer, and more than there is room for.
+    for (bytes, room_bytes) in
+        [(5000, 5000), (8 << 10, 8 << 10), (16 << 10, 16 << 10), (64 << 10, 100), (64 << 10, 64 << 10)]
+    {
+        let to = UserBufMut::of_static(room(bytes));
+        let (sent, received, message) = offered(&mut world, bytes, Push::Now, to.part(0, room_bytes));
+        let fits = bytes.min(room_bytes);
+        assert!(is_headed(&world, sent));
+        assert_eq!(got(to, 100), message[..100], "before the sender has heard of the match");
+        let end = world.wait(1, received).unwrap();
+        assert_eq!((end.bytes, end.truncated), (fits, fits < bytes));
+        assert_eq!(got(to, fits), message[..fits]);
+        assert!(got(to, bytes)[fits..].iter().all(|byte| *byte == 0), "nothing beyond it");
+        world.wait(0, sent).unwrap();
+    }
+}
+
+#[test]
+fn a_beginning_that_nobody_waits_for_is_dropped_and_not_sent_again_soon() {
+    let mut world = grown();
+    let message = pattern_bytes(64 << 10);
+    let mut headed = Vec::new();
+    for _ in 0..20 {
+        let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+        let sent = sent.unwrap().unwrap();
+        headed.push(is_headed(&world, sent));
+        world.ends[1].progress(); // both have come
+        let to = UserBufMut::of_static(room(64 << 10));
+        let received = world.ends[1].irecv(from(0), to);
+        world.wait(1, received).unwrap();
+        assert_eq!(got(to, 64 << 10), message);
+        world.wait(0, sent).unwrap();
+    }
+    assert_eq!(headed.iter().filter(|headed| **headed).count(), 2, "{headed:?}");
+}
+
+#[test]
+fn a_message_that_is_read_later_has_all_of_its_bytes() {
+    let mut world = grown();
+    let message = pattern_bytes(64 << 10);
+    let to = UserBufMut::of_static(room(64 << 10));
+    let received = world.ends[1].irecv(from(0), to);
+    let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().unwrap();
+    assert!(is_headed(&world, sent));
+    // The receiver does not wait: it reads alone, and the beginning is of no use.
+    world.ends[1].progress();
+    assert!(world.ends[1].is_done(received));
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 64 << 10), message);
+    world.wait(0, sent).unwrap();
+    exchange(&mut world, 0, 1, 8);
+}
+
+#[test]
+fn a_receive_between_an_offer_and_its_beginning_takes_both() {
+    let mut world = grown();
+    let message = pattern_bytes(64 << 10);
+    let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().unwrap();
+    assert!(is_headed(&world, sent));
+    let to = UserBufMut::of_static(room(64 << 10));
+    // The short way finds an offer, which is nothing for it, and leaves the rest where it is.
+    let pattern = Pattern { context: ENVELOPE.context, source: Some(Process(0)), tag: Some(ENVELOPE.tag) };
+    assert!(world.ends[1].recv_short(pattern, to).is_none());
+    world.ends[1].stay(true);
+    let received = world.ends[1].irecv(from(0), to);
+    world.ends[1].stay(false);
+    world.ends[0].progress();
+    assert!(!is_headed(&world, sent), "it is of use");
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 64 << 10), message);
     world.wait(0, sent).unwrap();
 }

@@ -54,7 +54,7 @@ impl<R: Copy> PostedQueue<R> {
         self.slab.walk(&self.order, ORDER).map(|(_, entry)| (entry.wanted.into(), entry.receive))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, wanted: Wanted, receive: R) -> PostedKey {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
