@@ -176,6 +176,10 @@ fn coll_rows(ranks: usize) -> Vec<Row> {
         ("allreduce_1048576", "allreduce 1 MiB"),
         ("reduce_1048576", "reduce 1 MiB"),
         ("alltoall_65536", "alltoall 64 KiB"),
+        ("allgather_8", "allgather 8 B"),
+        ("allgather_65536", "allgather 64 KiB"),
+        ("reduce_scatter_8", "reduce-scatter 8 B"),
+        ("reduce_scatter_65536", "reduce-scatter 64 KiB"),
     ];
     let row = |(key, what): (&str, &str)| {
         row(key, format!("{what}, {ranks} ranks, us"), Group::Coll, Better::Lower)
@@ -206,13 +210,14 @@ fn pack_rows() -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::LABEL_WIDTH;
     use super::*;
 
     #[test]
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 3 + 10 + 6 + 2 + 3
+            6 + 3 + 18 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(
@@ -220,5 +225,13 @@ mod tests {
             ["p2p at 2 ranks", "init at 2 ranks", "init at 16 ranks", "init at 64 ranks"]
         );
         assert!(jobs.iter().all(|job| job.rows.len() == 1));
+    }
+
+    #[test]
+    fn every_label_leaves_a_blank_before_its_first_cell() {
+        let rows: Vec<Row> = Job::plan(Group::PEERS).into_iter().flat_map(|job| job.rows).collect();
+        for row in rows {
+            assert!(row.label.len() < LABEL_WIDTH, "{}", row.label);
+        }
     }
 }

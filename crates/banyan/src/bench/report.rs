@@ -126,7 +126,7 @@ mod tests {
         let text = report().text();
         let line = text.lines().find(|line| line.starts_with("message rate")).unwrap();
         assert!(line.contains("8.00 [8.00..8.00]") && line.ends_with("failed"), "{line}");
-        assert!(text.contains("latency 8 B, us               2.0"), "{text}");
+        assert!(text.contains("latency 8 B, us                     2.0"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::sample::{Sample, number};
 use serde_json::{Map, Value, json};
 
 /// Width of a row's name.
-pub const LABEL_WIDTH: usize = 30;
+pub const LABEL_WIDTH: usize = 36;
 const CELL_WIDTH: usize = 26;
 /// Width of a ratio.
 pub const RATIO_WIDTH: usize = 14;
