@@ -26,7 +26,9 @@ static const double CALIBRATION_S = 0.01; /* long enough to trust the clock */
 static int rank, size;
 static int cores = 1; /* that the ranks of the job share */
 static char *send_buffer, *receive_buffer; /* WINDOW_BYTES_MAX each */
-static size_t message_bytes;
+static size_t message_bytes;                 /* from a message's first byte to its last */
+static size_t message_step = LINE;           /* from one word that is written and read to the next */
+static MPI_Datatype message_type = MPI_BYTE; /* of the ping-pong; one of any other type is a whole message */
 static int near_rank, far_rank; /* the two that exchange messages; the near one keeps the time */
 static uint64_t turn;           /* counts messages; what their words say */
 static double not_counted_s;    /* time in a body that is no part of the measurement */
@@ -102,14 +104,14 @@ static void make_buffers(void)
 
 static inline void rewrite(char *bytes, uint64_t word)
 {
-    for (size_t at = 0; at + sizeof word <= message_bytes; at += LINE)
+    for (size_t at = 0; at + sizeof word <= message_bytes; at += message_step)
         memcpy(bytes + at, &word, sizeof word);
 }
 
 static inline void read_back(const char *bytes, uint64_t word)
 {
     uint64_t wrong = 0, seen;
-    for (size_t at = 0; at + sizeof word <= message_bytes; at += LINE) {
+    for (size_t at = 0; at + sizeof word <= message_bytes; at += message_step) {
         memcpy(&seen, bytes + at, sizeof seen);
         wrong |= seen ^ word;
     }
@@ -119,28 +121,34 @@ static inline void read_back(const char *bytes, uint64_t word)
     }
 }
 
-static inline void send_to(int peer, uint64_t word)
+static inline int message_count(void)
 {
-    rewrite(send_buffer, word);
-    MPI_Send(send_buffer, (int)message_bytes, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+    return message_type == MPI_BYTE ? (int)message_bytes : 1;
+}
+
+static inline void send_to(int peer)
+{
+    MPI_Send(send_buffer, message_count(), message_type, peer, 1, MPI_COMM_WORLD);
 }
 
 static inline void receive_from(int peer)
 {
-    MPI_Recv(receive_buffer, (int)message_bytes, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(receive_buffer, message_count(), message_type, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void ping_pong_small(long iterations)
 {
     for (long i = 0; i < iterations; i++, turn++) {
         if (rank == near_rank) {
-            send_to(far_rank, turn);
+            rewrite(send_buffer, turn);
+            send_to(far_rank);
             receive_from(far_rank);
             read_back(receive_buffer, turn);
         } else {
             receive_from(near_rank);
             read_back(receive_buffer, turn);
-            send_to(near_rank, turn);
+            rewrite(send_buffer, turn);
+            send_to(near_rank);
         }
     }
 }
@@ -149,13 +157,12 @@ static void ping_pong_small(long iterations)
 static void ping_pong_large(long iterations)
 {
     double touched = 0, touched_far = 0, start;
-    int count = (int)message_bytes;
     for (long i = 0; i < iterations; i++, turn++) {
         if (rank == near_rank) {
             start = now();
             rewrite(send_buffer, turn);
             touched += now() - start;
-            MPI_Send(send_buffer, count, MPI_BYTE, far_rank, 1, MPI_COMM_WORLD);
+            send_to(far_rank);
             receive_from(far_rank);
             start = now();
             read_back(receive_buffer, turn);
@@ -166,7 +173,7 @@ static void ping_pong_large(long iterations)
             read_back(receive_buffer, turn);
             rewrite(send_buffer, turn);
             touched += now() - start;
-            MPI_Send(send_buffer, count, MPI_BYTE, near_rank, 1, MPI_COMM_WORLD);
+            send_to(near_rank);
         }
     }
     if (rank == near_rank) {

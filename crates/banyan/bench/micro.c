@@ -2,6 +2,7 @@
  *
  *   micro version          what the library calls itself
  *   micro p2p              latency, bandwidth and message rate between ranks 0 and 1 (needs 2 ranks)
+ *   micro strided          latency between ranks 0 and 1 of doubles that stand in a strided vector, alone or 8 together
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro coll             other collectives over all ranks, small and large
  *   micro init             every rank: time from main to the end of the first barrier
@@ -184,6 +185,29 @@ static void run_p2p(void)
     report("rate", 1e-6 / per_message_s(8));                  /* million messages per second */
 }
 
+/* The ping-pong of 64 KiB in `blocks` blocks of so many doubles, each followed by as much that is not sent. */
+static double strided_us(int blocks, int doubles)
+{
+    size_t gap_bytes = (size_t)doubles * sizeof(double), block_step = 2 * gap_bytes;
+    MPI_Type_vector(blocks, doubles, 2 * doubles, MPI_DOUBLE, &message_type);
+    MPI_Type_commit(&message_type);
+    message_step = block_step > LINE ? block_step : LINE; /* every line that holds data, and never a gap */
+    double us = latency_us((size_t)blocks * block_step - gap_bytes);
+    MPI_Type_free(&message_type);
+    message_type = MPI_BYTE;
+    message_step = LINE;
+    return us;
+}
+
+static void run_strided(void)
+{
+    make_buffers();
+    if (rank > 1)
+        return;
+    report("strided_8", strided_us(8192, 1));
+    report("strided_64", strided_us(1024, 8));
+}
+
 static void run_memory(void)
 {
     char out = 1, in = 0;
@@ -275,6 +299,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (strcmp(what, "p2p") == 0 && size >= 2) {
         run_p2p();
+    } else if (strcmp(what, "strided") == 0 && size >= 2) {
+        run_strided();
     } else if (strcmp(what, "allreduce") == 0) {
         report("allreduce", 1e6 * measure_all(allreduce)); /* us */
     } else if (strcmp(what, "coll") == 0) {
@@ -287,7 +313,7 @@ int main(int argc, char **argv)
         if (rank == 0)
             print_version();
     } else {
-        fprintf(stderr, "usage: micro version | p2p | allreduce | coll | init | memory | pack\n");
+        fprintf(stderr, "usage: micro version | p2p | strided | allreduce | coll | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -9,6 +9,8 @@ pub enum Group {
     Bandwidth,
     /// Windows of small messages.
     Rate,
+    /// Ping-pong of derived datatypes.
+    Strided,
     /// Allreduce of 8 bytes.
     Allreduce,
     /// Other collectives, small and large.
@@ -41,6 +43,7 @@ impl Group {
         Group::Latency,
         Group::Bandwidth,
         Group::Rate,
+        Group::Strided,
         Group::Allreduce,
         Group::Coll,
         Group::Init,
@@ -70,6 +73,7 @@ impl Group {
             Group::Latency => "latency",
             Group::Bandwidth => "bandwidth",
             Group::Rate => "rate",
+            Group::Strided => "strided",
             Group::Allreduce => "allreduce",
             Group::Coll => "coll",
             Group::Init => "init",
@@ -123,6 +127,7 @@ impl Job {
     /// The jobs that measure `groups`.
     pub fn plan(groups: &[Group]) -> Vec<Job> {
         let mut jobs = vec![Job { mode: "p2p", ranks: 2, rows: p2p_rows() }];
+        jobs.push(Job { mode: "strided", ranks: 2, rows: strided_rows() });
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
         jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
@@ -163,6 +168,14 @@ fn p2p_rows() -> Vec<Row> {
     rows.push(row("bandwidth", "bandwidth 1 MiB, GB/s".into(), Group::Bandwidth, Better::Higher));
     rows.push(row("rate", "message rate 8 B, M/s".into(), Group::Rate, Better::Higher));
     rows
+}
+
+fn strided_rows() -> Vec<Row> {
+    let blocks = [("strided_8", "8 B"), ("strided_64", "64 B")];
+    let row = |(key, block): (&str, &str)| {
+        row(key, format!("strided 64 KiB, {block} each, us"), Group::Strided, Better::Lower)
+    };
+    blocks.map(row).into()
 }
 
 fn allreduce_rows(ranks: usize) -> Vec<Row> {
@@ -217,7 +230,7 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 3 + 18 + 6 + 2 + 3
+            6 + 2 + 3 + 18 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(

@@ -12,7 +12,7 @@ core. Peers come from PyPI into a folder of their own.
 
   --rounds N        rounds over all libraries (default 11); also --runs
   --quick           3 rounds
-  --only LIST       latency,bandwidth,rate,allreduce,coll,init,exit,memory,pack
+  --only LIST       latency,bandwidth,rate,strided,allreduce,coll,init,exit,memory,pack
   --libs LIST       banyan,banyan-nocma,mpich,openmpi,intel
   --prefix DIR      an installed Banyan (default: this binary's own, else ./install is run)
   --dir DIR         where peers and programs are built (default target/bench)
@@ -70,6 +70,13 @@ mod tests {
         assert_eq!(options.groups, [Group::Latency, Group::Rate]);
         assert_eq!(options.libraries, [Name::Mpich]);
         assert_eq!(options.common.rounds, 5);
+    }
+
+    #[test]
+    fn the_help_names_every_group_in_the_order_of_the_table() {
+        let groups: Vec<&str> = Group::PEERS.iter().map(|group| group.key()).collect();
+        let line = HELP.split_once("--only LIST").unwrap().1.split_once("--libs").unwrap().0;
+        assert_eq!(line.split_whitespace().collect::<String>(), groups.join(","));
     }
 
     #[test]
