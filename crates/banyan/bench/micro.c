@@ -3,6 +3,7 @@
  *   micro version          what the library calls itself
  *   micro p2p              latency, bandwidth and message rate between ranks 0 and 1 (needs 2 ranks)
  *   micro strided          latency between ranks 0 and 1 of doubles that stand in a strided vector, alone or 8 together
+ *   micro overlap          how much of a transfer from rank 0 to rank 1 hides behind computing
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro coll             other collectives over all ranks, small and large
  *   micro init             every rank: time from main to the end of the first barrier
@@ -29,6 +30,7 @@ int main(void)
 #else
 
 #include "measure.h"
+#include "overlap.h"
 
 enum { LARGE = 1 << 20 };
 
@@ -301,6 +303,8 @@ int main(int argc, char **argv)
         run_p2p();
     } else if (strcmp(what, "strided") == 0 && size >= 2) {
         run_strided();
+    } else if (strcmp(what, "overlap") == 0 && size >= 2) {
+        run_overlap(LARGE);
     } else if (strcmp(what, "allreduce") == 0) {
         report("allreduce", 1e6 * measure_all(allreduce)); /* us */
     } else if (strcmp(what, "coll") == 0) {
@@ -313,7 +317,7 @@ int main(int argc, char **argv)
         if (rank == 0)
             print_version();
     } else {
-        fprintf(stderr, "usage: micro version | p2p | strided | allreduce | coll | init | memory | pack\n");
+        fprintf(stderr, "usage: micro version | p2p | strided | overlap | allreduce | coll | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -11,6 +11,8 @@ pub enum Group {
     Rate,
     /// Ping-pong of derived datatypes.
     Strided,
+    /// How much of a transfer hides behind computing.
+    Overlap,
     /// Allreduce of 8 bytes.
     Allreduce,
     /// Other collectives, small and large.
@@ -44,6 +46,7 @@ impl Group {
         Group::Bandwidth,
         Group::Rate,
         Group::Strided,
+        Group::Overlap,
         Group::Allreduce,
         Group::Coll,
         Group::Init,
@@ -74,6 +77,7 @@ impl Group {
             Group::Bandwidth => "bandwidth",
             Group::Rate => "rate",
             Group::Strided => "strided",
+            Group::Overlap => "overlap",
             Group::Allreduce => "allreduce",
             Group::Coll => "coll",
             Group::Init => "init",
@@ -97,6 +101,8 @@ pub enum Better {
     Lower,
     /// Rates.
     Higher,
+    /// Percentages of something good; what is missing to 100 is the cost.
+    Full,
 }
 
 /// One line of the table.
@@ -128,6 +134,7 @@ impl Job {
     pub fn plan(groups: &[Group]) -> Vec<Job> {
         let mut jobs = vec![Job { mode: "p2p", ranks: 2, rows: p2p_rows() }];
         jobs.push(Job { mode: "strided", ranks: 2, rows: strided_rows() });
+        jobs.push(Job { mode: "overlap", ranks: 2, rows: overlap_rows() });
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
         jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
@@ -176,6 +183,13 @@ fn strided_rows() -> Vec<Row> {
         row(key, format!("strided 64 KiB, {block} each, us"), Group::Strided, Better::Lower)
     };
     blocks.map(row).into()
+}
+
+fn overlap_rows() -> Vec<Row> {
+    let kinds = [("overlap", ""), ("overlap_test", ", with tests")];
+    let row =
+        |(key, how): (&str, &str)| row(key, format!("overlap 1 MiB{how}, %"), Group::Overlap, Better::Full);
+    kinds.map(row).into()
 }
 
 fn allreduce_rows(ranks: usize) -> Vec<Row> {
@@ -230,7 +244,7 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 2 + 3 + 18 + 6 + 2 + 3
+            6 + 2 + 2 + 3 + 18 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(

@@ -11,7 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 const MICRO: Source =
-    Source { name: "micro.c", text: include_str!("../../bench/micro.c"), headers: &[MEASURE] };
+    Source { name: "micro.c", text: include_str!("../../bench/micro.c"), headers: &[MEASURE, OVERLAP] };
+const OVERLAP: Header = Header { name: "overlap.h", text: include_str!("../../bench/overlap.h") };
 /// What the microbenchmarks share.
 pub const MEASURE: Header = Header { name: "measure.h", text: include_str!("../../bench/measure.h") };
 

@@ -71,6 +71,9 @@ fn cost(better: Better, value: f64) -> f64 {
     match better {
         Better::Lower => value,
         Better::Higher => 1.0 / value,
+        // Not 1 / value: most libraries hide next to nothing, and 1 % is not three times as good as 0.3 %. A last percent
+        // that may be noise is kept, so that nothing is divided by zero.
+        Better::Full => (100.0 - value).max(1.0),
     }
 }
 
@@ -141,7 +144,10 @@ impl Table {
             "key": line.row.key,
             "label": line.row.label,
             "ranks": line.ranks,
-            "better": if line.row.better == Better::Lower { "lower" } else { "higher" },
+            "better": match line.row.better {
+                Better::Lower => "lower",
+                Better::Higher | Better::Full => "higher",
+            },
             "best_peer": best.map(|(name, _)| name),
             "libraries": cells,
         })
@@ -162,4 +168,15 @@ fn median_text(column: &Column, cell: &Sample) -> String {
 /// Filled up with blanks, one at least.
 pub fn pad(text: &str, width: usize) -> String {
     format!("{text:<width$}", width = width.max(text.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_percentage_lacks_is_its_cost() {
+        let costs = [0.0, 60.0, 99.5, 100.0].map(|value| cost(Better::Full, value));
+        assert_eq!(costs, [100.0, 40.0, 1.0, 1.0]);
+    }
 }
