@@ -52,11 +52,13 @@ static int early_rank(void)
     return 0;
 }
 
-/* Runs on the i-th core that this job may use, modulo their number. */
+/* Runs this thread on the i-th core that this job may use, modulo their number. Those are asked for once: a new thread
+ * would be told only the core of the thread that made it. */
 static void bind_to_core(int i)
 {
-    cpu_set_t allowed, mine;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    static cpu_set_t allowed;
+    cpu_set_t mine;
+    if (CPU_COUNT(&allowed) == 0 && sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return;
     cores = CPU_COUNT(&allowed);
     int wanted = i % cores;

