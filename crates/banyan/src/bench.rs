@@ -15,6 +15,7 @@ mod net;
 mod options;
 mod peers;
 mod progress;
+mod ratio;
 mod report;
 mod runner;
 mod sample;

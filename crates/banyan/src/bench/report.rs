@@ -3,8 +3,10 @@
 use super::job::Group;
 use super::machine;
 use super::sample::Sample;
-use super::table::{LABEL_WIDTH, Line, RATIO_WIDTH, Table, pad};
+use super::table::{LABEL_WIDTH, Line, Table, pad};
 use serde_json::{Value, json};
+
+const LIMIT_WIDTH: usize = 14;
 
 /// Everything that was measured.
 #[derive(Debug)]
@@ -24,8 +26,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = self.head();
         text += &self.table.medians();
-        text += "\nTimes the cost of the best peer (below 1.00: better than every peer)\n\n";
-        text += &self.table.ratios();
+        text += &format!("\n{}", self.table.ratios());
         text += &self.limits();
         text
     }
@@ -52,11 +53,11 @@ impl Report {
         let (low, high) = self.limit_us.spread().unwrap_or((limit, limit));
         let mut text =
             format!("\nTimes a bare cache-line hand-over ({limit:.3} us [{low:.3}..{high:.3}] one way)\n\n");
-        text += &self.table.header(RATIO_WIDTH, "");
+        text += &self.table.header(LIMIT_WIDTH, "");
         for line in latencies {
             let multiple =
                 |cell: &Sample| cell.median().map_or("-".into(), |us| format!("{:.1}", us / limit));
-            let cells: String = line.cells.iter().map(|cell| pad(&multiple(cell), RATIO_WIDTH)).collect();
+            let cells: String = line.cells.iter().map(|cell| pad(&multiple(cell), LIMIT_WIDTH)).collect();
             text += format!("{:<LABEL_WIDTH$}{cells}", line.row.label).trim_end();
             text += "\n";
         }
@@ -97,7 +98,7 @@ mod tests {
         let latency = Line {
             row: rows[0].clone(),
             ranks: 2,
-            cells: vec![sample(&[0.5, 0.4, 0.6]), sample(&[2.0]), sample(&[0.4])],
+            cells: vec![sample(&[0.5, 0.4, 0.6]), sample(&[2.0; 3]), sample(&[0.4, 0.1, 0.5])],
         };
         let rate =
             Line { row: rows[4].clone(), ranks: 2, cells: vec![sample(&[8.0]), sample(&[4.0]), broken] };
@@ -115,10 +116,9 @@ mod tests {
     fn ratios_are_costs_beside_the_best_peer_whichever_way_is_good() {
         let table = report().table;
         let [latency, rate] = &table.lines[..] else { panic!("two lines") };
-        assert_eq!(latency.best_peer(&table.columns), Some(("openmpi", 0.4)));
-        assert_eq!(latency.ratio(&latency.cells[0], 0.4), Some(1.25));
-        assert_eq!(rate.best_peer(&table.columns), Some(("mpich", 4.0)));
-        assert_eq!(rate.ratio(&rate.cells[0], 4.0), Some(0.5));
+        let own = |line: &Line| table.own_ratio(line).unwrap().median;
+        assert_eq!((latency.best_peer(&table.columns), own(latency)), (Some(2), 1.25));
+        assert_eq!((rate.best_peer(&table.columns), own(rate)), (Some(1), 0.5));
     }
 
     #[test]
@@ -130,11 +130,24 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_is_of_rounds_and_shows_how_well_it_is_known() {
+        let text = report().table.ratios();
+        let line = text.lines().find(|line| line.starts_with("latency")).unwrap();
+        let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        // The rounds' ratios are 1.25, 4 and 1.2.
+        assert_eq!(cells[..2], ["latency 8 B, us", "1.25 (1.20..4.00)"]);
+        assert_eq!(cells[3..], ["1.00", "openmpi"]);
+    }
+
+    #[test]
     fn json_holds_median_spread_and_ratio() {
         let json = report().json();
         let cell = &json["rows"][0]["libraries"]["banyan"];
         assert_eq!((&cell["median"], &cell["min"], &cell["max"]), (&json!(0.5), &json!(0.4), &json!(0.6)));
         assert_eq!(cell["ratio"], json!(1.25));
+        assert_eq!(cell["ratio_bounds"], json!({"low": 1.2, "high": 4.0, "kind": "range", "rounds": 3}));
+        assert_eq!(json["rows"][0]["best_peer"], json!("openmpi"));
+        assert_eq!(json["rows"][1]["libraries"]["openmpi"]["ratio_bounds"], json!(null));
         assert_eq!(json["rows"][1]["libraries"]["openmpi"]["failed"], json!(1));
         assert_eq!(json["limit_us"], json!(0.25));
     }

@@ -4,38 +4,34 @@ use serde_json::{Value, json};
 /// Measurements of one quantity, with the runs that gave none.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    values: Vec<f64>,
-    failed: usize,
+    /// In the order of runs.
+    runs: Vec<Option<f64>>,
 }
 
 impl Sample {
     /// Adds a run; `None` is a run that failed.
     pub fn add(&mut self, value: Option<f64>) {
-        match value {
-            Some(value) => self.values.push(value),
-            None => self.failed += 1,
-        }
+        self.runs.push(value);
     }
 
     /// Runs that gave a value.
     pub fn runs(&self) -> usize {
-        self.values.len()
+        self.runs.iter().flatten().count()
     }
 
     /// Runs that gave none.
     pub fn failed(&self) -> usize {
-        self.failed
+        self.runs.len() - self.runs()
     }
 
     /// The middle value; the mean of the two middle ones for an even number of runs.
     pub fn median(&self) -> Option<f64> {
-        let values = self.sorted();
-        let middle = values.len() / 2;
-        match values.len() {
-            0 => None,
-            n if n % 2 == 1 => Some(values[middle]),
-            _ => Some((values[middle - 1] + values[middle]) / 2.0),
-        }
+        median(&self.sorted())
+    }
+
+    /// The values of this one and of that one in runs that gave both a value. The n-th runs of both belong together.
+    pub fn pairs<'a>(&'a self, that: &'a Sample) -> impl Iterator<Item = (f64, f64)> + 'a {
+        self.runs.iter().zip(&that.runs).filter_map(|(this, that)| Some(((*this)?, (*that)?)))
     }
 
     /// How many times the other's median this one's is.
@@ -63,9 +59,19 @@ impl Sample {
     }
 
     fn sorted(&self) -> Vec<f64> {
-        let mut values = self.values.clone();
+        let mut values: Vec<f64> = self.runs.iter().copied().flatten().collect();
         values.sort_by(f64::total_cmp);
         values
+    }
+}
+
+/// The middle of sorted values; the mean of the two middle ones of an even number.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
 }
 
@@ -103,5 +109,14 @@ mod tests {
         assert_eq!((failing.median(), failing.runs(), failing.failed()), (Some(2.0), 1, 1));
         assert_eq!(Sample::default().median(), None);
         assert_eq!(Sample::default().spread(), None);
+    }
+
+    #[test]
+    fn a_run_that_failed_takes_its_partner_out() {
+        let (mut this, mut that) = (sample(&[1.0]), sample(&[10.0, 20.0, 30.0]));
+        this.add(None);
+        this.add(Some(3.0));
+        that.add(Some(40.0));
+        assert_eq!(this.pairs(&that).collect::<Vec<_>>(), [(1.0, 10.0), (3.0, 30.0)]);
     }
 }

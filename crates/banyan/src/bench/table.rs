@@ -1,14 +1,18 @@
 //! The table that benchmarks of libraries share: medians with their spread, and each library beside the best peer. As text
 //! and as JSON.
 use super::job::{Better, Row};
+use super::ratio::Ratio;
 use super::sample::{Sample, number};
 use serde_json::{Map, Value, json};
 
 /// Width of a row's name.
 pub const LABEL_WIDTH: usize = 36;
 const CELL_WIDTH: usize = 26;
-/// Width of a ratio.
-pub const RATIO_WIDTH: usize = 14;
+const RATIO_WIDTH: usize = 22;
+const RATIOS_HEAD: &str = "\
+Times the cost of the best peer (below 1.00: better than every peer). Median of the ratios of rounds with its
+95 % confidence interval [from..to]; where fewer than 6 rounds can be compared, with their range (from..to)
+";
 
 /// Whose library it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +55,19 @@ pub struct Table {
 }
 
 impl Line {
-    /// The best median among peers.
-    pub fn best_peer(&self, columns: &[Column]) -> Option<(&'static str, f64)> {
-        let peers = columns.iter().zip(&self.cells).filter(|(column, _)| column.side == Side::Peer);
-        let medians = peers.filter_map(|(column, cell)| Some((column.key, cell.median()?)));
-        medians.min_by(|a, b| cost(self.row.better, a.1).total_cmp(&cost(self.row.better, b.1)))
+    /// The column of the peer with the best median.
+    pub fn best_peer(&self, columns: &[Column]) -> Option<usize> {
+        let peers = (0..columns.len()).filter(|&at| columns[at].side == Side::Peer);
+        let costs = peers.filter_map(|at| Some((at, cost(self.row.better, self.cells[at].median()?))));
+        costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     }
 
-    /// How many times the cost of the best peer a median is: below 1 is better than every peer.
-    pub fn ratio(&self, cell: &Sample, best: f64) -> Option<f64> {
-        let median = cell.median()?;
-        let (own, best) = (cost(self.row.better, median), cost(self.row.better, best));
-        (best > 0.0).then(|| own / best)
+    /// How many times the cost of the library in column `best` the one in column `at` has, round by round: below 1 is
+    /// better.
+    pub fn ratio(&self, at: usize, best: usize) -> Option<Ratio> {
+        let costs = |(own, best)| (cost(self.row.better, own), cost(self.row.better, best));
+        let pairs = self.cells[at].pairs(&self.cells[best]).map(costs);
+        Ratio::of(pairs.filter(|(_, best)| *best > 0.0).map(|(own, best)| own / best).collect())
     }
 }
 
@@ -106,17 +111,22 @@ impl Table {
         text
     }
 
-    /// Each library beside the best peer; lines that no peer has are left out.
+    /// Each library beside the best peer, with a head; lines that no peer has are left out.
     pub fn ratios(&self) -> String {
-        let mut text = self.header(RATIO_WIDTH, "best peer");
+        let mut text = format!("{RATIOS_HEAD}\n{}", self.header(RATIO_WIDTH, "best peer"));
         for line in &self.lines {
-            let Some((name, best)) = line.best_peer(&self.columns) else { continue };
-            let ratio =
-                |cell: &Sample| line.ratio(cell, best).map_or("-".into(), |ratio| format!("{ratio:.2}"));
-            let cells: String = line.cells.iter().map(|cell| pad(&ratio(cell), RATIO_WIDTH)).collect();
-            text += &format!("{:<LABEL_WIDTH$}{cells}{name}\n", line.row.label);
+            let Some(best) = line.best_peer(&self.columns) else { continue };
+            let ratio = |at| line.ratio(at, best).map_or("-".into(), |ratio| ratio.text());
+            let cells: String = (0..line.cells.len()).map(|at| pad(&ratio(at), RATIO_WIDTH)).collect();
+            text += &format!("{:<LABEL_WIDTH$}{cells}{}\n", line.row.label, self.columns[best].key);
         }
         text
+    }
+
+    /// This project beside the best peer.
+    pub fn own_ratio(&self, line: &Line) -> Option<Ratio> {
+        let own = self.columns.iter().position(|column| column.side == Side::Own)?;
+        line.ratio(own, line.best_peer(&self.columns)?)
     }
 
     /// Versions by library, for scripts.
@@ -133,13 +143,14 @@ impl Table {
     /// A line for scripts.
     fn line_json(&self, line: &Line) -> Value {
         let best = line.best_peer(&self.columns);
-        let cell_json = |cell: &Sample| {
-            let mut cell_json = cell.json();
-            cell_json["ratio"] = json!(best.and_then(|(_, best)| line.ratio(cell, best)));
-            cell_json
+        let cell_json = |(at, column): (usize, &Column)| {
+            let ratio = best.and_then(|best| line.ratio(at, best));
+            let mut cell_json = line.cells[at].json();
+            cell_json["ratio"] = json!(ratio.map(|ratio| ratio.median));
+            cell_json["ratio_bounds"] = json!(ratio.map(|ratio| ratio.bounds_json()));
+            (column.key.to_string(), cell_json)
         };
-        let cells = self.columns.iter().zip(&line.cells);
-        let cells: Map<String, Value> = cells.map(|(c, cell)| (c.key.to_string(), cell_json(cell))).collect();
+        let cells: Map<String, Value> = self.columns.iter().enumerate().map(cell_json).collect();
         json!({
             "key": line.row.key,
             "label": line.row.label,
@@ -148,7 +159,7 @@ impl Table {
                 Better::Lower => "lower",
                 Better::Higher | Better::Full => "higher",
             },
-            "best_peer": best.map(|(name, _)| name),
+            "best_peer": best.map(|best| self.columns[best].key),
             "libraries": cells,
         })
     }

@@ -1,6 +1,6 @@
 //! The table of `banyan bench dynamic`, and whether the goal is met in each of its rows. As text and as JSON.
 use super::super::machine;
-use super::super::table::{Line, Side, Table};
+use super::super::table::{Line, Table};
 use super::super::verdict::Verdict;
 use super::plan::AT_MOST;
 use serde_json::{Value, json};
@@ -26,8 +26,7 @@ impl Report {
         let rounds = self.rounds;
         text += &format!("\nMedian of {rounds} interleaved runs [smallest..largest]\n\n");
         text += &self.table.medians();
-        text += "\nTimes the cost of the best peer (below 1.00: better than every peer)\n\n";
-        text += &self.table.ratios();
+        text += &format!("\n{}", self.table.ratios());
         text += "\nGoals, for a quiet machine\n\n";
         text + &self.verdicts().iter().map(Verdict::line).collect::<String>()
     }
@@ -48,16 +47,10 @@ impl Report {
     fn verdicts(&self) -> Vec<Verdict> {
         let verdict = |line: &Line| Verdict {
             what: format!("{}: beside the best peer", line.row.label),
-            value: self.beside_peers(line),
+            value: self.table.own_ratio(line).map(|ratio| ratio.median),
             at_most: AT_MOST,
         };
         self.table.lines.iter().map(verdict).collect()
-    }
-
-    fn beside_peers(&self, line: &Line) -> Option<f64> {
-        let own = self.table.columns.iter().position(|column| column.side == Side::Own)?;
-        let (_, best) = line.best_peer(&self.table.columns)?;
-        line.ratio(&line.cells[own], best)
     }
 }
 
@@ -65,7 +58,7 @@ impl Report {
 mod tests {
     use super::super::super::job::Row;
     use super::super::super::sample::Sample;
-    use super::super::super::table::Column;
+    use super::super::super::table::{Column, Side};
     use super::super::options::Options;
     use super::super::plan::Job;
     use super::*;

@@ -1,6 +1,6 @@
 //! The tables of `banyan bench net`: libraries beside each other, Banyan beside itself, and the goals. As text and as JSON.
 use super::super::machine;
-use super::super::table::{Line, Side, Table};
+use super::super::table::{Line, Table};
 use super::super::verdict::Verdict;
 use super::plan::{Beside, GOALS, Goal};
 use serde_json::{Value, json};
@@ -31,8 +31,7 @@ impl Report {
                 "\nBetween hosts over TCP: median of {rounds} interleaved runs [smallest..largest]\n\n{}",
                 self.all.medians()
             );
-            text += "\nTimes the cost of the best peer (below 1.00: better than every peer)\n\n";
-            text += &self.all.ratios();
+            text += &format!("\n{}", self.all.ratios());
         }
         if !self.own.lines.is_empty() && !self.own.columns.is_empty() {
             text += &format!("\nBanyan beside itself\n\n{}", self.own.medians());
@@ -83,10 +82,7 @@ impl Report {
 }
 
 fn beside_peers(table: &Table, at: usize) -> Option<f64> {
-    let line = &table.lines[at];
-    let own = table.columns.iter().position(|column| column.side == Side::Own)?;
-    let (_, best) = line.best_peer(&table.columns)?;
-    line.ratio(&line.cells[own], best)
+    Some(table.own_ratio(&table.lines[at])?.median)
 }
 
 fn own_ratio(this: &Line, that: &Line) -> Option<f64> {
@@ -96,7 +92,7 @@ fn own_ratio(this: &Line, that: &Line) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::super::sample::Sample;
-    use super::super::super::table::Column;
+    use super::super::super::table::{Column, Side};
     use super::super::options::Options;
     use super::super::plan::{Job, Scope};
     use super::*;
