@@ -141,7 +141,8 @@ impl Job {
         jobs.push(Job { mode: "overlap", ranks: 2, rows: overlap_rows() });
         jobs.push(Job { mode: "threads", ranks: 2, rows: threads_rows() });
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
-        jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks) }));
+        jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks, COLL) }));
+        jobs.extend([2, 8].map(|ranks| Job { mode: "blocks", ranks, rows: coll_rows(ranks, BLOCKS) }));
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
         jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
         jobs.push(Job { mode: "pack", ranks: 1, rows: pack_rows() });
@@ -157,6 +158,22 @@ impl Job {
         format!("{} at {} rank{}", self.mode, self.ranks, if self.ranks == 1 { "" } else { "s" })
     }
 }
+
+/// Collectives of the mode `coll`: key, and name in the table.
+const COLL: &[(&str, &str)] = &[
+    ("bcast_8", "bcast 8 B"),
+    ("bcast_1048576", "bcast 1 MiB"),
+    ("allreduce_1048576", "allreduce 1 MiB"),
+    ("reduce_1048576", "reduce 1 MiB"),
+    ("alltoall_65536", "alltoall 64 KiB"),
+];
+/// Collectives of the mode `blocks`.
+const BLOCKS: &[(&str, &str)] = &[
+    ("allgather_8", "allgather 8 B"),
+    ("allgather_65536", "allgather 64 KiB"),
+    ("reduce_scatter_8", "reduce-scatter 8 B"),
+    ("reduce_scatter_65536", "reduce-scatter 64 KiB"),
+];
 
 /// The key of the runner's own measurement.
 pub const EXIT_KEY: &str = "exit_ms";
@@ -209,22 +226,11 @@ fn allreduce_rows(ranks: usize) -> Vec<Row> {
     vec![row("allreduce", format!("allreduce 8 B, {ranks} ranks, us"), Group::Allreduce, Better::Lower)]
 }
 
-fn coll_rows(ranks: usize) -> Vec<Row> {
-    let calls = [
-        ("bcast_8", "bcast 8 B"),
-        ("bcast_1048576", "bcast 1 MiB"),
-        ("allreduce_1048576", "allreduce 1 MiB"),
-        ("reduce_1048576", "reduce 1 MiB"),
-        ("alltoall_65536", "alltoall 64 KiB"),
-        ("allgather_8", "allgather 8 B"),
-        ("allgather_65536", "allgather 64 KiB"),
-        ("reduce_scatter_8", "reduce-scatter 8 B"),
-        ("reduce_scatter_65536", "reduce-scatter 64 KiB"),
-    ];
-    let row = |(key, what): (&str, &str)| {
+fn coll_rows(ranks: usize, calls: &[(&str, &str)]) -> Vec<Row> {
+    let row = |(key, what): &(&str, &str)| {
         row(key, format!("{what}, {ranks} ranks, us"), Group::Coll, Better::Lower)
     };
-    calls.map(row).into()
+    calls.iter().map(row).collect()
 }
 
 fn init_rows(ranks: usize) -> Vec<Row> {
