@@ -5,6 +5,7 @@
  *   micro strided          latency between ranks 0 and 1 of doubles that stand in a strided vector, alone or 8 together
  *   micro overlap          how much of a transfer from rank 0 to rank 1 hides behind computing
  *   micro threads          latency and message rate between ranks 0 and 1 of two threads each, at the same time
+ *   micro sizes            latency of messages of many lengths between ranks 0 and 1
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro coll             other collectives over all ranks, small and large
  *   micro blocks           collectives with a block for each rank: allgather and reduce-scatter, small and large
@@ -209,6 +210,19 @@ static void run_p2p(void)
     report("rate", 1e-6 / per_message_s(8));                  /* million messages per second */
 }
 
+static void run_sizes(void)
+{
+    static const size_t LENGTHS[] = {8192, 12288, 16384, 24576, 32768, 65536, 131072, 262144, 524288, 1048576, 4194304};
+    make_buffers();
+    if (rank > 1)
+        return;
+    for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "latency_%zu", LENGTHS[i]);
+        report(key, latency_us(LENGTHS[i]));
+    }
+}
+
 /* The ping-pong of 64 KiB in `blocks` blocks of so many doubles, each followed by as much that is not sent. */
 static double strided_us(int blocks, int doubles)
 {
@@ -327,6 +341,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (strcmp(what, "p2p") == 0 && size >= 2) {
         run_p2p();
+    } else if (strcmp(what, "sizes") == 0 && size >= 2) {
+        run_sizes();
     } else if (strcmp(what, "strided") == 0 && size >= 2) {
         run_strided();
     } else if (strcmp(what, "overlap") == 0 && size >= 2) {

@@ -1,6 +1,7 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
 //! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`), the
-//! kinds of its own bulletin board (`board`), budgets of connections (`budget`) and the bare machine (`limit`).
+//! kinds of its own bulletin board (`board`), budgets of connections (`budget`), the ways of messages by their length
+//! (`sizes`) and the bare machine (`limit`).
 mod args;
 mod board;
 mod budget;
@@ -19,6 +20,7 @@ mod ratio;
 mod report;
 mod runner;
 mod sample;
+mod sizes;
 mod table;
 mod verdict;
 mod workshop;
@@ -36,13 +38,14 @@ pub fn main(args: &[String]) -> i32 {
         Some((what, rest)) if what == "board" => board::main(rest),
         Some((what, rest)) if what == board::RANK_COMMAND => board::rank_main(rest),
         Some((what, rest)) if what == "budget" => budget::main(rest),
+        Some((what, rest)) if what == "sizes" => sizes::main(rest),
         Some((what, rest)) if what == "limit" => limit::main(rest),
         Some((what, _)) => crate::usage_error(&format!("'{what}' is not a benchmark ({KNOWN})")),
         None => crate::usage_error(&format!("bench needs a benchmark ({KNOWN})")),
     }
 }
 
-const KNOWN: &str = "peers, net, launch, dynamic, board, budget, limit";
+const KNOWN: &str = "peers, net, launch, dynamic, board, budget, sizes, limit";
 
 /// Reads the command line of a benchmark and does what it says. Returns the exit code.
 fn run<T>(
