@@ -606,6 +606,11 @@ impl Context {
         qp.provider() == ProviderKind::Soft && self.soft.takes(qp, bytes)
     }
 
+    /// Does the ring take a message of these bytes now?
+    pub fn has_room(&mut self, qp: Qp, bytes: usize) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.has_room(qp, bytes)
+    }
+
     /// Bytes of the ring through which messages go to the peer; 0 where there is none.
     pub fn room_out(&self, qp: Qp) -> usize {
         if qp.provider() == ProviderKind::Soft { self.soft.room_out(qp) } else { 0 }

@@ -484,6 +484,8 @@ impl Endpoint {
         let mut untold = link.owes;
         *link.rare() = Rare { failed: Some(error.clone()), ..Rare::default() };
         link.ready = None;
+        self.requests.forget_heads(ix);
+        let link = self.link(ix);
         let queue = link.queue.take();
         if let Some(qp) = link.qp.take() {
             self.context.destroy_qp(qp);

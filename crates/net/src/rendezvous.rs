@@ -23,6 +23,8 @@ use sys::{UserBuf, UserBufMut};
 
 /// Bytes of a long message that may go with its offer.
 const HEAD_BYTES: usize = transfer::FRAGMENT_BYTES;
+/// What an offer takes of a ring, and some more.
+const OFFER_ROOM: usize = 256;
 /// So many offers go without, once that was in vain.
 const HEADLESS: u8 = 16;
 
@@ -50,7 +52,10 @@ impl Endpoint {
         let Lent::User(buf) = data else { return None };
         let link = &mut self.links[ix.index()];
         let qp = link.ready.filter(|_| link.queue.is_empty() && !self.job.oversubscribed)?;
-        if !transfer::is_headed(buf.len(), self.context.room_out(qp)) {
+        // Both at once or not at all: a beginning that had to wait could find another ring, or a send that is over.
+        if !transfer::is_headed(buf.len(), self.context.room_out(qp))
+            || !self.context.has_room(qp, HEAD_BYTES + OFFER_ROOM)
+        {
             return None;
         }
         if link.headless > 0 {
@@ -60,7 +65,7 @@ impl Endpoint {
         Some(buf.part(0, buf.len().min(HEAD_BYTES)))
     }
 
-    /// Sends the beginning of a message behind its offer. What has no room is copied: the send may be over before it leaves.
+    /// Sends the beginning of a message behind its offer, for which there was room.
     fn send_head(&mut self, ix: PeerIx, id: ReqId, head: UserBuf) {
         let header = Header::Head { request: id.index };
         let link = &self.links[ix.index()];
@@ -361,13 +366,17 @@ impl Endpoint {
         }
         let len = match data {
             // It could not be read from outside. If the program has given the memory away, it cannot be read here either.
-            Lent::User(buf) if !*waits && !buf.is_mapped() => return self.withdraw(id, into, by),
+            // (The beginning was read here before.)
+            Lent::User(buf) if !(*waits && has_head) && !buf.is_mapped() => {
+                return self.withdraw(id, into, by);
+            }
             Lent::User(buf) => buf.len(),
             Lent::Own(bytes) => bytes.len(),
         };
         let offset = if has_head && *headed { len.min(HEAD_BYTES) } else { 0 };
         *headed &= !has_head;
-        if offset == len {
+        // (Behind something else an empty fragment says that all has left.)
+        if offset == len && self.links[by.index()].queue.is_empty() {
             return self.send_finished(request, by);
         }
         if let Some(qp) = self.links[by.index()].ready {

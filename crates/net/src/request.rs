@@ -264,8 +264,13 @@ impl Requests {
 
     /// The beginning of a message comes next from its sender.
     pub fn head_comes(&mut self, from: PeerIx, request: u32) {
-        self.heads.retain(|(peer, ..)| *peer != from); // of one whose connection broke it never came
+        self.forget_heads(from); // of one whose connection broke it never came
         self.heads.push((from, request, None));
+    }
+
+    /// Nothing more comes from a peer.
+    pub fn forget_heads(&mut self, from: PeerIx) {
+        self.heads.retain(|(peer, ..)| *peer != from);
     }
 
     /// Has the beginning of a message, which is still to come, given to a receive. `false`: it has passed by.

@@ -362,6 +362,12 @@ impl Soft {
         out.is_some_and(|out| bytes <= out.ring.payload_max())
     }
 
+    /// Does the ring that is written take a message of these bytes now?
+    pub(crate) fn has_room(&mut self, qp: Qp, bytes: usize) -> bool {
+        let out = self.entry_mut(qp).and_then(QpEntry::writable);
+        out.is_some_and(|out| bytes <= out.ring.payload_max() && out.ring.has_room(bytes))
+    }
+
     /// Bytes of the ring that is written.
     pub(crate) fn room_out(&self, qp: Qp) -> usize {
         let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());

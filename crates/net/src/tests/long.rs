@@ -247,3 +247,58 @@ fn a_receive_between_an_offer_and_its_beginning_takes_both() {
     assert_eq!(got(to, 64 << 10), message);
     world.wait(0, sent).unwrap();
 }
+
+#[test]
+fn a_beginning_without_room_stays_with_the_rest() {
+    let mut world = grown();
+    let small = source(&[7; 4000]);
+    let mut before = 0;
+    // The receiver does not look: what is left of the ring takes an offer, but no more.
+    let room_left = |world: &mut World, bytes| {
+        let qp = world.ends[0].links.iter().find_map(|link| link.ready).unwrap();
+        world.ends[0].context.has_room(qp, bytes)
+    };
+    while room_left(&mut world, 8 << 10) {
+        assert!(world.ends[0].isend(Rank(1), ENVELOPE, small, SendMode::Standard).unwrap().is_none());
+        before += 1;
+    }
+    let message = pattern_bytes(64 << 10);
+    let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().unwrap();
+    assert!(!is_headed(&world, sent));
+    for _ in 0..before {
+        let to = UserBufMut::of_static(room(4000));
+        let received = world.ends[1].irecv(from(0), to);
+        assert_eq!(world.wait(1, received).unwrap().bytes, 4000);
+        assert_eq!(got(to, 4000), [7; 4000]);
+    }
+    let to = UserBufMut::of_static(room(64 << 10));
+    let received = world.ends[1].irecv(from(0), to);
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 64 << 10), message);
+    world.wait(0, sent).unwrap();
+}
+
+#[test]
+fn shorter_messages_go_without_asking_where_the_ring_takes_them() {
+    let mut world = grown();
+    world.ends[0].job.eager_grown = 8 << 10;
+    let message = pattern_bytes(6000);
+    let mut send = |world: &mut World, mode| {
+        let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), mode).unwrap();
+        let to = UserBufMut::of_static(room(6000));
+        let received = world.ends[1].irecv(from(0), to);
+        world.wait(1, received).unwrap();
+        assert_eq!(got(to, 6000), message);
+        sent.map(|sent| world.wait(0, sent).unwrap()).is_none()
+    };
+    assert!(send(&mut world, SendMode::Standard), "it is complete at once");
+    assert!(!send(&mut world, SendMode::Synchronous), "its sender waits for the match");
+    world.ends[1].context.set_frugal(true);
+    assert!(!send(&mut world, SendMode::Standard), "the receiver is short of memory");
+    world.ends[1].context.set_frugal(false);
+    assert!(send(&mut world, SendMode::Standard));
+    // In a ring that has not grown it is offered.
+    let mut world = pair();
+    assert!(!send(&mut world, SendMode::Standard));
+}
