@@ -201,15 +201,14 @@ impl Endpoint {
             return self.send_first(to, envelope, buf, mode, push);
         };
         let link = &self.links[ix.index()];
-        let grown = buf.len() <= self.job.eager_grown && self.context.takes(qp, buf.len());
-        if (buf.len() <= link.eager_max as usize || grown)
-            && mode == SendMode::Standard
-            && !self.context.is_peer_frugal(qp)
-        {
+        let bytes = buf.len();
+        let is_short = bytes <= link.eager_max as usize
+            || bytes <= self.job.eager_grown && self.context.takes(qp, bytes);
+        if is_short && mode == SendMode::Standard && !self.context.is_peer_frugal(qp) {
             let header = Header::Message { kind: Kind::Eager, envelope, request: 0 }.encode(link.name);
             if let Ok(posted) = self.context.post_send(qp, header, buf, push) {
                 self.counters.eager += 1;
-                self.counters.bytes += buf.len() as u64;
+                self.counters.bytes += bytes as u64;
                 return Ok(match posted {
                     Posted::Done => None,
                     Posted::Later(work) => Some(self.posted(ix, work)),

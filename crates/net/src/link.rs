@@ -6,7 +6,7 @@ use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, Push, Qp};
 use proto::ids::PeerIx;
-use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES};
+use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES, Heads};
 use std::collections::VecDeque;
 use sys::UserBuf;
 
@@ -36,8 +36,8 @@ pub(crate) struct Link {
     listed: bool,
     /// Long messages to it whose sender did nothing but wait, as far as they are counted.
     pub waited_long: u8,
-    /// Offers that go without the beginning of their message: it was sent in vain before.
-    pub headless: u8,
+    /// Which offers go with the beginning of their message.
+    pub heads: Heads,
 }
 
 /// What a link has while it opens or closes, and after an accident.
@@ -119,7 +119,7 @@ impl Default for Link {
             counted: None,
             listed: false,
             waited_long: 0,
-            headless: 0,
+            heads: Heads::default(),
         }
     }
 }
@@ -479,13 +479,12 @@ impl Endpoint {
     /// The connection will never work (again): whoever waits for it is told.
     pub(crate) fn fail(&mut self, ix: PeerIx, error: NetError) {
         self.waits.news += 1;
+        self.requests.forget_heads(ix);
         self.counters.failed += u64::from(self.link(ix).failed().is_none());
         let link = self.link(ix);
         let mut untold = link.owes;
         *link.rare() = Rare { failed: Some(error.clone()), ..Rare::default() };
         link.ready = None;
-        self.requests.forget_heads(ix);
-        let link = self.link(ix);
         let queue = link.queue.take();
         if let Some(qp) = link.qp.take() {
             self.context.destroy_qp(qp);

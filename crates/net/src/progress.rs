@@ -8,7 +8,7 @@ use crate::wire::{Header, Kind, OFFER_BYTES, Offer, SHARE_BYTES, Share, UNNAMED}
 use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
-use sys::{UserBufMut, ring};
+use sys::UserBufMut;
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
@@ -68,7 +68,8 @@ impl Endpoint {
                 Some((qp, view)) => {
                     match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
                         Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix)) => {
-                            take_eager(with_source(envelope, ix), mark, &view, matcher, requests)
+                            let envelope = with_source(envelope, ix);
+                            take_whole(envelope, None, mark, View::Ring(view), matcher, requests)
                         }
                         Some((header, ix)) => take_in(ix, header, View::Ring(view), matcher, requests),
                         None => After::Nonsense(qp, NOBODYS),
@@ -279,22 +280,23 @@ pub(crate) fn sender(
     (ix.index() < links.len() && is_live(ix)).then_some((header, ix))
 }
 
-/// Takes in the commonest message.
+/// Takes in a message that is whole. `answer` is the sender's request, if it waits for the match.
 #[inline(always)]
-fn take_eager(
+fn take_whole(
     envelope: matching::Envelope,
+    answer: Option<u32>,
     mark: u32,
-    view: &ring::View<'_>,
+    view: View<'_>,
     matcher: &mut Matcher<ReqId, Unexpected>,
     requests: &mut Requests,
 ) -> After {
     let Some(receive) = matcher.arrive(envelope) else {
         let bytes = view.to_vec().into_boxed_slice();
-        return After::Unexpected(envelope, Unexpected::Whole { bytes, answer: None, mark });
+        return After::Unexpected(envelope, Unexpected::Whole { bytes, answer, mark });
     };
     let bytes = view.copy_to(0, posted_buf(requests, receive));
     requests.finish_posted(receive, end_of(envelope, view.len(), bytes, mark));
-    After::Nothing
+    answer.map_or(After::Nothing, |request| After::Answer { source: envelope.source, request })
 }
 
 /// Takes a message out of its ring: into the receive that waits for it, or into memory of its own.
@@ -307,16 +309,8 @@ pub(crate) fn take_in(
 ) -> After {
     match header {
         Header::Message { kind: kind @ (Kind::Eager | Kind::EagerSync), envelope, request } => {
-            let envelope = with_source(envelope, source);
-            let Some(receive) = matcher.arrive(envelope) else {
-                let bytes = view.to_vec().into_boxed_slice();
-                let (answer, mark) = answer_and_mark(kind, request);
-                return After::Unexpected(envelope, Unexpected::Whole { bytes, answer, mark });
-            };
-            let bytes = view.copy_to(0, posted_buf(requests, receive));
-            let (_, mark) = answer_and_mark(kind, request);
-            requests.finish_posted(receive, end_of(envelope, view.len(), bytes, mark));
-            if kind == Kind::Eager { After::Nothing } else { After::Answer { source, request } }
+            let (answer, mark) = answer_and_mark(kind, request);
+            take_whole(with_source(envelope, source), answer, mark, view, matcher, requests)
         }
         Header::Message { envelope, request, .. } => {
             let envelope = with_source(envelope, source);

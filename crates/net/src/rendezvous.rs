@@ -6,27 +6,21 @@
 //!   done            <-----------  FIN
 //! ```
 //! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
-//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel; and of longer ones the receiver reads one half while the sender writes the other (SHARE, WROTE).
+//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel; and of longer ones the receiver
+//! reads one half while the sender writes the other (SHARE, WROTE).
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
 use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
 use crate::endpoint::{Endpoint, end_of, sent};
-use crate::link::{Data, Pending};
+use crate::link::Pending;
 use crate::request::{Lent, Reading, Sharing, State};
 use crate::wire::{Header, Kind, Offer, Share};
 use fabric::{MrKey, Posted, Push, Qp, RdmaError, RemoteMemory, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching;
-use proto::transfer;
+use proto::transfer::{self, Heads};
 use std::sync::Arc;
 use sys::{UserBuf, UserBufMut};
-
-/// Bytes of a long message that may go with its offer.
-const HEAD_BYTES: usize = transfer::FRAGMENT_BYTES;
-/// What an offer takes of a ring, and some more.
-const OFFER_ROOM: usize = 256;
-/// So many offers go without, once that was in vain.
-const HEADLESS: u8 = 16;
 
 impl Endpoint {
     /// Offers a message to its receiver.
@@ -34,11 +28,10 @@ impl Endpoint {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
         let waits = push == Push::Now;
-        let mut head = None;
         if waits && transfer::may_stream(data.len(), self.job.long) {
             self.expect_long(ix, data.len());
-            head = self.head_of(ix, &data);
         }
+        let head = self.head_of(ix, &data, waits);
         let offer = self.announce(ix, envelope, data, id, Help { waits, headed: head.is_some() });
         self.enqueue(ix, offer, Push::Soon);
         if let Some(head) = head {
@@ -47,34 +40,28 @@ impl Endpoint {
         id
     }
 
-    /// The beginning of a message that may go with its offer: a receiver that waits copies it while its answer travels.
-    fn head_of(&mut self, ix: PeerIx, data: &Lent) -> Option<UserBuf> {
+    /// The beginning of a message that goes with its offer, if one does.
+    fn head_of(&mut self, ix: PeerIx, data: &Lent, waits: bool) -> Option<UserBuf> {
         let Lent::User(buf) = data else { return None };
         let link = &mut self.links[ix.index()];
         let qp = link.ready.filter(|_| link.queue.is_empty() && !self.job.oversubscribed)?;
         // Both at once or not at all: a beginning that had to wait could find another ring, or a send that is over.
-        if !transfer::is_headed(buf.len(), self.context.room_out(qp))
-            || !self.context.has_room(qp, HEAD_BYTES + OFFER_ROOM)
-        {
-            return None;
-        }
-        if link.headless > 0 {
-            link.headless -= 1;
-            return None;
-        }
-        Some(buf.part(0, buf.len().min(HEAD_BYTES)))
+        let goes = link.heads.next(buf.len(), waits, self.context.room_out(qp), self.job.long)
+            && self.context.has_room(qp, Heads::ROOM);
+        goes.then(|| buf.part(0, Heads::of(buf.len())))
     }
 
     /// Sends the beginning of a message behind its offer, for which there was room.
     fn send_head(&mut self, ix: PeerIx, id: ReqId, head: UserBuf) {
         let header = Header::Head { request: id.index };
         let link = &self.links[ix.index()];
-        if let Some(qp) = link.ready.filter(|_| link.queue.is_empty())
-            && self.context.post_send_copied(qp, header.encode(link.name), head, Push::Soon).is_ok()
-        {
-            return;
+        let is_sent = link.ready.filter(|_| link.queue.is_empty()).is_some_and(|qp| {
+            self.context.post_send_copied(qp, header.encode(link.name), head, Push::Soon).is_ok()
+        });
+        // What the receiver was promised and does not get comes with the rest.
+        if !is_sent && let Some(State::SendOffered { headed, .. }) = self.requests.get_mut(id) {
+            *headed = false;
         }
-        self.enqueue(ix, Pending::message(header, Data::copy(head), None), Push::Soon);
     }
 
     /// Who waits for the receiver of a long message can copy together with it, through a ring that is large enough. That is
@@ -350,7 +337,7 @@ impl Endpoint {
             self.unpin(kind, key, bytes);
         }
         if in_vain {
-            self.link(by).headless = HEADLESS;
+            self.link(by).heads.in_vain();
         }
         Some(id)
     }
@@ -367,13 +354,13 @@ impl Endpoint {
         let len = match data {
             // It could not be read from outside. If the program has given the memory away, it cannot be read here either.
             // (The beginning was read here before.)
-            Lent::User(buf) if !(*waits && has_head) && !buf.is_mapped() => {
+            Lent::User(buf) if !(buf.is_mapped() || *waits && has_head) => {
                 return self.withdraw(id, into, by);
             }
             Lent::User(buf) => buf.len(),
             Lent::Own(bytes) => bytes.len(),
         };
-        let offset = if has_head && *headed { len.min(HEAD_BYTES) } else { 0 };
+        let offset = if has_head && *headed { Heads::of(len) } else { 0 };
         *headed &= !has_head;
         // (Behind something else an empty fragment says that all has left.)
         if offset == len && self.links[by.index()].queue.is_empty() {

@@ -37,7 +37,7 @@ pub fn stream_room(bytes: usize) -> usize {
     bytes.saturating_mul(2).min(STREAM_ROOM_MIN)
 }
 /// Longest message that both sides copy through a ring, if its sender waits.
-const STREAM_MAX: usize = 512 << 10;
+const STREAM_MAX: usize = 1 << 20;
 /// So many long messages of a sender that waits come before a ring is made large enough for them.
 pub const LONG_BEFORE_GROWTH: u8 = 4;
 
@@ -70,9 +70,39 @@ pub fn is_streamed(bytes: usize, both_wait: bool, room: usize, long: Long) -> bo
     both_wait && may_stream(bytes, long) && room >= stream_room(bytes)
 }
 
-/// Does the beginning of a message that may be streamed go with its offer, into a ring with this much room?
-pub fn is_headed(bytes: usize, room: usize) -> bool {
-    room >= stream_room(bytes)
+/// The beginnings of long messages that go with their offers, so that their receiver has something to copy while its
+/// answer travels. One that does not wait has no use for them, and is offered the next messages without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heads {
+    without: u8,
+}
+
+impl Heads {
+    /// Longest beginning.
+    pub const BYTES_MAX: usize = FRAGMENT_BYTES;
+    /// What a ring must have free: the longest beginning, its offer, and some more.
+    pub const ROOM: usize = Self::BYTES_MAX + 256;
+    /// So many offers go without, once a beginning was sent in vain.
+    const PAUSE: u8 = 16;
+
+    /// Bytes of a message of `bytes` that have the form of a beginning.
+    pub fn of(bytes: usize) -> usize {
+        bytes.min(Self::BYTES_MAX)
+    }
+
+    /// Does the beginning of the next message go with its offer?
+    pub fn next(&mut self, bytes: usize, sender_waits: bool, room: usize, long: Long) -> bool {
+        is_streamed(bytes, sender_waits, room, long) && {
+            let with = self.without == 0;
+            self.without = self.without.saturating_sub(1);
+            with
+        }
+    }
+
+    /// One was sent in vain.
+    pub fn in_vain(&mut self) {
+        self.without = Self::PAUSE;
+    }
 }
 
 /// Is a message read by its receiver and written by its sender at the same time, a half each? Longer ones than those that
@@ -114,6 +144,18 @@ mod tests {
         assert!(!is_streamed(64 << 20, true, 256 << 10, long));
         assert!(is_shared(64 << 20, true, true, long) && !is_shared(64 << 10, true, true, long));
         assert!(!is_shared(64 << 20, false, true, long) && !is_shared(64 << 20, true, false, long));
+    }
+
+    #[test]
+    fn a_receiver_that_takes_no_beginnings_is_spared_them_for_a_while() {
+        let mut heads = Heads::default();
+        let next = |heads: &mut Heads| heads.next(64 << 10, true, 256 << 10, Long::Auto);
+        assert!(next(&mut heads) && next(&mut heads));
+        heads.in_vain();
+        assert_eq!((0..40).filter(|_| next(&mut heads)).count(), 24);
+        assert!(!heads.next(64 << 10, false, 256 << 10, Long::Auto), "who computes sends none");
+        assert!(!heads.next(64 << 10, true, 64 << 10, Long::Auto), "and none goes into a small ring");
+        assert_eq!((Heads::of(100), Heads::of(1 << 20)), (100, Heads::BYTES_MAX));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sys::ring::{RING_BYTES_MIN, RingRx, RingTx, payload_max};
 use sys::segment::PeerSegment;
 
 /// Sizes a ring may have: it starts with the first and grows with use.
-pub(super) const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 256 << 10];
+pub(super) const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 128 << 10];
 /// Sizes of a ring of early messages: the first where memory is short. Pages are touched by messages only.
 pub(super) const EARLY_SIZES: [usize; 2] = [8 << 10, 256 << 10];
 /// Rings of early messages that are kept while others are still read, and when none is; and what of them may have been

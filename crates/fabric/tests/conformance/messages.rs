@@ -86,7 +86,7 @@ fn messages_of_any_length_arrive(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
     let (qa, qb) = connect(&mut a, &mut b);
     let max = a.context.caps(kind).message_max;
-    for bytes in [0, 1, 4000, 4096, 4097, 5_000, 16_384, 20_000, 30_000, 200_000, max.min(5 << 20)] {
+    for bytes in [0, 1, 4000, 4096, 4097, 5_000, 16_384, 20_000, 30_000, 100_000, max.min(5 << 20)] {
         let message = pattern(bytes, bytes);
         let posted = wait("room", || {
             let posted = a.context.post_send(qa, [bytes as u64, 0], source(&message), Push::Now);

@@ -13,7 +13,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// When a peer that does not answer counts as unreachable: soon, because some tests wait for it, but not where packets are
 /// lost on purpose.
-fn net_timeout() -> Duration {
+pub fn net_timeout() -> Duration {
     let seconds = std::env::var("BANYAN_TEST_NET_TIMEOUT").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(1))
 }

@@ -92,16 +92,16 @@ fn a_large_ring_that_is_idle_becomes_small_again() {
     let (mut a, mut b) = pair(SOFT);
     let (qa, qb) = connect(&mut a, &mut b);
     let (mapped, touched) = (a.context.mapped_bytes(), b.context.touched_bytes());
-    let message = pattern(200_000, 0);
+    let message = pattern(100_000, 0);
     post(&mut a, &mut b, qa, &message).unwrap();
     assert_eq!(b.message().2, message);
-    assert!(b.context.touched_bytes() >= touched + 200_000);
+    assert!(b.context.touched_bytes() >= touched + 100_000);
     // Marks what has come; finds that nothing more has; and the writer moves although it has nothing to write.
     b.context.tick(LATER_NS);
     a.send(qa, [7, 0], b"before");
     assert_eq!(b.message().1, [7, 0]);
     b.context.tick(LATER_NS * 2);
-    assert!(b.context.touched_bytes() >= touched + 200_000, "a message has come");
+    assert!(b.context.touched_bytes() >= touched + 100_000, "a message has come");
     b.context.tick(LATER_NS * 3);
     b.send(qb, [8, 0], b"the other way");
     assert_eq!(a.message().1, [8, 0]);
@@ -118,7 +118,7 @@ fn a_large_ring_that_is_idle_becomes_small_again() {
 fn a_peers_memory_is_left_alone_after_the_last_word() {
     let (mut a, mut b) = pair(SOFT);
     let (qa, qb) = connect(&mut a, &mut b);
-    post(&mut a, &mut b, qa, &pattern(200_000, 0)).unwrap();
+    post(&mut a, &mut b, qa, &pattern(100_000, 0)).unwrap();
     b.message();
     a.context.to_sqd(qa).unwrap();
     b.context.to_sqd(qb).unwrap();
@@ -303,7 +303,7 @@ fn a_longer_message_gets_a_larger_ring() {
     let (mut a, mut b) = pair(SOFT);
     let (qa, _) = connect(&mut a, &mut b);
     let small = a.context.mapped_bytes();
-    let message = pattern(200_000, 0);
+    let message = pattern(100_000, 0);
     wait("room", || {
         assert_eq!(b.poll(), None);
         a.context.post_send(qa, [0, 0], source(&message), banyan_fabric::Push::Now).ok()

@@ -284,7 +284,7 @@ fn shorter_messages_go_without_asking_where_the_ring_takes_them() {
     let mut world = grown();
     world.ends[0].job.eager_grown = 8 << 10;
     let message = pattern_bytes(6000);
-    let mut send = |world: &mut World, mode| {
+    let send = |world: &mut World, mode| {
         let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), mode).unwrap();
         let to = UserBufMut::of_static(room(6000));
         let received = world.ends[1].irecv(from(0), to);
