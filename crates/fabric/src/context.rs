@@ -543,6 +543,24 @@ impl Context {
         }
     }
 
+    /// Takes the first of `count` parts of the peer's registered memory that nobody has taken, to read it. Its owner takes
+    /// parts too, from the end ([`Context::write_parts`]): each is one's or the other's. Only inside a host.
+    pub fn take_part(&self, qp: Qp, of: MrKey, count: u32) -> Option<u32> {
+        if qp.provider() == ProviderKind::Soft { self.soft.take_part(qp, of, count) } else { None }
+    }
+
+    /// Writes those parts of `from`, registered as `own`, into the memory of the peer who reads the others, that nobody has
+    /// taken. `None`: there were none left; `Some(false)`: not all that were taken could be written.
+    pub fn write_parts(&mut self, qp: Qp, own: MrKey, from: UserBuf, to: RemoteMemory) -> Option<bool> {
+        if qp.provider() == ProviderKind::Soft { self.soft.write_parts(qp, own, from, to) } else { None }
+    }
+
+    /// Takes the last of `count` parts of this process's own registered memory that nobody has taken.
+    #[doc(hidden)]
+    pub fn take_own_part(&self, of: MrKey, count: u32) -> Option<u32> {
+        self.soft.take_own_part(of, count)
+    }
+
     /// Changes a double word of the peer's memory.
     pub fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<AtomicPosted, RdmaError> {
         match (qp.provider(), &mut self.sockets) {

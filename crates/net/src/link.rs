@@ -501,7 +501,9 @@ impl Endpoint {
                     Some((*kind, *key, data.len()))
                 }
                 // What its sender has not written yet it must not write any more.
-                Some(State::ReceiveShared(sharing)) => Some((sharing.key.0, sharing.key.1, sharing.theirs)),
+                Some(State::ReceiveShared(sharing)) => {
+                    Some((sharing.key.0, sharing.key.1, sharing.reading.bytes()))
+                }
                 _ => None,
             };
             if let Some((kind, key, bytes)) = pinned {

@@ -6,8 +6,9 @@
 //!   done            <-----------  FIN
 //! ```
 //! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
-//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel; and of longer ones the receiver
-//! reads one half while the sender writes the other (SHARE, WROTE).
+//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel. Of longer ones, and of those whose
+//! sender may wait by now, the receiver reads parts from the front, while the sender, if it comes, writes others from the
+//! end (SHARE), until they meet. Only if there are such others the sender says when they are written (WROTE).
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
 use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
@@ -128,7 +129,7 @@ impl Endpoint {
         let bytes = reading.bytes();
         if let Some(qp) = self.link(ix).ready
             && self.is_shared(bytes, &reading.offer, qp)
-            && self.share(id, &reading, qp)
+            && self.share(id, reading, qp)
         {
             return;
         }
@@ -173,80 +174,102 @@ impl Endpoint {
         }
     }
 
-    /// Do both sides do nothing but wait, each on a core of its own?
-    fn both_wait(&self, offer: &Offer) -> bool {
-        offer.waits && self.waits.staying > 0 && !self.job.oversubscribed
+    /// Does this side do nothing but wait, on a core of its own?
+    fn only_waits(&self) -> bool {
+        self.waits.staying > 0 && !self.job.oversubscribed
     }
 
     fn is_shared(&self, bytes: usize, offer: &Offer, qp: Qp) -> bool {
-        transfer::is_shared(bytes, self.both_wait(offer), self.context.reads_alone(qp), self.job.long)
+        let reads_alone = self.context.reads_alone(qp);
+        transfer::is_shared(bytes, self.only_waits(), offer.waits, reads_alone, self.job.long)
     }
 
     fn is_streamed(&self, offer: &Offer, qp: Qp) -> bool {
         // All of it, also where the receiver wants less.
         let bytes = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
-        transfer::is_streamed(bytes, self.both_wait(offer), self.context.room_in(qp), self.job.long)
+        let both_wait = offer.waits && self.only_waits();
+        transfer::is_streamed(bytes, both_wait, self.context.room_in(qp), self.job.long)
     }
 
-    /// Asks the sender, who waits, to write the second half, and reads the first. `false`: nothing has been done.
-    fn share(&mut self, id: ReqId, reading: &Reading, qp: Qp) -> bool {
-        let Reading { buf, offer, end } = *reading;
-        let Some(key) = offer.key else { return false };
+    /// Lets the sender write parts from the end, and reads from the front until there are no more. `false`: nothing has been
+    /// done.
+    fn share(&mut self, id: ReqId, reading: Reading, qp: Qp) -> bool {
+        let Reading { buf, offer, end } = reading;
+        let Some(key) = offer.key.map(MrKey) else { return false };
         let (bytes, kind) = (reading.bytes(), qp.provider());
-        let mine = bytes / 2;
-        let theirs = buf.part(mine, bytes - mine);
-        let Some(pinned) = self.pin(kind, theirs.as_source()) else { return false };
-        let share =
-            Share { addr: theirs.addr(), key: pinned.0, offset: mine as u64, bytes: theirs.len() as u64 };
+        let count = transfer::parts(bytes);
+        // As long as it has not been told, the sender takes none.
+        let mut next = self.context.take_part(qp, key, count);
+        if next.is_none() {
+            return false;
+        }
+        let buf = buf.part(0, bytes);
+        let Some(pinned) = self.pin(kind, buf.as_source()) else { return false };
+        let share = Share { addr: buf.addr(), key: pinned.0, bytes: bytes as u64 };
         let header = Header::Share { request: offer.request, into: id.index };
         self.enqueue(end.source, Pending::owned(header, &share.encode()), Push::Now);
-        let memory = RemoteMemory { addr: offer.addr, key: MrKey(key) };
-        let read = self.context.rdma_read(qp, buf.part(0, mine), memory);
-        let read = matches!(read, Ok(Posted::Done));
-        let reading = Reading { buf, offer, end };
-        let sharing = Sharing { reading, key: (kind, pinned), theirs: theirs.len(), read };
-        self.requests.replace(id, State::ReceiveShared(Box::new(sharing)));
+        let (mut read, mut missing) = (true, bytes);
+        while let Some(part) = next {
+            let (start, len) = transfer::part(bytes, part);
+            let memory = RemoteMemory { addr: offer.addr.wrapping_add(start as u64), key };
+            read &= matches!(self.context.rdma_read(qp, buf.part(start, len), memory), Ok(Posted::Done));
+            missing -= len;
+            next = self.context.take_part(qp, key, count);
+        }
+        let sharing = Sharing { reading, key: (kind, pinned), missing, read };
+        if missing == 0 {
+            self.end_shared(id, sharing, true);
+        } else {
+            self.requests.replace(id, State::ReceiveShared(Box::new(sharing)));
+        }
         true
     }
 
-    /// The receiver asks this side to write a part of a message that was offered. It is answered in any case: the receiver
-    /// does not end before that, so that nothing is written into memory which it has given away.
+    /// The receiver reads a message that was offered, and lets this side write parts of it. It is answered if there are any:
+    /// the receiver does not end before that, so that nothing is written into memory which it has given away.
     pub(crate) fn write_share(&mut self, request: u32, into: u32, by: PeerIx, share: Share) {
-        let well = self.try_write_share(request, by, share).is_some();
-        self.enqueue(by, Pending::owned(Header::Wrote { request: into, well }, &[]), Push::Now);
+        if let Some(well) = self.write_parts(request, by, share) {
+            self.enqueue(by, Pending::owned(Header::Wrote { request: into, well }, &[]), Push::Now);
+        }
     }
 
-    fn try_write_share(&mut self, request: u32, by: PeerIx, share: Share) -> Option<()> {
+    /// `None`: there were no parts left. Otherwise, was everything written?
+    pub(crate) fn write_parts(&mut self, request: u32, by: PeerIx, share: Share) -> Option<bool> {
         let id = self.requests.by_index(request)?;
-        let State::SendOffered { data: Lent::User(buf), to, .. } = self.requests.get(id)? else {
+        let State::SendOffered { data: Lent::User(buf), key: Some((kind, key)), to, .. } =
+            self.requests.get(id)?
+        else {
             return None;
         };
-        let (buf, to) = (*buf, *to);
-        let (offset, bytes) = (usize::try_from(share.offset).ok()?, usize::try_from(share.bytes).ok()?);
-        if to != by || offset.checked_add(bytes)? > buf.len() {
+        let (buf, kind, key, to) = (*buf, *kind, *key, *to);
+        let bytes = usize::try_from(share.bytes).ok()?;
+        if to != by || bytes > buf.len() {
             return None;
         }
-        let qp = self.links[by.index()].ready?;
+        let qp = self.links[by.index()].ready.filter(|qp| qp.provider() == kind)?;
         let memory = RemoteMemory { addr: share.addr, key: MrKey(share.key) };
-        let written = self.context.rdma_write(qp, buf.part(offset, bytes), memory);
-        matches!(written, Ok(Posted::Done)).then_some(())
+        self.context.write_parts(qp, key, buf.part(0, bytes), memory)
     }
 
-    /// The sender has written its part of a message, or could not: then it is read after all.
+    /// The sender has written its parts of a message, or could not.
     pub(crate) fn receive_written(&mut self, request: u32, by: PeerIx, well: bool) {
         let Some(id) = self.requests.by_index(request) else { return };
         let Some(State::ReceiveShared(sharing)) = self.requests.get(id) else { return };
         if sharing.reading.end.source != by {
             return;
         }
-        let Some(State::ReceiveShared(sharing)) = self.requests.replace(id, State::SendQueued) else {
-            return;
-        };
-        let Sharing { reading, key: (kind, key), theirs, read } = *sharing;
-        self.unpin(kind, key, theirs);
-        if read && well {
+        if let Some(State::ReceiveShared(sharing)) = self.requests.replace(id, State::SendQueued) {
+            self.end_shared(id, *sharing, well);
+        }
+    }
+
+    /// Both sides have done their parts. What one of them could not do is read after all.
+    fn end_shared(&mut self, id: ReqId, sharing: Sharing, written: bool) {
+        let Sharing { reading, key: (kind, key), read, .. } = sharing;
+        self.unpin(kind, key, reading.bytes());
+        if read && written {
             self.finish_receive(id, reading.end);
-            self.answer(by, reading.offer.request);
+            self.answer(reading.end.source, reading.offer.request);
         } else {
             self.read_alone(id, reading);
         }
@@ -410,7 +433,7 @@ struct Help {
 
 impl Reading {
     /// Bytes that are wanted.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.buf.len().min(usize::try_from(self.offer.bytes).unwrap_or(usize::MAX))
     }
 }

@@ -25,20 +25,21 @@ impl Lent {
 }
 
 /// A receive that reads the sender's memory.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub buf: UserBufMut,
     pub offer: Offer,
     pub end: Outcome,
 }
 
-/// A receive that reads a part of the sender's memory, while the sender writes the other.
+/// A receive that has read a part of the sender's memory, while the sender writes the rest.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     pub reading: Reading,
-    /// Registration of what the sender writes, and its bytes.
+    /// Registration of the receiver's memory.
     pub key: (ProviderKind, MrKey),
-    pub theirs: usize,
+    /// Bytes that the sender writes.
+    pub missing: usize,
     /// Was this side's part read well?
     pub read: bool,
 }

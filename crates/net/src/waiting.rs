@@ -459,7 +459,7 @@ impl Endpoint {
                 format!("; for {from} to hand over a message of {bytes} bytes")
             }
             State::ReceiveShared(sharing) => {
-                let (from, bytes) = (name(sharing.reading.end.source), sharing.theirs);
+                let (from, bytes) = (name(sharing.reading.end.source), sharing.missing);
                 format!("; for {from} to write {bytes} bytes of a message")
             }
             State::ReceiveStreaming { missing, end, .. } => {

@@ -215,16 +215,15 @@ impl Offer {
 }
 
 /// Bytes of an encoded share.
-pub(crate) const SHARE_BYTES: usize = 32;
+pub(crate) const SHARE_BYTES: usize = 24;
 
-/// The part of a message that its sender is to write, into the receiver's memory.
+/// Where the sender of a message may write parts of it: the receiver's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub addr: u64,
     /// Of the registration.
     pub key: u32,
-    /// Where the part begins in the message.
-    pub offset: u64,
+    /// Bytes of the message that are wanted.
     pub bytes: u64,
 }
 
@@ -232,7 +231,7 @@ impl Share {
     /// As payload.
     pub fn encode(&self) -> [u8; SHARE_BYTES] {
         let mut out = [0; SHARE_BYTES];
-        let words = [self.addr, self.key.into(), self.offset, self.bytes];
+        let words = [self.addr, self.key.into(), self.bytes];
         out.chunks_exact_mut(8).zip(words).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
         out
     }
@@ -240,7 +239,7 @@ impl Share {
     /// From a payload.
     pub fn decode(payload: [u8; SHARE_BYTES]) -> Share {
         let word = |i: usize| u64::from_le_bytes(payload[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
-        Share { addr: word(0), key: word(1) as u32, offset: word(2), bytes: word(3) }
+        Share { addr: word(0), key: word(1) as u32, bytes: word(2) }
     }
 }
 
@@ -280,7 +279,7 @@ mod tests {
 
     #[test]
     fn shares_survive_the_wire() {
-        let share = Share { addr: 1 << 47, key: u32::MAX, offset: 1 << 41, bytes: 1 << 40 };
+        let share = Share { addr: 1 << 47, key: u32::MAX, bytes: 1 << 40 };
         assert_eq!(Share::decode(share.encode()), share);
     }
 

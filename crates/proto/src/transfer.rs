@@ -38,6 +38,10 @@ pub fn stream_room(bytes: usize) -> usize {
 }
 /// Longest message that both sides copy through a ring, if its sender waits.
 const STREAM_MAX: usize = 1 << 20;
+/// Shortest message of a sender that did not wait which is read in parts, so that the sender can help.
+const SHARE_MIN: usize = 256 << 10;
+/// Bytes of such a part: a system call, and what one side may have to wait for the other in the end.
+const PART_BYTES: usize = 128 << 10;
 /// So many long messages of a sender that waits come before a ring is made large enough for them.
 pub const LONG_BEFORE_GROWTH: u8 = 4;
 
@@ -51,7 +55,7 @@ pub enum Long {
     Read,
     /// Copied by both, through a ring.
     Stream,
-    /// Half read, half written.
+    /// Read and written, in parts.
     Share,
 }
 
@@ -105,10 +109,35 @@ impl Heads {
     }
 }
 
-/// Is a message read by its receiver and written by its sender at the same time, a half each? Longer ones than those that
-/// are streamed, if both can.
-pub fn is_shared(bytes: usize, both_wait: bool, reads_alone: bool, long: Long) -> bool {
-    both_wait && reads_alone && long != Long::Read && !may_stream(bytes, long)
+/// Is a message read by its receiver in parts, from the front, while its sender may write others, from the end? Longer ones
+/// than those that are streamed; and those of a sender who did not wait when it offered them, but may do so by now. A
+/// receiver that does not wait would leave the sender waiting for its last word.
+pub fn is_shared(
+    bytes: usize,
+    receiver_waits: bool,
+    sender_waits: bool,
+    reads_alone: bool,
+    long: Long,
+) -> bool {
+    let is_long = match long {
+        Long::Auto if sender_waits => !may_stream(bytes, long),
+        Long::Auto => bytes >= SHARE_MIN,
+        Long::Share => true,
+        Long::Read | Long::Stream => false,
+    };
+    is_long && receiver_waits && reads_alone
+}
+
+/// Parts of a message that is shared.
+pub fn parts(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PART_BYTES)).unwrap_or(u32::MAX)
+}
+
+/// Where a part begins, and how long it is. (The last of the longest message there is has all the rest.)
+pub fn part(bytes: usize, index: u32) -> (usize, usize) {
+    let start = index as usize * PART_BYTES;
+    let is_last = index + 1 >= parts(bytes);
+    (start, if is_last { bytes.saturating_sub(start) } else { PART_BYTES })
 }
 
 /// The longest message that is sent without asking the receiver.
@@ -142,8 +171,31 @@ mod tests {
         assert!(!is_streamed(64 << 10, true, 32 << 10, long));
         assert!(is_streamed(16 << 10, true, 32 << 10, long));
         assert!(!is_streamed(64 << 20, true, 256 << 10, long));
-        assert!(is_shared(64 << 20, true, true, long) && !is_shared(64 << 10, true, true, long));
-        assert!(!is_shared(64 << 20, false, true, long) && !is_shared(64 << 20, true, false, long));
+    }
+
+    #[test]
+    fn what_a_receiver_reads_that_waits_its_sender_may_write() {
+        let shared = |bytes, receiver, sender, reads| is_shared(bytes, receiver, sender, reads, Long::Auto);
+        assert!(
+            shared(64 << 20, true, true, true) && !shared(512 << 10, true, true, true),
+            "that is streamed"
+        );
+        assert!(shared(512 << 10, true, false, true) && !shared(64 << 10, true, false, true));
+        assert!(!shared(64 << 20, false, true, true) && !shared(64 << 20, true, true, false));
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        for bytes in [1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 10 * PART_BYTES, usize::MAX] {
+            let count = parts(bytes);
+            assert_eq!(part(bytes, 0).0, 0);
+            let (start, len) = part(bytes, count - 1);
+            assert_eq!(start + len, bytes);
+            if count > 1 {
+                let (before, len) = part(bytes, count - 2);
+                assert_eq!(before + len, start);
+            }
+        }
     }
 
     #[test]
@@ -162,9 +214,11 @@ mod tests {
     fn a_way_that_was_asked_for_is_taken_at_any_length() {
         for bytes in [8 << 10, 64 << 20] {
             assert!(is_streamed(bytes, true, 256 << 10, Long::Stream));
-            assert!(!is_shared(bytes, true, true, Long::Stream));
-            assert!(is_shared(bytes, true, true, Long::Share) && !may_stream(bytes, Long::Share));
-            assert!(!is_shared(bytes, true, true, Long::Read) && !may_stream(bytes, Long::Read));
+            for sender_waits in [true, false] {
+                let shared = |long| is_shared(bytes, true, sender_waits, true, long);
+                assert!(shared(Long::Share) && !shared(Long::Stream) && !shared(Long::Read));
+            }
+            assert!(!may_stream(bytes, Long::Share) && !may_stream(bytes, Long::Read));
         }
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub use doorbell::{Armed, Sleeper};
 pub use mailbox::{DATAGRAM_MAX, MAIL_SLOTS};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyanP3");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyanP4");
 
 /// Most inbound rings of a process.
 pub const RINGS_MAX: usize = 4096;
@@ -44,7 +44,9 @@ const AT_READY_WORDS: usize = 320;
 pub const HEAD_BYTES: usize = PAGE_BYTES + NEAR_BYTES;
 // Behind the mailbox: mapped by peers that read or write registered memory.
 const AT_REGIONS: usize = PAGE_BYTES + SLOTS_BYTES;
-const REGION_BYTES: usize = 32;
+/// A line for each: its key, address, length and place in the segment, and which of its parts are taken.
+const REGION_BYTES: usize = 64;
+const AT_PARTS: usize = 32;
 const REGIONS_BYTES: usize = REGIONS_MAX * REGION_BYTES;
 /// Where the arena begins: behind head, mailbox and regions.
 const AT_ARENA: u64 = (AT_REGIONS + REGIONS_BYTES) as u64;
@@ -244,6 +246,7 @@ impl Segment {
                 self.regions.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
                 let offset = region.segment_offset.unwrap_or(0); // offset 0 is the head, never a region
                 self.regions.u64_at(at + 24).store(offset, Ordering::Relaxed);
+                self.regions.u64_at(at + AT_PARTS).store(0, Ordering::Relaxed);
                 self.regions.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
                 return Some(key);
             }
@@ -256,6 +259,19 @@ impl Segment {
         let at = key as usize % REGIONS_MAX * REGION_BYTES;
         self.regions.u64_at(at).store(0, Ordering::Release);
     }
+
+    /// Takes the last of `count` parts of a registered region that neither the owner has taken, from the end, nor a peer,
+    /// from the front ([`PeerSegment::take_part`]). Nobody else takes it then.
+    pub fn take_part(&self, key: u32, count: u32) -> Option<u32> {
+        let taken = self.regions.u64_at(parts_of(key)).fetch_add(1 << 32, Ordering::AcqRel);
+        let (front, back) = (taken as u32, (taken >> 32) as u32);
+        (front.saturating_add(back) < count).then(|| count - 1 - back)
+    }
+}
+
+/// Where it stands how many parts of a region are taken: from the front in the low half, from the end in the high one.
+fn parts_of(key: u32) -> usize {
+    key as usize % REGIONS_MAX * REGION_BYTES + AT_PARTS
 }
 
 /// A peer's view of another process's segment.
@@ -391,6 +407,15 @@ impl PeerSegment {
         Some(Region { addr: word(1), bytes: word(2), segment_offset })
     }
 
+    /// Takes the first of `count` parts of a live region that nobody has taken yet ([`Segment::take_part`]). Once there
+    /// is none left, the owner has as many as this side has not.
+    pub fn take_part(&self, key: u32, count: u32) -> Option<u32> {
+        self.region(key)?;
+        let taken = self.regions()?.u64_at(parts_of(key)).fetch_add(1, Ordering::AcqRel);
+        let (front, back) = (taken as u32, (taken >> 32) as u32);
+        (front.saturating_add(back) < count).then_some(front)
+    }
+
     fn regions(&self) -> Option<&SharedMap> {
         if self.regions.get().is_none() {
             let _ = self.regions.set(self.memory.map(AT_REGIONS as u64, REGIONS_BYTES).ok()?);
@@ -512,6 +537,29 @@ mod tests {
         assert_eq!(peer.region(key), Some(region));
         segment.deregister(key);
         assert_eq!(peer.region(key), None);
+    }
+
+    #[test]
+    fn every_part_of_a_region_is_taken_once() {
+        let (mut segment, peer) = pair();
+        let region = Region { addr: 0x1000, bytes: 64, segment_offset: None };
+        for _ in 0..3 * REGIONS_MAX {
+            let key = segment.register(region).unwrap();
+            assert_eq!((peer.take_part(key, 5), segment.take_part(key, 5)), (Some(0), Some(4)));
+            assert_eq!((segment.take_part(key, 5), peer.take_part(key, 5)), (Some(3), Some(1)));
+            assert_eq!((peer.take_part(key, 5), segment.take_part(key, 5)), (Some(2), None));
+            assert_eq!(peer.take_part(key, 5), None);
+            segment.deregister(key);
+        }
+        // At the same time, and of many.
+        let key = segment.register(region).unwrap();
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        std::thread::scope(|threads| {
+            threads.spawn(|| front.extend(std::iter::from_fn(|| peer.take_part(key, 100_000))));
+            back.extend(std::iter::from_fn(|| segment.take_part(key, 100_000)));
+        });
+        back.reverse();
+        assert!(front.iter().chain(&back).copied().eq(0..100_000), "{} and {}", front.len(), back.len());
     }
 
     #[test]

@@ -3,9 +3,10 @@ use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
 use super::{RingParams, Soft, name_of};
 use crate::card::Card;
 use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
-use crate::qp::{Qp, RemoteMemory};
+use crate::qp::{MrKey, Qp, RemoteMemory};
 use crate::state::QpState;
 use proto::ids::QpNum;
+use proto::transfer;
 use proto::wireup::Params;
 use std::io;
 use std::rc::Rc;
@@ -335,6 +336,7 @@ impl Soft {
     /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
     pub(crate) fn expect_stream(&mut self, qp: Qp, bytes: usize) {
         let Some(entry) = self.entry_mut(qp) else { return };
+        let bytes = bytes.min(RING_SIZES[RING_SIZES.len() - 1]);
         let too_small = |entry: &mut QpEntry| entry.writable().is_some_and(|out| bytes > out.ring.bytes());
         if !too_small(entry) {
             return;
@@ -348,11 +350,15 @@ impl Soft {
         }
     }
 
-    /// Bytes of the ring that is read, or of the one on offer, to which the writer goes on when it needs it.
+    /// Bytes of the ring that is read, or of the one on offer, to which the writer goes on when it needs it. (The ring of
+    /// early messages is one that the writer has left.)
     pub(crate) fn room_in(&self, qp: Qp) -> usize {
-        let inbound = self.entry(qp).and_then(|entry| entry.inbound.as_ref());
-        let next = |inbound: &Inbound| inbound.next.as_ref().map_or(0, |(next, _)| next.bytes());
-        inbound.map_or(0, |inbound| inbound.ring.bytes().max(next(inbound)))
+        let Some(inbound) = self.entry(qp).and_then(|entry| entry.inbound.as_ref()) else { return 0 };
+        let next = inbound.next.as_ref().map_or(0, |(next, _)| next.bytes());
+        match inbound.home {
+            Home::Own(_) => inbound.ring.bytes().max(next),
+            Home::Peer => next,
+        }
     }
 
     /// Is a message of these bytes short enough for the ring that is written?
@@ -411,17 +417,54 @@ impl Soft {
 
     /// Writes `from` into the peer's memory.
     pub(crate) fn rdma_write(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
+        self.check_alive(qp)?;
+        self.write_checked(qp, from, to)
+    }
+
+    /// Writes those parts of `from`, registered as `own`, into the peer's memory that nobody has taken, from the end. `None`:
+    /// there were none. At the first that cannot be written it is given up: `false`.
+    pub(crate) fn write_parts(
+        &mut self,
+        qp: Qp,
+        own: MrKey,
+        from: UserBuf,
+        to: RemoteMemory,
+    ) -> Option<bool> {
+        let count = transfer::parts(from.len());
+        let mut next = Some(self.take_own_part(own, count)?);
+        let mut well = self.check_alive(qp).is_ok();
+        while let Some(part) = next.filter(|_| well) {
+            let (start, bytes) = transfer::part(from.len(), part);
+            let to = RemoteMemory { addr: to.addr.wrapping_add(start as u64), ..to };
+            well = self.write_checked(qp, from.part(start, bytes), to).is_ok();
+            next = self.take_own_part(own, count);
+        }
+        Some(well)
+    }
+
+    /// Another process may have the peer's number by now; what is written there is lost to it.
+    fn check_alive(&self, qp: Qp) -> Result<(), RdmaError> {
+        let at = self.entry(qp).and_then(|entry| entry.outbound.as_ref()).map(|out| out.at);
+        at.ok_or(RdmaError::State)?.check_alive().map_err(RdmaError::Io)
+    }
+
+    fn write_checked(&self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
         match self.remote(qp, to, from.len())? {
             Remote::Shared(map, offset) => copy_to_map(&map, offset, from),
-            Remote::Process(pid) => {
-                // Another process may have its number by now; what is written there is lost to it.
-                let at = self.entry(qp).and_then(|entry| entry.outbound.as_ref()).map(|out| out.at);
-                at.ok_or(RdmaError::State)?.check_alive().map_err(RdmaError::Io)?;
-                // Who may not write may still read.
-                sys::cma::write(pid, from, to.addr).map_err(process_error)?;
-            }
+            // Who may not write may still read.
+            Remote::Process(pid) => sys::cma::write(pid, from, to.addr).map_err(process_error)?,
         }
         Ok(())
+    }
+
+    /// Takes the first of `count` parts of the peer's memory that nobody has taken.
+    pub(crate) fn take_part(&self, qp: Qp, of: MrKey, count: u32) -> Option<u32> {
+        self.entry(qp)?.outbound.as_ref()?.peer.take_part(of.0, count)
+    }
+
+    /// Takes the last of `count` parts of this process's own memory that nobody has taken.
+    pub(crate) fn take_own_part(&self, of: MrKey, count: u32) -> Option<u32> {
+        self.segment.take_part(of.0, count)
     }
 
     /// Changes a double word of the peer's memory; the old value. Only memory in a segment can be changed so.

@@ -1,6 +1,9 @@
 //! Long messages whose sender does nothing but wait: both sides copy.
 use super::*;
 use crate::request::State;
+use crate::wire::Share;
+use fabric::MrKey;
+use proto::transfer;
 
 fn pattern_bytes(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i / 3 + i / 4096) as u8).collect()
@@ -36,34 +39,105 @@ fn pair() -> World {
     world
 }
 
-#[test]
-fn the_sender_writes_one_half_while_the_receiver_reads_the_other() {
-    let mut world = pair();
-    for (bytes, room_bytes) in [(1 << 20, 1 << 20), ((1 << 20) + 7, 2 << 20), (3 << 20, (1 << 20) + 1)] {
-        let to = UserBufMut::of_static(room(room_bytes.max(bytes)));
-        let (sent, received, message) = offered(&mut world, bytes, Push::Now, to.part(0, room_bytes));
-        let state = world.ends[1].requests.get(received);
-        assert!(matches!(state, Some(State::ReceiveShared(sharing)) if sharing.read), "{state:?}");
-        assert!(world.ends[1].waits_for().contains("to write"), "{}", world.ends[1].waits_for());
-        let end = world.wait(1, received).unwrap();
-        let fits = bytes.min(room_bytes);
-        assert_eq!((end.bytes, end.truncated), (fits, fits < bytes));
-        assert_eq!(got(to, fits), message[..fits]);
-        assert!(got(to, room_bytes.max(bytes))[fits..].iter().all(|byte| *byte == 0), "nothing beyond it");
-        world.wait(0, sent).unwrap();
-        assert_eq!(world.ends[1].stat(Stat::PinnedBytes), 0);
+/// A message whose sender has taken the last part of it before its receiver saw the offer.
+fn begun(world: &mut World, bytes: usize, to: UserBufMut) -> (ReqId, ReqId, Vec<u8>) {
+    let message = pattern_bytes(bytes);
+    let received = world.ends[1].irecv(from(0), to);
+    let sent = world.ends[0].isend(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().expect("it is not complete at once");
+    let (_, key) = key_of(world, sent);
+    let count = transfer::parts(bytes.min(to.len()));
+    assert_eq!(world.ends[0].context.take_own_part(key, count), Some(count - 1));
+    world.ends[0].progress();
+    world.ends[1].stay(true);
+    world.ends[1].progress();
+    world.ends[1].stay(false);
+    (sent, received, message)
+}
+
+fn key_of(world: &World, sent: ReqId) -> (ProviderKind, MrKey) {
+    match world.ends[0].requests.get(sent) {
+        Some(State::SendOffered { key: Some(key), .. }) => *key,
+        other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_sender_that_may_compute_is_read_alone() {
+fn a_sender_that_does_not_come_is_read_alone_and_comes_too_late() {
     let mut world = pair();
-    let to = UserBufMut::of_static(room(1 << 20));
-    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Soon, to);
-    assert!(world.ends[1].is_done(received), "without the sender's help");
+    for (bytes, room_bytes) in [(2 << 20, 2 << 20), ((2 << 20) + 7, 3 << 20), (3 << 20, (2 << 20) + 1)] {
+        for push in [Push::Now, Push::Soon] {
+            let to = UserBufMut::of_static(room(room_bytes.max(bytes)));
+            let (sent, received, message) = offered(&mut world, bytes, push, to.part(0, room_bytes));
+            assert!(world.ends[1].is_done(received), "without the sender's help");
+            let end = world.wait(1, received).unwrap();
+            let fits = bytes.min(room_bytes);
+            assert_eq!((end.bytes, end.truncated), (fits, fits < bytes));
+            assert_eq!(got(to, fits), message[..fits]);
+            assert!(
+                got(to, room_bytes.max(bytes))[fits..].iter().all(|byte| *byte == 0),
+                "nothing beyond it"
+            );
+            to.part(0, bytes).copy_from_slice(&vec![7; bytes]);
+            world.wait(0, sent).unwrap();
+            assert!(got(to, bytes).iter().all(|byte| *byte == 7), "it is the program's");
+            assert_eq!(world.ends[1].stat(Stat::PinnedBytes), 0);
+        }
+    }
+    exchange(&mut world, 0, 1, 8);
+}
+
+#[test]
+fn the_sender_writes_what_nobody_has_read() {
+    let mut world = pair();
+    let bytes = (1 << 20) + 7;
+    let to = UserBufMut::of_static(room(bytes + 64));
+    let message = pattern_bytes(bytes);
+    let sent = world.ends[0].isend(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().expect("it is not complete at once");
+    let (kind, key) = key_of(&world, sent);
+    let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
+    let qp = world.ends[1].link(sender).ready.unwrap();
+    assert_eq!(world.ends[1].context.take_part(qp, key, transfer::parts(bytes)), Some(0));
+    let into = world.ends[1].pin(kind, to.part(0, bytes).as_source()).unwrap();
+    let share = Share { addr: to.addr(), key: into.0, bytes: bytes as u64 };
+    let receiver = world.ends[0].wireup.find_process(Process(1)).unwrap();
+    assert_eq!(world.ends[0].write_parts(sent.index, receiver, share), Some(true));
+    let (_, first) = transfer::part(bytes, 0);
+    assert_eq!(got(to, bytes)[first..], message[first..]);
+    assert!(got(to, first).iter().all(|byte| *byte == 0) && got(to, bytes + 64)[bytes..] == [0; 64]);
+    assert_eq!(world.ends[0].write_parts(sent.index, receiver, share), None, "nothing is left");
+    // What is not of the message, and what is not there, is not written.
+    for (request, bytes) in [(sent.index, bytes as u64 + 1), (sent.index, u64::MAX), (u32::MAX, 8)] {
+        assert_eq!(world.ends[0].write_parts(request, receiver, Share { bytes, ..share }), None);
+    }
+    world.ends[1].unpin(kind, into, bytes);
+    let received = world.ends[1].irecv(from(0), to.part(0, bytes));
     world.wait(1, received).unwrap();
-    assert_eq!(got(to, 1 << 20), message);
+    assert_eq!(got(to, bytes), message);
     world.wait(0, sent).unwrap();
+}
+
+#[test]
+fn a_receiver_waits_for_what_its_sender_writes() {
+    for well in [true, false] {
+        let mut world = pair();
+        let to = UserBufMut::of_static(room(1 << 20));
+        let (sent, received, message) = begun(&mut world, 1 << 20, to);
+        let state = world.ends[1].requests.get(received);
+        assert!(matches!(state, Some(State::ReceiveShared(sharing)) if sharing.read), "{state:?}");
+        assert!(world.ends[1].waits_for().contains("to write"), "{}", world.ends[1].waits_for());
+        let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
+        world.ends[1].receive_written(received.index, sender, well);
+        assert_eq!(world.wait(1, received).unwrap().bytes, 1 << 20);
+        // What the sender says it has written is not read again; what it could not write is.
+        let (last, _) = transfer::part(1 << 20, transfer::parts(1 << 20) - 1);
+        assert_eq!(got(to, last), message[..last]);
+        assert_eq!(got(to, 1 << 20) == message, !well);
+        world.wait(0, sent).unwrap();
+        assert_eq!(world.ends[1].stat(Stat::PinnedBytes), 0);
+        exchange(&mut world, 0, 1, 8);
+    }
 }
 
 #[test]
@@ -82,39 +156,10 @@ fn a_receiver_that_may_compute_reads_alone() {
 }
 
 #[test]
-fn what_the_sender_could_not_write_is_read() {
-    let mut world = pair();
-    let to = UserBufMut::of_static(room(1 << 20));
-    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Now, to);
-    let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
-    world.ends[1].receive_written(received.index, sender, false);
-    assert_eq!(world.wait(1, received).unwrap().bytes, 1 << 20);
-    assert_eq!(got(to, 1 << 20), message);
-    world.wait(0, sent).unwrap();
-    exchange(&mut world, 0, 1, 8); // the late answer meant nothing
-}
-
-#[test]
-fn a_part_that_is_not_in_the_message_is_not_written() {
-    let mut world = pair();
-    let to = UserBufMut::of_static(room(1 << 20));
-    let (sent, received, message) = offered(&mut world, 1 << 20, Push::Now, to);
-    let receiver = world.ends[0].wireup.find_process(Process(1)).unwrap();
-    for (offset, bytes) in [(1, 1 << 20), (u64::MAX, 2), (0, u64::MAX)] {
-        let share = crate::wire::Share { addr: 0, key: 0, offset, bytes };
-        world.ends[0].write_share(sent.index, u32::MAX, receiver, share);
-        world.ends[0].write_share(u32::MAX, u32::MAX, receiver, share);
-    }
-    world.wait(1, received).unwrap();
-    assert_eq!(got(to, 1 << 20), message);
-    world.wait(0, sent).unwrap();
-}
-
-#[test]
 fn who_loses_the_writing_sender_is_told() {
     let mut world = pair();
     let to = UserBufMut::of_static(room(1 << 20));
-    let (_, received, _) = offered(&mut world, 1 << 20, Push::Now, to);
+    let (_, received, _) = begun(&mut world, 1 << 20, to);
     let sender = world.ends[1].wireup.find_process(Process(0)).unwrap();
     let error = NetError::Refused { peer: world.ends[1].who(sender) };
     world.ends[1].fail(sender, error);
