@@ -672,11 +672,10 @@ impl Context {
         Ok(if ready { None } else { Some(sleep) })
     }
 
-    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more.
-    pub fn set_waiting(&mut self, qp: Qp, waiting: bool) {
-        if qp.provider() == ProviderKind::Soft {
-            self.soft.set_waiting(qp, waiting);
-        }
+    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more. Had it been
+    /// said already? Not in a ring that is new.
+    pub fn set_waiting(&mut self, qp: Qp, waiting: bool) -> bool {
+        qp.provider() != ProviderKind::Soft || self.soft.set_waiting(qp, waiting)
     }
 
     /// Wakes threads of this process that sleep.

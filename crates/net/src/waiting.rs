@@ -296,12 +296,7 @@ impl Endpoint {
             return None;
         }
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
-        // Who waits for room in a peer's ring is rung for when there is some.
-        for place in 0..self.waiting.len() {
-            if let Some(qp) = self.links[self.waiting[place].index()].way() {
-                self.context.set_waiting(qp, true);
-            }
-        }
+        self.ask_to_be_rung();
         let pmi = self.job.pmi.as_ref().map(|pmi| pmi.as_fd());
         let fd = pmi.filter(|_| answer_due);
         if let Some(pmi) = pmi.filter(|_| !answer_due) {
@@ -311,7 +306,8 @@ impl Endpoint {
             self.context.tick(now_ns);
         }
         let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
-        if self.pump_all() {
+        // (It may have gone on in another ring, without getting anything in.)
+        if self.pump_all() || !self.ask_to_be_rung() {
             drop(sleep);
             return None;
         }
@@ -327,6 +323,17 @@ impl Endpoint {
             () => SLEEP_MAX,
         };
         Some((sleep, until.min(most)))
+    }
+
+    /// Who waits for room in a peer's ring is rung for when there is some. Was that said before, to all of them?
+    fn ask_to_be_rung(&mut self) -> bool {
+        let mut said = true;
+        for place in 0..self.waiting.len() {
+            if let Some(qp) = self.links[self.waiting[place].index()].way() {
+                said &= self.context.set_waiting(qp, true);
+            }
+        }
+        said
     }
 
     /// Sleeps until something comes, or is due. For who waits long and has no hurry: spinning would only take a core from
@@ -477,6 +484,11 @@ impl Endpoint {
     #[inline]
     pub fn stay(&mut self, stays: bool) {
         self.waits.staying = self.waits.staying.wrapping_add_signed(if stays { 1 } else { -1 });
+    }
+
+    /// Does a caller stay?
+    pub fn is_stayed(&self) -> bool {
+        self.waits.staying > 0
     }
 
     /// Waits for a message to end and takes it.

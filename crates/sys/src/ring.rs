@@ -328,9 +328,9 @@ impl RingTx {
 
     /// Says that the writer is going to sleep until there is room, or is awake again. A barrier that is heavy
     /// ([`Barrier::heavy`]; `Segment::arm` has one) and another look ([`RingTx::has_room`], [`RingTx::growth`]) come
-    /// between saying so and the sleep.
-    pub fn set_waiting(&self, waiting: bool) {
-        self.map.u32_at(AT_WAITING).store(u32::from(waiting), Ordering::SeqCst);
+    /// between saying so and the sleep. Had it been said already?
+    pub fn set_waiting(&self, waiting: bool) -> bool {
+        self.map.u32_at(AT_WAITING).swap(u32::from(waiting), Ordering::SeqCst) == u32::from(waiting)
     }
 
     /// Does the reader look at this ring by itself, without a ready bit?

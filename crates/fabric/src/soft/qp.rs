@@ -389,11 +389,10 @@ impl Soft {
         })
     }
 
-    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more.
-    pub(crate) fn set_waiting(&mut self, qp: Qp, waiting: bool) {
-        if let Some(out) = self.entry_mut(qp).and_then(QpEntry::writable) {
-            out.ring.set_waiting(waiting);
-        }
+    /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more. Had it been
+    /// said already?
+    pub(crate) fn set_waiting(&mut self, qp: Qp, waiting: bool) -> bool {
+        self.entry_mut(qp).and_then(QpEntry::writable).is_none_or(|out| out.ring.set_waiting(waiting))
     }
 
     /// Does the peer ask for rendezvous instead of eager messages?
