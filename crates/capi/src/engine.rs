@@ -126,6 +126,8 @@ static TURNS: AtomicU32 = AtomicU32::new(0);
 static PASSED_OVER: AtomicU32 = AtomicU32::new(0);
 /// After so many of them, one of those who wait comes first. Each time would cost every call a switch of threads.
 const PASSED_OVER_MAX: u32 = 16;
+/// A thread that has found so many messages without leaving the engine lets others of its core run.
+const STAYED_MAX: u32 = 16;
 /// Most yields until a thread that was woken has its turn.
 const GIVE_WAY_MAX: u32 = 1000;
 
@@ -299,24 +301,43 @@ impl<A: Abi> Call<A> {
     pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
         self.stay(true);
         let mut backoff = Backoff::default();
-        let (mut moved, mut ended) = (true, 0);
+        let (mut look, mut ended, mut rounds) = (true, 0, 0_u32);
         loop {
             let before = std::mem::replace(&mut ended, self.ended());
-            if (moved || ended != before || self.is_threaded())
+            if (look || ended != before)
                 && let Some(value) = ready(self).transpose()
             {
                 self.stay(false);
+                if rounds > 0 && self.is_threaded() {
+                    self.let_others_run();
+                }
                 return value;
             }
-            moved = self.advance();
+            let moved = self.advance();
             if moved {
                 backoff = Backoff::default();
-                if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
-                    self.outside(std::thread::yield_now); // a flood for this thread is no reason to keep others out
-                }
-            } else {
-                self.pause_outside(&mut backoff);
             }
+            // As long as an answer takes that comes at once, leaving would cost more than staying; but nobody is kept out,
+            // and a flood for others is no reason to stay.
+            rounds = rounds.saturating_add(1);
+            look = moved;
+            if self.is_threaded() && rounds < self.rounds_inside() && WAITING.load(Relaxed) == 0 {
+                continue;
+            }
+            look |= self.is_threaded();
+            if !moved {
+                self.pause_outside(&mut backoff);
+            } else if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
+                self.outside(std::thread::yield_now);
+            }
+        }
+    }
+
+    /// A thread whose messages come at once would have its core to itself, while others wait there for theirs.
+    fn let_others_run(&mut self) {
+        static STAYED: AtomicU32 = AtomicU32::new(0);
+        if self.others_stay() && STAYED.fetch_add(1, Relaxed).is_multiple_of(STAYED_MAX) {
+            self.outside(std::thread::yield_now);
         }
     }
 

@@ -43,7 +43,7 @@ impl Endpoint {
         if !self.is_quiet() {
             return None;
         }
-        let mut rounds = self.waits.spins().min(ROUNDS);
+        let mut rounds = self.rounds_at_once();
         loop {
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
             let taken = context.poll_ring().map(|(qp, view)| {
@@ -83,7 +83,7 @@ impl Endpoint {
     #[inline]
     pub fn ends_soon(&mut self, id: ReqId) -> bool {
         self.stay(true);
-        let mut rounds = self.waits.spins().min(ROUNDS);
+        let mut rounds = self.rounds_at_once();
         let ended = loop {
             if self.is_done(id) {
                 break true;
@@ -97,6 +97,12 @@ impl Endpoint {
         };
         self.stay(false);
         ended
+    }
+
+    /// How often to look for a message that comes at once.
+    #[inline(always)]
+    pub fn rounds_at_once(&self) -> u32 {
+        self.waits.spins().min(ROUNDS)
     }
 
     /// Is there nothing that a message on its short way could pass by?

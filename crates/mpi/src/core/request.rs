@@ -326,6 +326,17 @@ impl Mpi {
         self.endpoint.stay(stays);
     }
 
+    /// Does anybody wait?
+    pub fn others_stay(&self) -> bool {
+        self.endpoint.is_stayed()
+    }
+
+    /// How often to look for a message before anything else is done: as long as one takes that comes at once.
+    #[inline]
+    pub fn rounds_inside(&self) -> u32 {
+        self.endpoint.rounds_at_once()
+    }
+
     /// Waits for a request that has no number yet; gives it one if a job comes first.
     pub(super) fn block_on(&mut self, mut request: Request) -> Result<Blocking> {
         self.endpoint.stay(true);
