@@ -321,7 +321,7 @@ impl<A: Abi> Call<A> {
             // and a flood for others is no reason to stay.
             rounds = rounds.saturating_add(1);
             look = moved;
-            if self.is_threaded() && rounds < self.rounds_inside() && WAITING.load(Relaxed) == 0 {
+            if self.is_threaded() && rounds < self.rounds_at_once() && WAITING.load(Relaxed) == 0 {
                 continue;
             }
             look |= self.is_threaded();
@@ -336,7 +336,7 @@ impl<A: Abi> Call<A> {
     /// A thread whose messages come at once would have its core to itself, while others wait there for theirs.
     fn let_others_run(&mut self) {
         static STAYED: AtomicU32 = AtomicU32::new(0);
-        if self.others_stay() && STAYED.fetch_add(1, Relaxed).is_multiple_of(STAYED_MAX) {
+        if self.anybody_stays() && STAYED.fetch_add(1, Relaxed).is_multiple_of(STAYED_MAX) {
             self.outside(std::thread::yield_now);
         }
     }

@@ -176,7 +176,7 @@ impl Endpoint {
 
     /// Does this side do nothing but wait, on a core of its own?
     fn only_waits(&self) -> bool {
-        self.waits.staying > 0 && !self.job.oversubscribed
+        self.anybody_stays() && !self.job.oversubscribed
     }
 
     fn is_shared(&self, bytes: usize, offer: &Offer, qp: Qp) -> bool {
@@ -219,6 +219,10 @@ impl Endpoint {
         let sharing = Sharing { reading, key: (kind, pinned), missing, read };
         if missing == 0 {
             self.end_shared(id, sharing, true);
+        } else if let Some(error) = self.link(end.source).failed().cloned() {
+            // Lost just now: nobody writes what is missing.
+            self.unpin(kind, pinned, bytes);
+            self.requests.replace(id, State::Done(Err(Box::new(error))));
         } else {
             self.requests.replace(id, State::ReceiveShared(Box::new(sharing)));
         }
@@ -247,8 +251,21 @@ impl Endpoint {
             return None;
         }
         let qp = self.links[by.index()].ready.filter(|qp| qp.provider() == kind)?;
-        let memory = RemoteMemory { addr: share.addr, key: MrKey(share.key) };
-        self.context.write_parts(qp, key, buf.part(0, bytes), memory)
+        let count = transfer::parts(bytes);
+        let mut well = None;
+        while well != Some(false)
+            && let Some(part) = self.context.take_own_part(kind, key, count)
+        {
+            let (start, len) = transfer::part(bytes, part);
+            let to = RemoteMemory { addr: share.addr.wrapping_add(start as u64), key: MrKey(share.key) };
+            let from = buf.part(start, len);
+            let written = match well {
+                None => self.context.rdma_write(qp, from, to),
+                Some(_) => self.context.rdma_write_more(qp, from, to),
+            };
+            well = Some(matches!(written, Ok(Posted::Done)));
+        }
+        well
     }
 
     /// The sender has written its parts of a message, or could not.

@@ -486,8 +486,9 @@ impl Endpoint {
         self.waits.staying = self.waits.staying.wrapping_add_signed(if stays { 1 } else { -1 });
     }
 
-    /// Does a caller stay?
-    pub fn is_stayed(&self) -> bool {
+    /// Does any caller stay?
+    #[inline]
+    pub fn anybody_stays(&self) -> bool {
         self.waits.staying > 0
     }
 

@@ -6,7 +6,6 @@ use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError,
 use crate::qp::{MrKey, Qp, RemoteMemory};
 use crate::state::QpState;
 use proto::ids::QpNum;
-use proto::transfer;
 use proto::wireup::Params;
 use std::io;
 use std::rc::Rc;
@@ -420,34 +419,14 @@ impl Soft {
         self.write_checked(qp, from, to)
     }
 
-    /// Writes those parts of `from`, registered as `own`, into the peer's memory that nobody has taken, from the end. `None`:
-    /// there were none. At the first that cannot be written it is given up: `false`.
-    pub(crate) fn write_parts(
-        &mut self,
-        qp: Qp,
-        own: MrKey,
-        from: UserBuf,
-        to: RemoteMemory,
-    ) -> Option<bool> {
-        let count = transfer::parts(from.len());
-        let mut next = Some(self.take_own_part(own, count)?);
-        let mut well = self.check_alive(qp).is_ok();
-        while let Some(part) = next.filter(|_| well) {
-            let (start, bytes) = transfer::part(from.len(), part);
-            let to = RemoteMemory { addr: to.addr.wrapping_add(start as u64), ..to };
-            well = self.write_checked(qp, from.part(start, bytes), to).is_ok();
-            next = self.take_own_part(own, count);
-        }
-        Some(well)
-    }
-
     /// Another process may have the peer's number by now; what is written there is lost to it.
     fn check_alive(&self, qp: Qp) -> Result<(), RdmaError> {
         let at = self.entry(qp).and_then(|entry| entry.outbound.as_ref()).map(|out| out.at);
         at.ok_or(RdmaError::State)?.check_alive().map_err(RdmaError::Io)
     }
 
-    fn write_checked(&self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
+    /// As [`Soft::rdma_write`] to a peer that is known to live.
+    pub(crate) fn write_checked(&self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
         match self.remote(qp, to, from.len())? {
             Remote::Shared(map, offset) => copy_to_map(&map, offset, from),
             // Who may not write may still read.

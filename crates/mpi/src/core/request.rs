@@ -326,14 +326,14 @@ impl Mpi {
         self.endpoint.stay(stays);
     }
 
-    /// Does anybody wait?
-    pub fn others_stay(&self) -> bool {
-        self.endpoint.is_stayed()
+    /// Does any caller wait so?
+    pub fn anybody_stays(&self) -> bool {
+        self.endpoint.anybody_stays()
     }
 
     /// How often to look for a message before anything else is done: as long as one takes that comes at once.
     #[inline]
-    pub fn rounds_inside(&self) -> u32 {
+    pub fn rounds_at_once(&self) -> u32 {
         self.endpoint.rounds_at_once()
     }
 

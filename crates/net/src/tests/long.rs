@@ -45,9 +45,9 @@ fn begun(world: &mut World, bytes: usize, to: UserBufMut) -> (ReqId, ReqId, Vec<
     let received = world.ends[1].irecv(from(0), to);
     let sent = world.ends[0].isend(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
     let sent = sent.unwrap().expect("it is not complete at once");
-    let (_, key) = key_of(world, sent);
+    let (kind, key) = key_of(world, sent);
     let count = transfer::parts(bytes.min(to.len()));
-    assert_eq!(world.ends[0].context.take_own_part(key, count), Some(count - 1));
+    assert_eq!(world.ends[0].context.take_own_part(kind, key, count), Some(count - 1));
     world.ends[0].progress();
     world.ends[1].stay(true);
     world.ends[1].progress();
