@@ -7,6 +7,7 @@
 mod cq;
 mod maps;
 mod memory;
+mod peers;
 mod qp;
 
 pub use cq::HOT_MAX;
@@ -17,26 +18,21 @@ use crate::provider::{Caps, ConnectError, ControlError, CreateError, Provider, R
 use crate::qp::{MrKey, ProviderKind, Qp};
 use crate::state::{self, QpState};
 use cq::Cq;
-use maps::{Maps, Name};
 use memory::RingMemory;
+use peers::Peers;
 use proto::ids::QpNum;
 use proto::wireup::Params;
-use qp::{QpEntry, Slot, map_ring};
-use std::collections::HashMap;
+use qp::{QpEntry, Slot};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cpu::Barrier;
 use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant, Ties};
-use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, PeerSegment, Region, Segment, Sleeper};
+use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
 
 const _: () = assert!(crate::DATAGRAM_MAX <= DATAGRAM_MAX);
 const _: () = assert!((ProviderKind::Soft as usize) < PLANES && (ProviderKind::Sockets as usize) < PLANES);
-
-/// Segments of peers that stay mapped without a queue pair to them.
-const PEERS_IDLE_MAX: usize = 16;
 
 /// Registered memory in this process's own segment.
 #[derive(Debug)]
@@ -54,7 +50,6 @@ pub struct Soft {
     node: NodeSegment,
     slot: u32,
     segment: Segment,
-    barrier: Barrier,
     qps: Vec<Slot>,
     /// Places in it that are free.
     qps_free: Vec<u32>,
@@ -62,9 +57,7 @@ pub struct Soft {
     /// Queue pair of each receive ring.
     rings: Vec<Option<u32>>,
     rings_free: Vec<u32>,
-    /// Segments of peers that are mapped, by process and descriptor.
-    peers: HashMap<Name, Rc<PeerSegment>>,
-    maps: Maps,
+    peers: Peers,
     memory: RingMemory,
     cq: Cq,
     cma: bool,
@@ -99,14 +92,12 @@ impl Soft {
             node,
             slot,
             segment,
-            barrier: registered,
             qps: Vec::new(),
             qps_free: Vec::new(),
             live: 0,
             rings: Vec::new(),
             rings_free: Vec::new(),
-            peers: HashMap::new(),
-            maps: Maps::default(),
+            peers: Peers::new(registered),
             memory: RingMemory::new(config.ring_bytes_max, config.conn_memory),
             cq: Cq::default(),
             cma: config.cma,
@@ -204,35 +195,6 @@ impl Soft {
         self.node.stat(self.slot, index).load(Ordering::Relaxed)
     }
 
-    /// The segment of a process, mapped on first use.
-    fn peer(&mut self, at: &Locator) -> io::Result<Rc<PeerSegment>> {
-        let name = name_of(at);
-        if let Some(peer) = self.peers.get(&name) {
-            return Ok(peer.clone());
-        }
-        let opened = PeerSegment::open(at, self.barrier).or_else(|error| {
-            // Each peer takes a descriptor, and the usual limit is far below what the system allows.
-            let full = error.raw_os_error() == Some(sys::process::EMFILE);
-            if full {
-                sys::process::raise_descriptors()?
-            } else {
-                return Err(error);
-            };
-            PeerSegment::open(at, self.barrier)
-        });
-        let peer = Rc::new(opened?);
-        self.peers.insert(name, peer.clone());
-        Ok(peer)
-    }
-
-    /// Unmaps segments that no queue pair uses, but for a few.
-    fn forget_peers(&mut self) {
-        if self.peers.len() > self.live + PEERS_IDLE_MAX {
-            self.peers.retain(|_, peer| Rc::strong_count(peer) > 1);
-            self.maps.keep(|name| self.peers.contains_key(name));
-        }
-    }
-
     #[inline]
     fn entry(&self, qp: Qp) -> Option<&QpEntry> {
         self.qps.get(qp.index()).filter(|slot| slot.generation == qp.generation())?.entry.as_ref()
@@ -255,10 +217,6 @@ impl Soft {
         state::check(entry.num.0, entry.state, to)?;
         Ok(entry)
     }
-}
-
-fn name_of(at: &Locator) -> Name {
-    (at.pid, at.fd, at.start_ticks)
 }
 
 impl Provider for Soft {
@@ -329,7 +287,7 @@ impl Provider for Soft {
     fn send_control(&mut self, _: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
         assert!(bytes.len() <= DATAGRAM_MAX, "a datagram of {} bytes", bytes.len());
         let at = to.soft.ok_or(ReachError::NotShared)?;
-        let peer = self.peer(&at).map_err(|error| ControlError::Map { pid: at.pid, error })?;
+        let peer = self.peers.segment(&at).map_err(|error| ControlError::Map { pid: at.pid, error })?;
         Ok(if peer.send_datagram(bytes) { Sent::Sent } else { Sent::Dropped })
     }
 
@@ -360,7 +318,7 @@ impl Provider for Soft {
     fn memory_bytes(&self) -> u64 {
         let entries = self.qps.iter().filter_map(|slot| slot.entry.as_ref());
         let rings: usize = entries.map(QpEntry::remote_bytes).sum();
-        self.segment.bytes() + (self.peers.len() * HEAD_BYTES + rings) as u64
+        self.segment.bytes() + (self.peers.count() * HEAD_BYTES + rings) as u64
     }
 }
 

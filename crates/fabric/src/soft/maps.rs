@@ -2,7 +2,8 @@
 //!
 //! Who connects to a peer again, as jobs do that meet again, is given the same places in its segment as a rule: memory that
 //! was used last is used first. Mapping, faulting and unmapping them would take longer than the handshake.
-use super::map_ring;
+use super::peers::Name;
+use super::qp::map_ring;
 use std::collections::VecDeque;
 use std::io;
 use sys::SharedMap;
@@ -10,9 +11,6 @@ use sys::segment::PeerSegment;
 
 /// So many are kept: the rings of two connections. More would be memory for which nobody asks.
 const MAPS_MAX: usize = 4;
-
-/// Which process's segment, as in [`super::Soft`]'s table of peers.
-pub(super) type Name = (u32, u32, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Maps {

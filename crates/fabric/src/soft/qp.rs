@@ -1,6 +1,6 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
 use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
-use super::{RingParams, Soft, name_of};
+use super::{RingParams, Soft};
 use crate::card::Card;
 use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
 use crate::qp::{MrKey, Qp, RemoteMemory};
@@ -170,7 +170,7 @@ impl Soft {
     pub(super) fn prepare(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
         self.go(qp, QpState::Init)?;
         let at = peer.soft.ok_or(ReachError::NotShared)?;
-        let peer = self.peer(&at).map_err(|error| match error.raw_os_error() {
+        let peer = self.peers.segment(&at).map_err(|error| match error.raw_os_error() {
             Some(sys::process::EMFILE) => ConnectError::Memory(error),
             _ => ConnectError::Map { pid: at.pid, error },
         })?;
@@ -219,14 +219,13 @@ impl Soft {
             });
         }
         let map_error = |error| ConnectError::Map { pid: at.pid, error };
-        let segment = self.peer(&at).map_err(map_error)?;
-        let name = name_of(&at);
-        let ring = self.maps.ring(name, &segment, params.ring_offset, bytes).map_err(map_error)?;
+        let segment = self.peers.segment(&at).map_err(map_error)?;
+        let ring = self.peers.ring(&at, &segment, params.ring_offset, bytes).map_err(map_error)?;
         let ring = RingTx::new(ring);
         let early = match params.early_bytes {
             0 => None,
             bytes => {
-                let map = self.maps.ring(name, &segment, params.early_offset, bytes as usize);
+                let map = self.peers.ring(&at, &segment, params.early_offset, bytes as usize);
                 Some(RingRx::new(map.map_err(map_error)?))
             }
         };
@@ -280,7 +279,7 @@ impl Soft {
         self.forget_receiving(qp.index() as u32);
         self.live -= 1;
         self.node.give_qp(self.slot);
-        self.forget_peers();
+        self.peers.forget_idle(self.live);
     }
 
     /// Sends a message: header and payload are copied, so that the buffer is free on return.
