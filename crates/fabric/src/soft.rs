@@ -9,6 +9,8 @@ mod maps;
 mod memory;
 mod peers;
 mod qp;
+#[cfg(test)]
+mod tests;
 
 pub use cq::HOT_MAX;
 

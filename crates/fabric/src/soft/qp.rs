@@ -527,6 +527,14 @@ enum Remote {
     Process(u32),
 }
 
+/// Why a ring that is on offer is not gone on in.
+enum NoMove {
+    /// There is no room to say so in the old one.
+    Full,
+    /// There is no memory for it here, or it is not where the peer says.
+    CannotMap,
+}
+
 impl Outbound {
     /// Tells the reader.
     #[inline]
@@ -535,11 +543,11 @@ impl Outbound {
     }
 
     /// Goes on in the ring that the reader offers, if there is one: the lines that the old one has carried.
-    fn accept_offer(&mut self) -> Result<Option<u64>, PostError> {
+    fn accept_offer(&mut self) -> Result<Option<u64>, NoMove> {
         match self.ring.growth() {
             Growth::Offered { offset, bytes } if RING_SIZES.contains(&bytes) => {
-                let map = map_ring(&self.peer, offset, bytes).map_err(|_| PostError::Full)?;
-                self.ring.switch().map_err(|Full| PostError::Full)?;
+                let map = map_ring(&self.peer, offset, bytes).map_err(|_| NoMove::CannotMap)?;
+                self.ring.switch().map_err(|Full| NoMove::Full)?;
                 self.notify();
                 let old = std::mem::replace(&mut self.ring, RingTx::new(map));
                 Ok(Some(old.lines_written()))
@@ -597,13 +605,18 @@ fn make_room(out: &mut Outbound, bytes: usize) -> Result<u64, PostError> {
     if bytes > max {
         return Err(PostError::TooLong { bytes, max });
     }
-    if let Some(lines) = out.accept_offer()? {
-        return Ok(lines);
+    let small = out.ring.payload_max();
+    match out.accept_offer() {
+        Ok(Some(lines)) => return Ok(lines),
+        Ok(None) => {}
+        // As long as it is on offer there is no other: what is too long for the old one never fits.
+        Err(NoMove::CannotMap) if bytes > small => return Err(PostError::TooLong { bytes, max: small }),
+        Err(NoMove::CannotMap | NoMove::Full) => return Err(PostError::Full),
     }
-    if bytes > out.ring.payload_max() {
+    if bytes > small {
         // The reader has no memory for a larger one: what is too long for this one never fits.
         if out.ring.growth() == Growth::Refused {
-            return Err(PostError::TooLong { bytes, max: out.ring.payload_max() });
+            return Err(PostError::TooLong { bytes, max: small });
         }
         out.ring.ask_growth(bytes);
     } else if out.ring.bytes() < RING_SIZES[1] {
