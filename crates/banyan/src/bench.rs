@@ -27,25 +27,58 @@ mod workshop;
 
 use args::Common;
 
+type Main = fn(&[String]) -> i32;
+
+/// What can be measured, with what is said about it and who does it.
+const KNOWN: [(&str, &str, Main); 8] = [
+    (
+        "peers",
+        "messages, collectives, start-up and memory beside other MPI libraries on this host",
+        peers::main,
+    ),
+    ("net", "messages and connections between hosts made for it, beside other libraries", net::main),
+    ("launch", "how fast jobs start, beside other launchers", launch::main),
+    ("dynamic", "jobs that start and meet others, beside MPICH", dynamic::main),
+    ("board", "the kinds of the bulletin board", board::main),
+    ("budget", "what few connections cost", budget::main),
+    ("sizes", "the ways of messages by their length", sizes::main),
+    ("limit", "what the bare machine allows", limit::main),
+];
+
 /// Dispatches to the benchmark.
 pub fn main(args: &[String]) -> i32 {
-    match args.split_first() {
-        Some((what, rest)) if what == "peers" => peers::main(rest),
-        Some((what, rest)) if what == "launch" => launch::main(rest),
-        Some((what, rest)) if what == "net" => net::main(rest),
-        Some((what, rest)) if what == net::STRANGER_COMMAND => net::stranger_main(rest),
-        Some((what, rest)) if what == "dynamic" => dynamic::main(rest),
-        Some((what, rest)) if what == "board" => board::main(rest),
-        Some((what, rest)) if what == board::RANK_COMMAND => board::rank_main(rest),
-        Some((what, rest)) if what == "budget" => budget::main(rest),
-        Some((what, rest)) if what == "sizes" => sizes::main(rest),
-        Some((what, rest)) if what == "limit" => limit::main(rest),
-        Some((what, _)) => crate::usage_error(&format!("'{what}' is not a benchmark ({KNOWN})")),
-        None => crate::usage_error(&format!("bench needs a benchmark ({KNOWN})")),
+    let Some((what, rest)) = args.split_first() else {
+        return crate::usage_error(&format!("bench needs a benchmark ({})", names()));
+    };
+    match what.as_str() {
+        "--help" | "-h" | "help" => {
+            sys::out::print(&help());
+            0
+        }
+        net::STRANGER_COMMAND => net::stranger_main(rest),
+        board::RANK_COMMAND => board::rank_main(rest),
+        name => match KNOWN.iter().find(|(known, ..)| *known == name) {
+            Some((.., main)) => main(rest),
+            None => crate::usage_error(&format!("'{what}' is not a benchmark ({})", names())),
+        },
     }
 }
 
-const KNOWN: &str = "peers, net, launch, dynamic, board, budget, sizes, limit";
+fn names() -> String {
+    KNOWN.map(|(name, ..)| name).join(", ")
+}
+
+/// A line for each.
+pub fn list(indent: &str) -> String {
+    KNOWN.map(|(name, about, _)| format!("{indent}{name:<9} {about}\n")).concat()
+}
+
+fn help() -> String {
+    format!(
+        "usage: banyan bench WHAT [OPTIONS]\n\n{}\n`banyan bench WHAT --help` lists the options.\n",
+        list("  ")
+    )
+}
 
 /// Reads the command line of a benchmark and does what it says. Returns the exit code.
 fn run<T>(
@@ -54,7 +87,7 @@ fn run<T>(
     parse: fn(&[String]) -> Result<T, String>,
     bench: impl FnOnce(&T) -> Result<(), String>,
 ) -> i32 {
-    if args.iter().any(|arg| arg == "--help") {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         sys::out::print(help);
         return 0;
     }

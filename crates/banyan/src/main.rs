@@ -20,16 +20,14 @@ usage: banyan COMMAND [OPTIONS]
 
   run -n N [--nodes K] PROGRAM [ARGS]   start N ranks (the same as mpiexec; `banyan run --help`)
   demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
-  bench peers                           Banyan against MPICH, Open MPI and Intel MPI (`--help`)
-  bench net                             the same between hosts, over TCP (`--help`)
-  bench launch                          Banyan against Hydra, Open MPI's mpirun and a bare loop (`--help`)
-  bench dynamic                         jobs that start and meet others, Banyan against MPICH (`--help`)
-  bench board                           the caches of the bulletin board against each other (`--help`)
-  bench budget                          what it costs that processes may have few connections (`--help`)
-  bench limit                           what the machine itself costs
-  info                                  version, cores, what the kernel allows
+  bench WHAT                            what Banyan costs, beside others; WHAT is one of
+{benchmarks}  info                                  version, cores, what the kernel allows
   help, version
 ";
+
+fn help() -> String {
+    HELP.replace("{benchmarks}", &bench::list("    "))
+}
 
 /// Exit code for a command line that makes no sense.
 const USAGE: i32 = 2;
@@ -59,7 +57,7 @@ fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
 
 fn own_command(args: &[String]) -> i32 {
     let Some((command, rest)) = args.split_first() else {
-        sys::socket::write_stderr(HELP.as_bytes());
+        sys::socket::write_stderr(help().as_bytes());
         return USAGE;
     };
     match command.as_str() {
@@ -67,7 +65,7 @@ fn own_command(args: &[String]) -> i32 {
         "bench" => bench::main(rest),
         "info" => info::main(),
         "help" | "--help" | "-h" => {
-            sys::out::print(HELP);
+            sys::out::print(&help());
             0
         }
         "version" | "--version" | "-V" => {

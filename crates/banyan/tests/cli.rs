@@ -40,7 +40,12 @@ fn no_command_shows_help_and_exits_with_2() {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for (args, word) in [(&["help"], "bench peers"), (&["--help"], "demo"), (&["--version"], "banyan 0.")] {
+    for (args, word) in [
+        (&["help"][..], "  peers "),
+        (&["--help"], "demo"),
+        (&["bench", "-h"], "  sizes "),
+        (&["--version"], "banyan 0."),
+    ] {
         let output = banyan(args);
         assert_eq!(output.status.code(), Some(0));
         assert!(stdout(&output).contains(word), "{args:?}: {}", stdout(&output));
