@@ -12,25 +12,27 @@ pub fn alltoall(s: &mut Schedule, at: Place, block: usize) {
 }
 
 /// As [`alltoall`], for unequal blocks.
+///
+/// In each step the processes exchange in pairs, so that what a pair says to each other falls into the same window: where
+/// connections are few, one is enough for both ways.
 pub fn alltoallv(s: &mut Schedule, at: Place, sends: Blocks<'_>, recvs: Blocks<'_>) {
-    if at.size == 1 {
-        s.copy(sends.input(at.rank), recvs.output(at.rank));
-    }
-    let mut distance = 1;
-    while distance < at.size {
-        let end = (distance + ALLTOALL_WINDOW).min(at.size);
-        for d in distance..end {
-            s.recv(at.left(d), recvs.output(at.left(d)));
+    let partner = |step: u32| (step + at.size - at.rank) % at.size;
+    let mut first = 0;
+    while first < at.size {
+        let end = (first + ALLTOALL_WINDOW).min(at.size);
+        let partners = || (first..end).map(partner).filter(|peer| *peer != at.rank);
+        for peer in partners() {
+            s.recv(peer, recvs.output(peer));
         }
-        for d in distance..end {
-            s.send(at.right(d), sends.input(at.right(d)));
+        for peer in partners() {
+            s.send(peer, sends.input(peer));
         }
-        if distance == 1 {
+        if first == 0 {
             // While the others see what they are offered.
             s.copy(sends.input(at.rank), recvs.output(at.rank));
         }
         s.wait();
-        distance = end;
+        first = end;
     }
 }
 
