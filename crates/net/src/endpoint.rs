@@ -422,10 +422,11 @@ impl Endpoint {
         }
     }
 
-    /// How many messages have ended so far.
+    /// Counts what ends: messages, and whatever else somebody may wait for (a message that can be probed, the loss of a
+    /// peer).
     #[inline]
     pub fn ended(&self) -> u64 {
-        self.requests.ended()
+        self.requests.ended().wrapping_add(self.waits.news)
     }
 
     /// Has it ended? Makes no progress. An id that is not live has.

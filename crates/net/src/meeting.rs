@@ -367,7 +367,10 @@ impl Endpoint {
         let dead: Vec<PeerIx> = here
             .filter_map(|(peer, card)| Some((self.wireup.find(*peer)?, card.soft?)))
             .filter(|(ix, _)| !matches!(self.wireup.state(*ix), StateName::Idle | StateName::Failed))
-            .filter_map(|(ix, segment)| segment.check_alive().is_err().then_some(ix))
+            .filter(|(_, segment)| {
+                segment.check_alive().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            })
+            .map(|(ix, _)| ix)
             .collect();
         for ix in &dead {
             self.wireup.broken(*ix, Arc::new(Cause::Break(BreakReason::Closed)));

@@ -66,6 +66,7 @@ impl Endpoint {
                 Some(Err(other)) => {
                     self.act(other);
                     if !self.is_quiet() {
+                        self.context.give_back();
                         return None;
                     }
                 }

@@ -380,7 +380,7 @@ impl Endpoint {
     fn tell_sleepers(&mut self) {
         // Whoever sleeps has seen to what was to be sent until then, not to what came behind it.
         self.context.flush();
-        let now = self.requests.ended().wrapping_add(self.waits.news);
+        let now = self.ended();
         if self.waits.told != now {
             self.waits.told = now;
             self.context.sleeper().wake();

@@ -40,12 +40,19 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Does the owner still live, or has its process id gone to another?
+    /// Does the owner still live, or has its process id gone to another? [`io::ErrorKind::NotFound`] if it does not;
+    /// another error if that cannot be known.
     pub fn check_alive(&self) -> io::Result<()> {
-        match start_ticks(self.pid) {
-            Ok(ticks) if ticks == self.start_ticks => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.pid))),
+        let lives = match Stat::of(self.pid) {
+            Ok(stat) => stat.start_ticks == self.start_ticks && !stat.is_dead(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => false, // while it was read
+            Err(error) => return Err(error),
+        };
+        if lives {
+            return Ok(());
         }
+        Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.pid)))
     }
 }
 
@@ -73,16 +80,35 @@ impl FromStr for Locator {
 
 /// The start time of a process in clock ticks since boot.
 pub fn start_ticks(pid: u32) -> io::Result<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
-    ticks_in(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+    Ok(Stat::of(pid)?.start_ticks)
 }
 
-/// The command name stands in parentheses and may hold any bytes, as the kernel cuts names without regard to
-/// characters; fields count from behind it.
-fn ticks_in(stat: &[u8]) -> Option<u64> {
-    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+/// What `/proc/PID/stat` says of a process.
+struct Stat {
+    state: u8,
+    start_ticks: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> io::Result<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
+        Self::read(&stat)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+    }
+
+    /// The command name stands in parentheses and may hold any bytes, as the kernel cuts names without regard to
+    /// characters; fields count from behind it.
+    fn read(stat: &[u8]) -> Option<Self> {
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        Some(Stat { state, start_ticks: fields.nth(18)?.parse().ok()? })
+    }
+
+    /// Has it ended, though nobody has asked how?
+    fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
 }
 
 /// An anonymous shared segment: a memfd.
@@ -562,6 +588,21 @@ mod tests {
             start_ticks(me)
         });
         assert!(ticks.join().unwrap().unwrap() >= before);
+    }
+
+    #[test]
+    fn a_process_that_nobody_waits_for_is_dead() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let locator = Locator { pid: child.id(), fd: 3, start_ticks: start_ticks(child.id()).unwrap() };
+        locator.check_alive().unwrap();
+        drop(child.stdin.take());
+        while locator.check_alive().is_ok() {
+            std::thread::yield_now();
+        }
+        assert_eq!(locator.check_alive().unwrap_err().kind(), io::ErrorKind::NotFound);
+        child.wait().unwrap();
+        assert_eq!(locator.check_alive().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

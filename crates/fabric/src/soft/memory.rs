@@ -59,6 +59,8 @@ struct Large {
     index: u32,
     /// Messages that had come when it was looked at last.
     messages: u64,
+    /// Its writer was asked to leave it, and has not been heard of since.
+    asked: bool,
 }
 
 impl RingMemory {
@@ -221,7 +223,7 @@ impl Soft {
                 self.offer(index, offset, map);
                 // Who does not need it, and is never quite out of room, would not look.
                 let entry = self.qps[index as usize].entry.as_mut().filter(|_| !needed);
-                entry.into_iter().for_each(QpEntry::ask_move);
+                entry.into_iter().for_each(|entry| _ = entry.ask_move());
             }
             // The writer goes on in the small one, and is told so.
             _ if needed => self.inbound(index).into_iter().for_each(|inbound| inbound.ring.refuse()),
@@ -251,7 +253,7 @@ impl Soft {
                 self.memory.due_ns = 0;
                 self.memory.swept_events = self.events();
             }
-            self.memory.large.push(Large { index, messages: 0 });
+            self.memory.large.push(Large { index, messages: 0, asked: false });
         }
     }
 
@@ -292,25 +294,25 @@ impl Soft {
         for place in 0..self.memory.large.len() {
             let index = self.memory.large[place].index;
             let Some(messages) = self.inbound(index).map(|inbound| inbound.ring.messages()) else { continue };
-            let before = std::mem::replace(&mut self.memory.large[place].messages, messages);
-            if messages - before <= most {
-                self.shrink(index);
+            let large = &mut self.memory.large[place];
+            let before = std::mem::replace(&mut large.messages, messages);
+            large.asked &= messages == before;
+            if messages - before <= most && !large.asked {
+                self.memory.large[place].asked = self.shrink(index);
             }
         }
     }
 
-    /// Asks the writer of a large ring to go on in a small one. It may take its time, and is asked again.
-    fn shrink(&mut self, index: u32) {
+    /// Asks the writer of a large ring to go on in a small one, for which it may take its time. Could it be asked?
+    fn shrink(&mut self, index: u32) -> bool {
         let offered = self.inbound(index).is_none_or(|inbound| inbound.next.is_some());
         if !offered {
             match self.carve_ring(RING_SIZES[0]) {
                 Ok((offset, map)) => self.offer(index, offset, map),
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
-        if let Some(entry) = self.qps[index as usize].entry.as_mut() {
-            entry.ask_move();
-        }
+        self.qps[index as usize].entry.as_mut().is_some_and(QpEntry::ask_move)
     }
 
     fn inbound(&mut self, index: u32) -> Option<&mut Inbound> {

@@ -50,6 +50,8 @@ struct Outbound {
     id: u32,
     peer: Rc<PeerSegment>,
     at: Locator,
+    /// Where the ring on offer is that could not be mapped.
+    unmapped: Option<u64>,
 }
 
 /// A ring in the own segment that a peer reads.
@@ -113,13 +115,14 @@ impl QpEntry {
         self.outbound.as_mut().filter(|_| self.state == QpState::ReadyToSend)
     }
 
-    /// Asks the peer to go on in the ring that it is offered. Without room for that, it is asked another time.
-    pub fn ask_move(&mut self) {
-        if let Some(out) = self.writable()
-            && out.ring.ask_move().is_ok()
-        {
+    /// Asks the peer to go on in the ring that it is offered. Was there room for that?
+    pub fn ask_move(&mut self) -> bool {
+        let Some(out) = self.writable() else { return false };
+        let said = out.ring.ask_move().is_ok();
+        if said {
             out.notify();
         }
+        said
     }
 
     /// The peer asks this side to go on in the ring that it offers.
@@ -235,7 +238,7 @@ impl Soft {
         if let Some(inbound) = &mut entry.inbound {
             inbound.ring.set_barrier(barrier);
         }
-        let outbound = Outbound { ring, id: params.ring, peer: segment, at };
+        let outbound = Outbound { ring, id: params.ring, peer: segment, at, unmapped: None };
         let retired = entry.early.take().map(Early::end);
         entry.past += retired.as_ref().map_or(0, |early| early.ring.lines_written());
         entry.outbound = Some(outbound);
@@ -383,6 +386,7 @@ impl Soft {
         let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
         out.map_or(0, |out| match out.ring.growth() {
             Growth::Refused => out.ring.payload_max(),
+            Growth::Offered { offset, .. } if out.unmapped == Some(offset) => out.ring.payload_max(),
             Growth::Open | Growth::Offered { .. } => payload_max(RING_SIZES[1]),
         })
     }
@@ -545,8 +549,12 @@ impl Outbound {
     /// Goes on in the ring that the reader offers, if there is one: the lines that the old one has carried.
     fn accept_offer(&mut self) -> Result<Option<u64>, NoMove> {
         match self.ring.growth() {
+            Growth::Offered { offset, .. } if self.unmapped == Some(offset) => Err(NoMove::CannotMap),
             Growth::Offered { offset, bytes } if RING_SIZES.contains(&bytes) => {
-                let map = map_ring(&self.peer, offset, bytes).map_err(|_| NoMove::CannotMap)?;
+                let Ok(map) = map_ring(&self.peer, offset, bytes) else {
+                    self.unmapped = Some(offset);
+                    return Err(NoMove::CannotMap);
+                };
                 self.ring.switch().map_err(|Full| NoMove::Full)?;
                 self.notify();
                 let old = std::mem::replace(&mut self.ring, RingTx::new(map));

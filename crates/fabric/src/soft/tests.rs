@@ -54,5 +54,6 @@ fn what_is_too_long_without_a_ring_that_cannot_be_mapped_is_said_to_be() {
     inbound.ring.offer(1 << 40, memory::RING_SIZES[1]);
     let refused = a.post_send_bytes(qa, [1, 1], &long);
     let Err(PostError::TooLong { bytes: 20_000, max }) = refused else { panic!("{refused:?}") };
+    assert_eq!(a.fragment_max(qa), max);
     a.post_send_bytes(qa, [1, 1], &long[..max]).unwrap();
 }
