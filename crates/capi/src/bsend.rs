@@ -23,8 +23,7 @@ fn detach<A: Abi, C: Count>(
     buffer_addr: BufMut,
     size: Ptr<C>,
 ) -> Outcome<()> {
-    flush(call, holder)?;
-    let (address, bytes) = call.buffer_detach(holder)?;
+    let (address, bytes) = call.poll(|call| call.buffer_detach(holder))?;
     buffer_addr.store(address)?;
     let bytes = if bytes == NO_LIMIT { 0 } else { bytes };
     match C::narrow(bytes) {

@@ -3,7 +3,7 @@ use crate::abi::Abi;
 use crate::args::{self, In, Opaque, Ptr, Text, TextOut};
 use crate::comm::make;
 use crate::engine::Call;
-use crate::errors::{On, Outcome, code, fail, run};
+use crate::errors::{On, Outcome, code, run};
 use crate::handles;
 use mpi::core::{CommId, Command, Meet, registry};
 use mpi::{ErrorClass, MpiError};
@@ -69,16 +69,18 @@ fn is_root<A: Abi>(call: &Call<A>, comm: CommId, root: c_int) -> Outcome<bool> {
     Ok(i64::from(call.comm_rank(comm)?) == i64::from(root))
 }
 
+/// What is wrong at the root must be told to the others, who would wait for it.
+fn or_wrong<T: Default>(read: Result<T, MpiError>) -> (T, Option<MpiError>) {
+    match read {
+        Ok(value) => (value, None),
+        Err(error) => (T::default(), Some(error)),
+    }
+}
+
 /// The port, which means something at the root only.
-fn port_at_root<A: Abi>(
-    call: &Call<A>,
-    port_name: Text,
-    info: A::Handle,
-    (comm, root): (A::Handle, c_int),
-) -> Outcome<String> {
+fn port_at_root<A: Abi>(port_name: Text, info: A::Handle, at_root: bool) -> Result<String, MpiError> {
     handles::info_or_null::<A>(info)?;
-    let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
-    Ok(if at_root { port_name.read()? } else { String::new() })
+    if at_root { port_name.read() } else { Ok(String::new()) }
 }
 
 /// `MPI_Comm_accept`
@@ -90,8 +92,10 @@ pub fn comm_accept<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_accept", On::Comm(comm), |call| {
-        let port = port_at_root(call, port_name, info, (comm, root))?;
-        meet(call, comm, root, newcomm, Meet::Accept(&port))
+        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+        let (port, wrong) = or_wrong(port_at_root::<A>(port_name, info, at_root));
+        let how = wrong.map_or(Meet::Accept(&port), Meet::Not);
+        meet(call, comm, root, newcomm, how)
     })
 }
 
@@ -104,11 +108,13 @@ pub fn comm_connect<A: Abi>(
     newcomm: Ptr<A::Handle>,
 ) -> c_int {
     run::<A>("MPI_Comm_connect", On::Comm(comm), |call| {
-        let port = port_at_root(call, port_name, info, (comm, root))?;
+        let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
+        let (port, wrong) = or_wrong(port_at_root::<A>(port_name, info, at_root));
         let how = match timeout::<A>(info) {
             Ok(given) => Meet::Connect(&port, given.unwrap_or_else(|| call.connect_timeout())),
             Err(error) => Meet::Not(error),
         };
+        let how = wrong.map_or(how, Meet::Not);
         meet(call, comm, root, newcomm, how)
     })
 }
@@ -147,10 +153,10 @@ pub fn comm_spawn<A: Abi>(
     run::<A>("MPI_Comm_spawn", On::Comm(comm), |call| {
         let at_root = is_root(call, handles::comm::<A>(comm)?, root)?;
         let commands = match at_root {
-            true => vec![command_of::<A>(command, argv, maxprocs, info)?],
-            false => Vec::new(),
+            true => command_of::<A>(command, argv, maxprocs, info).map(|command| vec![command]),
+            false => Ok(Vec::new()),
         };
-        spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
+        spawn(call, comm, root, intercomm, commands, array_of_errcodes)
     })
 }
 
@@ -168,24 +174,28 @@ pub fn comm_spawn_multiple<A: Abi>(
     array_of_errcodes: Ptr<c_int>,
 ) -> c_int {
     run::<A>("MPI_Comm_spawn_multiple", On::Comm(comm), |call| {
-        let mut commands = Vec::new();
-        if is_root(call, handles::comm::<A>(comm)?, root)? {
-            if count <= 0 {
-                return fail(ErrorClass::Arg, format!("{count} commands"));
-            }
-            for index in 0..count as usize {
-                let (program, argv) = (array_of_commands.text(index)?, array_of_argv.list(index)?);
-                let (processes, info) = (array_of_maxprocs.at(index)?, array_of_info.at(index)?);
-                commands.push(command_of::<A>(program, argv, processes, info)?);
-            }
-        }
-        spawn(call, comm, root, intercomm, &commands, array_of_errcodes)
+        let command = |index: usize| {
+            let (program, argv) = (array_of_commands.text(index)?, array_of_argv.list(index)?);
+            let (processes, info) = (array_of_maxprocs.at(index)?, array_of_info.at(index)?);
+            command_of::<A>(program, argv, processes, info)
+        };
+        let commands = match is_root(call, handles::comm::<A>(comm)?, root)? {
+            true if count <= 0 => Err(MpiError::new(ErrorClass::Arg, format!("{count} commands"))),
+            true => (0..count as usize).map(command).collect(),
+            false => Ok(Vec::new()),
+        };
+        spawn(call, comm, root, intercomm, commands, array_of_errcodes)
     })
 }
 
-fn command_of<A: Abi>(program: Text, argv: Opaque, processes: c_int, info: A::Handle) -> Outcome<Command> {
+fn command_of<A: Abi>(
+    program: Text,
+    argv: Opaque,
+    processes: c_int,
+    info: A::Handle,
+) -> Result<Command, MpiError> {
     if processes < 0 {
-        return fail(ErrorClass::Arg, format!("{processes} processes"));
+        return Err(MpiError::new(ErrorClass::Arg, format!("{processes} processes")));
     }
     let info = handles::info_or_null::<A>(info)?;
     let hints = info.map_or_else(|| Ok(Vec::new()), |info| registry().info_pairs(info))?;
@@ -198,10 +208,12 @@ fn spawn<A: Abi>(
     comm: A::Handle,
     root: c_int,
     intercomm: Ptr<A::Handle>,
-    commands: &[Command],
+    commands: Result<Vec<Command>, MpiError>,
     codes: Ptr<c_int>,
 ) -> Outcome<()> {
-    let started = meet(call, comm, root, intercomm, Meet::Spawn(commands));
+    let (commands, wrong) = or_wrong(commands);
+    let how = wrong.map_or(Meet::Spawn(&commands), Meet::Not);
+    let started = meet(call, comm, root, intercomm, how);
     if !codes.is_null() {
         let value = if started.is_ok() { 0 } else { code::<A>(ErrorClass::Spawn) };
         let processes: u32 = match (&started, commands.is_empty()) {

@@ -2,7 +2,7 @@
 use crate::abi::{Abi, Count, Fields};
 use crate::args::{self, In, Ptr};
 use crate::engine::Call;
-use crate::errors::{On, Outcome, code, run};
+use crate::errors::{On, Outcome, code, fail, run};
 use crate::handles;
 use mpi::core::{Peer, Status, Tag};
 use mpi::{ErrorClass, MpiError};
@@ -78,9 +78,23 @@ pub fn complete<A: Abi>(out: Ptr<A::Status>, status: &Status) -> Outcome<()> {
     check(status)
 }
 
+/// `MPI_STATUS_IGNORE` is nothing that can be read or changed.
+fn not_ignored<A: Abi>(addr: usize) -> Outcome<()> {
+    if addr as i64 == A::C.status_ignore {
+        return fail(ErrorClass::Arg, "MPI_STATUS_IGNORE is no status");
+    }
+    Ok(())
+}
+
+/// A status that the program has passed.
+fn passed<A: Abi>(status: In<A::Status>) -> Outcome<A::Status> {
+    not_ignored::<A>(status.addr())?;
+    Ok(status.get()?)
+}
+
 /// A status as the engine knows it (only what counting needs).
 fn read<A: Abi>(status: In<A::Status>) -> Outcome<Status> {
-    let fields = A::fields(&status.get()?);
+    let fields = A::fields(&passed::<A>(status)?);
     Ok(Status { bytes: fields.bytes as usize, cancelled: fields.cancelled, ..Status::EMPTY })
 }
 
@@ -122,6 +136,7 @@ pub fn get_elements_x<A: Abi>(status: In<A::Status>, datatype: A::Handle, count:
 }
 
 fn change<A: Abi>(status: Ptr<A::Status>, f: impl FnOnce(&mut Fields)) -> Outcome<()> {
+    not_ignored::<A>(status.addr())?;
     let mut target = status.get()?;
     let mut fields = A::fields(&target);
     f(&mut fields);
@@ -157,18 +172,20 @@ pub fn status_set_cancelled<A: Abi>(status: Ptr<A::Status>, flag: c_int) -> c_in
 
 /// `MPI_Test_cancelled`
 pub fn test_cancelled<A: Abi>(status: In<A::Status>, flag: Ptr<c_int>) -> c_int {
-    run::<A>("MPI_Test_cancelled", On::WORLD, |_| Ok(flag.set(A::fields(&status.get()?).cancelled.into())?))
+    run::<A>("MPI_Test_cancelled", On::WORLD, |_| {
+        Ok(flag.set(A::fields(&passed::<A>(status)?).cancelled.into())?)
+    })
 }
 
 macro_rules! field_access {
     ($($get:ident $set:ident $name_get:literal $name_set:literal $field:ident),*) => {$(
         #[doc = $name_get]
         pub fn $get<A: Abi>(status: In<A::Status>, out: Ptr<c_int>) -> c_int {
-            plain(|| Ok(out.set(A::fields(&status.get()?).$field)?))
+            plain::<A>(|| Ok(out.set(A::fields(&passed::<A>(status)?).$field)?))
         }
         #[doc = $name_set]
         pub fn $set<A: Abi>(status: Ptr<A::Status>, value: c_int) -> c_int {
-            plain(|| change::<A>(status, |fields| fields.$field = value))
+            plain::<A>(|| change::<A>(status, |fields| fields.$field = value))
         }
     )*};
 }
@@ -180,12 +197,13 @@ field_access! {
 
 /// `MPI_Status_get_error`
 pub fn status_get_error<A: Abi>(status: In<A::Status>, error: Ptr<c_int>) -> c_int {
-    plain(|| Ok(error.set(*A::error_field(&mut status.get()?))?))
+    plain::<A>(|| Ok(error.set(*A::error_field(&mut passed::<A>(status)?))?))
 }
 
 /// `MPI_Status_set_error`
 pub fn status_set_error<A: Abi>(status: Ptr<A::Status>, error: c_int) -> c_int {
-    plain(|| {
+    plain::<A>(|| {
+        not_ignored::<A>(status.addr())?;
         let mut target = status.get()?;
         *A::error_field(&mut target) = error;
         Ok(status.set(target)?)
@@ -194,8 +212,8 @@ pub fn status_set_error<A: Abi>(status: Ptr<A::Status>, error: c_int) -> c_int {
 
 /// Status accessors need no engine (MPI-5 11.4.1 lets them run at any time); a null pointer gives an error
 /// code.
-fn plain(body: impl FnOnce() -> Outcome<()>) -> c_int {
-    body().map_or(code::<crate::mpich::Mpich>(ErrorClass::Arg), |()| 0)
+fn plain<A: Abi>(body: impl FnOnce() -> Outcome<()>) -> c_int {
+    body().map_or(code::<A>(ErrorClass::Arg), |()| 0)
 }
 
 /// Statuses are the same words in C and in Fortran.
@@ -203,7 +221,10 @@ macro_rules! same_layout {
     ($($name:ident),*) => {$(
         /// Copies the words.
         pub fn $name<A: Abi>(from: In<A::Status>, to: Ptr<A::Status>) -> c_int {
-            plain(|| Ok(to.set(from.get()?)?))
+            plain::<A>(|| {
+                not_ignored::<A>(to.addr())?;
+                Ok(to.set(passed::<A>(from)?)?)
+            })
         }
     )*};
 }
@@ -214,7 +235,10 @@ macro_rules! as_integers {
     ($($name:ident: $from:ty => $to:ty),*) => {$(
         /// Copies the words.
         pub fn $name<A: Abi>(from: $from, to: $to) -> c_int {
-            plain(|| Ok(to.cast::<A::Status>().set(from.cast::<A::Status>().get()?)?))
+            plain::<A>(|| {
+                not_ignored::<A>(to.addr())?;
+                Ok(to.cast::<A::Status>().set(passed::<A>(from.cast::<A::Status>())?)?)
+            })
         }
     )*};
 }

@@ -60,6 +60,30 @@ impl SendBuf {
     }
 }
 
+/// A buffer as an address.
+pub(crate) trait At: Copy {
+    fn at(self) -> usize;
+
+    /// Does it stand for another buffer?
+    fn is_in_place(self) -> bool {
+        self.at() == usize::MAX
+    }
+}
+
+impl At for SendBuf {
+    #[inline]
+    fn at(self) -> usize {
+        self.at as usize
+    }
+}
+
+impl At for RecvBuf {
+    #[inline]
+    fn at(self) -> usize {
+        self.at as usize
+    }
+}
+
 /// Where an operation writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvBuf {

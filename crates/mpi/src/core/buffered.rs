@@ -116,20 +116,17 @@ impl Mpi {
         Ok(())
     }
 
-    /// Waits until buffered sends are gone; gives (token, bytes).
-    pub fn buffer_detach(&mut self, holder: Holder) -> Result<(usize, i64)> {
-        self.buffer_flush(holder)?;
+    /// Once buffered sends are gone: (token, bytes). Makes no progress.
+    pub fn buffer_detach(&mut self, holder: Holder) -> Result<Option<(usize, i64)>> {
+        if !self.buffer_is_flushed(holder)? {
+            return Ok(None);
+        }
         let attached = self.buffers.of(holder).and_then(|buffer| buffer.attached.take());
         self.buffers.others.remove(&holder);
         match attached {
-            Some(attached) => Ok(attached),
+            Some(attached) => Ok(Some(attached)),
             None => fail(ErrorClass::Buffer, "no buffer is attached"),
         }
-    }
-
-    /// Waits until buffered sends are gone. Functions of the program that are due meanwhile have to wait.
-    pub fn buffer_flush(&mut self, holder: Holder) -> Result<()> {
-        self.until(|mpi| Ok(mpi.buffer_is_flushed(holder)?.then_some(())))
     }
 
     /// Are buffered sends gone? An error if one of them failed, told once. Makes no progress.
@@ -145,6 +142,7 @@ impl Mpi {
 
     /// A request that is complete when the messages that are in the buffer now are gone.
     pub fn start_buffer_flush(&mut self, holder: Holder) -> Result<RequestId> {
+        self.room_for_request()?;
         let state = if self.buffer_is_flushed(holder)? {
             State::Complete(Status::EMPTY)
         } else {

@@ -361,12 +361,12 @@ impl Collective {
     /// The reduction that `Advance::Job` stands for.
     fn job(&mut self, request: RequestId) -> Option<UserReduce> {
         let Some(&Step::Reduce { from, into }) = self.schedule.steps().get(self.next) else { return None };
-        let Some(Combine::User(op, ty)) = self.combine else { return None };
+        let Some(Combine::User(op, ty, _)) = self.combine else { return None };
         // A function gets the addresses of elements, not of their first bytes.
         let source = self.address(from).shifted(-self.shift);
         let target = self.address(into).shifted(-self.shift).as_recv();
         let count = (into.len / self.unit) as i64;
-        Some(UserReduce { op, source, target, count, ty, request: Some(request) })
+        Some(UserReduce { op, source, target, count, ty, request: Some(request), on_loan: false })
     }
 
     fn address(&mut self, slice: Slice) -> SendBuf {
@@ -529,13 +529,23 @@ impl Mpi {
     pub fn next_job(&mut self) -> Option<UserReduce> {
         let id = self.jobs.pop()?;
         let request::State::Collective(c) = &mut self.requests.get_mut(id.0)?.state else { return None };
-        let job = c.job(id);
+        let mut job = c.job(id)?;
+        // A datatype that the program has freed gets a number for as long as the function runs.
+        if let Some(Combine::User(_, number, ty)) = &c.combine
+            && !self.types.get(number.0).is_some_and(|entry| Rc::ptr_eq(&entry.ty, ty))
+        {
+            let ty = ty.clone();
+            (job.ty, job.on_loan) = (self.new_type(ty), true);
+        }
         self.lent.push(id);
-        job
+        Some(job)
     }
 
     /// The function has run.
     pub fn job_done(&mut self, job: UserReduce) {
+        if job.on_loan {
+            self.types.remove(job.ty.0);
+        }
         let Some(id) = job.request else { return };
         self.lent.retain(|lent| *lent != id);
         if let Some(request::Request { state: request::State::Collective(c), .. }) =
@@ -543,6 +553,8 @@ impl Mpi {
         {
             c.next += 1;
             self.advance_one(id);
+            // Another thread may sleep until it is complete.
+            self.endpoint.note_end();
         }
     }
 }

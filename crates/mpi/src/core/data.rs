@@ -6,7 +6,7 @@ use super::ids::{OpId, TypeId};
 use super::layout::Datatype;
 use super::p2p::element_count;
 use super::*;
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::{At, RecvBuf, SendBuf};
 use crate::error::Result;
 use std::rc::Rc;
 
@@ -141,8 +141,10 @@ impl Checked<RecvBuf> {
 }
 
 impl Mpi {
-    /// Checks count and datatype.
-    pub(super) fn checked<B>(&self, data: Data<B>) -> Result<Checked<B>> {
-        Ok(Checked { buf: data.buf, count: element_count(data.count)?, ty: self.committed(data.ty)?.clone() })
+    /// Checks address, count and datatype.
+    pub(super) fn checked<B: At>(&self, data: Data<B>) -> Result<Checked<B>> {
+        let (count, ty) = (element_count(data.count)?, self.committed(data.ty)?);
+        ty.check_at(data.buf, count)?;
+        Ok(Checked { buf: data.buf, count, ty: ty.clone() })
     }
 }

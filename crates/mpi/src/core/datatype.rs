@@ -4,7 +4,7 @@ use super::layout::{Datatype, Entry, Origin, product};
 use super::predefined::{TABLE, name_of};
 use super::slots::Slots;
 use super::*;
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::{At, RecvBuf, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use std::rc::Rc;
 
@@ -380,8 +380,11 @@ impl Mpi {
     pub fn pack(&self, data: SendData, out: RecvBuf, bytes: i64, position: &mut i64) -> Result<()> {
         let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
+        let ty = self.committed(data.ty)?;
+        placed(out, need)?;
+        ty.check_at(data.buf, data.count as usize)?;
         let to = out.range(*position as isize, need as usize);
-        self.committed(data.ty)?.pack(data.buf, data.count as usize, to);
+        ty.pack(data.buf, data.count as usize, to);
         *position += need;
         Ok(())
     }
@@ -390,8 +393,11 @@ impl Mpi {
     pub fn unpack(&self, input: SendBuf, bytes: i64, position: &mut i64, data: RecvData) -> Result<()> {
         let need = self.pack_size(data.count, data.ty)? as i64;
         room(need, bytes, *position)?;
+        let ty = self.committed(data.ty)?;
+        placed(input, need)?;
+        ty.check_at(data.buf, data.count as usize)?;
         let from = input.range(*position as isize, need as usize);
-        self.committed(data.ty)?.unpack(from, data.buf, data.count as usize);
+        ty.unpack(from, data.buf, data.count as usize);
         *position += need;
         Ok(())
     }
@@ -438,6 +444,14 @@ impl Mpi {
         }
         fail_with(ErrorClass::Type, || format!("datatype {} has not been committed", id.0))
     }
+}
+
+/// Is there memory for packed data?
+pub(super) fn placed(buf: impl At, bytes: i64) -> Result<()> {
+    if buf.at() == 0 && bytes > 0 {
+        return fail(ErrorClass::Buffer, format!("{bytes} packed bytes at a null address"));
+    }
+    Ok(())
 }
 
 pub(super) fn origin(

@@ -159,6 +159,8 @@ impl Mpi {
         let need = self.pack_external_size(data.count, data.ty)?;
         datatype::room(need, bytes, *position)?;
         let (ty, count) = (self.committed(data.ty)?, data.count as usize);
+        datatype::placed(out, need)?;
+        ty.check_at(data.buf, count)?;
         let size = ty.bytes(count)?;
         let mut packed = Scratch::with(size);
         ty.pack(data.buf, count, packed.part(size));
@@ -181,6 +183,8 @@ impl Mpi {
         let need = self.pack_external_size(data.count, data.ty)?;
         datatype::room(need, bytes, *position)?;
         let (ty, count) = (self.committed(data.ty)?, data.count as usize);
+        datatype::placed(input, need)?;
+        ty.check_at(data.buf, count)?;
         let size = ty.bytes(count)?;
         let (mut here, mut outside) = (vec![0; size], vec![0; need as usize]);
         input.range(*position as isize, outside.len()).copy_to(&mut outside);

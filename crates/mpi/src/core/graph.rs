@@ -81,6 +81,7 @@ pub struct GraphEdge {
 impl Mpi {
     /// Collective: a communicator with a graph; none for processes beyond it.
     pub fn start_graph(&mut self, comm: CommId, index: &[i32], edges: &[i32]) -> Result<Made> {
+        self.one_group(comm, "a graph")?;
         let graph = Graph::new(index, edges)?;
         let size = self.comm_size(comm)?;
         if index.len() > size as usize {
@@ -91,6 +92,7 @@ impl Mpi {
 
     /// Collective: a communicator whose processes know their own edges. Everybody gives both its lists.
     pub fn start_adjacent(&mut self, comm: CommId, edges: Distributed) -> Result<Made> {
+        self.one_group(comm, "a graph")?;
         let size = self.comm_size(comm)?;
         edges.sources.iter().chain(&edges.dests).try_for_each(|rank| member(*rank, size))?;
         let weights = edges.weights.iter().flat_map(|(sources, dests)| sources.iter().chain(dests));
@@ -100,6 +102,7 @@ impl Mpi {
 
     /// Collective: a communicator whose processes know their own edges. Everybody gives some edges of the graph.
     pub fn start_distributed(&mut self, comm: CommId, edges: &[GraphEdge], weighted: bool) -> Result<Made> {
+        self.one_group(comm, "a graph")?;
         let size = self.comm_size(comm)?;
         for edge in edges {
             member(edge.source, size)?;

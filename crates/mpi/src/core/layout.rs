@@ -8,7 +8,7 @@ mod walk;
 
 use super::predefined::{Meaning, Predefined, Scalar};
 use super::{Combiner, TypeId, external};
-use crate::buffer::{Grid, RecvBuf, Run, SendBuf, copy_grid, gather_grid, gather_listed, gather_runs};
+use crate::buffer::{At, Grid, RecvBuf, Run, SendBuf, copy_grid, gather_grid, gather_listed, gather_runs};
 use crate::buffer::{copy_runs, scatter_grid, scatter_listed, scatter_runs};
 use crate::error::{ErrorClass, Result, fail_with};
 use bounds::{Bounds, Collected};
@@ -21,6 +21,9 @@ use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use walk::{Elements, Sink, walk};
+
+/// No memory of a process begins below this address.
+const NOTHING_BELOW: usize = 4096;
 
 /// How a datatype was made.
 #[derive(Clone)]
@@ -209,6 +212,17 @@ impl Datatype {
                 format!("{count} elements of {} bytes do not fit in memory", self.size)
             }),
         }
+    }
+
+    /// Can there be `count` elements? Nothing is at a null address, unless the datatype holds absolute ones
+    /// (`MPI_BOTTOM`).
+    #[inline(always)]
+    pub(super) fn check_at(&self, buf: impl At, count: usize) -> Result<()> {
+        let begin = buf.at().wrapping_add(self.true_lb as usize);
+        if begin < NOTHING_BELOW && count > 0 && self.size > 0 && !buf.is_in_place() {
+            return fail_with(ErrorClass::Buffer, || format!("{count} elements at address 0x{begin:x}"));
+        }
+        Ok(())
     }
 
     /// Copies `count` elements to the bytes of `to`.

@@ -4,6 +4,7 @@ use super::layout::Datatype;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
+use std::rc::Rc;
 
 /// A reduction function of the program; opaque words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +31,17 @@ pub struct UserReduce {
     /// Datatype of the elements.
     pub ty: TypeId,
     pub(super) request: Option<RequestId>,
+    /// Is the datatype's number one for this call alone?
+    pub(super) on_loan: bool,
 }
 
 /// How to combine elements of one datatype.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Combine {
     /// Here.
     Kernel(Kernel),
-    /// By a function of the program, outside.
-    User(UserOp, TypeId),
+    /// By a function of the program, outside. The program may free the datatype meanwhile.
+    User(UserOp, TypeId, Rc<Datatype>),
 }
 
 impl Mpi {
@@ -70,12 +73,17 @@ impl Mpi {
             return fail(ErrorClass::Count, format!("count {count}"));
         }
         let datatype = self.committed(ty)?;
+        datatype.bytes(count as usize)?;
+        datatype.check_at(source, count as usize)?;
+        datatype.check_at(target, count as usize)?;
         if count > 0 && source.as_ptr() == target.as_ptr() {
             let words = || format!("{:p} is read and written", source.as_ptr());
             return fail_with(ErrorClass::Buffer, words);
         }
         match self.combine(op, ty, datatype)? {
-            Combine::User(op, ty) => Ok(Some(UserReduce { op, source, target, count, ty, request: None })),
+            Combine::User(op, ty, _) => {
+                Ok(Some(UserReduce { op, source, target, count, ty, request: None, on_loan: false }))
+            }
             Combine::Kernel(run) => {
                 let bytes = datatype.extent as usize * count as usize;
                 run(source.range(0, bytes), target.range(0, bytes));
@@ -85,9 +93,9 @@ impl Mpi {
     }
 
     /// How `op` works on a datatype; an error if it does not.
-    pub(super) fn combine(&self, op: OpId, id: TypeId, ty: &Datatype) -> Result<Combine> {
+    pub(super) fn combine(&self, op: OpId, id: TypeId, ty: &Rc<Datatype>) -> Result<Combine> {
         if op.0 >= OpId::PREDEFINED {
-            return Ok(Combine::User(self.user_op(op)?, id));
+            return Ok(Combine::User(self.user_op(op)?, id, ty.clone()));
         }
         let found = ty.scalar.and_then(|(meaning, scalar)| kernel(op, meaning, scalar));
         match found {

@@ -482,6 +482,7 @@ pub(super) fn accepted(roster: &Roster, source: Source) -> Result<Option<Pattern
 pub(super) fn outgoing(buf: SendBuf, count: usize, ty: &Rc<Datatype>) -> Result<Outgoing> {
     // Also for flat data: a length that overflows is an error.
     ty.bytes(count)?;
+    ty.check_at(buf, count)?;
     match ty.flat(count) {
         Some((offset, bytes)) => Ok(Outgoing::Flat(buf.range(offset, bytes))),
         None => packed(buf, count, ty),
@@ -499,6 +500,7 @@ fn packed(buf: SendBuf, count: usize, ty: &Datatype) -> Result<Outgoing> {
 #[inline(always)]
 pub(super) fn incoming(buf: RecvBuf, count: usize, ty: &Rc<Datatype>) -> Result<Incoming> {
     let bytes = ty.bytes(count)?;
+    ty.check_at(buf, count)?;
     Ok(match ty.flat(count) {
         Some((offset, bytes)) => Incoming::Flat(buf.range(offset, bytes)),
         None => Incoming::Packed(Box::new(Unpack::new(Checked { buf, count, ty: ty.clone() }, bytes))),

@@ -12,7 +12,7 @@ use super::data::Checked;
 use super::p2p::{Sending, element_count};
 use super::request::{Recipe, Request, State};
 use super::*;
-use crate::buffer::{RecvBuf, Scratch, SendBuf};
+use crate::buffer::{At, RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result, fail};
 use net::{Endpoint, Envelope, Pattern, Process, ReqId, SendMode};
 use std::cell::Cell;
@@ -496,7 +496,7 @@ impl Mpi {
     }
 
     /// All partitions as one, their number and the bytes of each.
-    fn whole<B>(&self, part: Data<B>, partitions: i32) -> Result<(Checked<B>, usize, usize)> {
+    fn whole<B: At>(&self, part: Data<B>, partitions: i32) -> Result<(Checked<B>, usize, usize)> {
         let Some(number) = usize::try_from(partitions).ok().filter(|number| *number > 0) else {
             return fail(ErrorClass::Arg, format!("{partitions} partitions"));
         };

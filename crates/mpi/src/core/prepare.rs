@@ -165,7 +165,7 @@ impl Mpi {
         let roster = self.comm(comm)?.roster.clone();
         let (mut place, sides) = (roster.place(self.cores), roster.sides(self.cores));
         let (context, blocks) = (roster.collective_context(), roster.size as usize);
-        check_in_place(&call)?;
+        check_in_place(&call, Peer::Rank(roster.rank as i32), sides.is_some())?;
         let endpoint = &self.endpoint;
         let hosts =
             self.cores.levels.then(|| roster.hosts(self.cores, |rank| endpoint.node_of(rank))).flatten();
@@ -222,30 +222,35 @@ fn enough(entries: usize, blocks: usize) -> Result<()> {
     fail(ErrorClass::Arg, format!("{entries} counts for {blocks} processes"))
 }
 
-/// A buffer "in place" where the standard has none is the caller's mistake.
-fn check_in_place(call: &Coll<'_>) -> Result<()> {
+/// A buffer "in place" where the standard has none is the caller's mistake: of who receives, of who is not the root where
+/// there is one, and of everybody between two groups.
+fn check_in_place(call: &Coll<'_>, me: Peer, between: bool) -> Result<()> {
+    let leaf = |root: &Peer| between || *root != me;
     let misplaced = match call {
-        Coll::Bcast { data: recv, .. }
-        | Coll::Gather { recv, .. }
-        | Coll::Allgather { recv, .. }
-        | Coll::Alltoall { recv, .. } => recv.buf.is_in_place(),
-        Coll::Gatherv { recv, .. } | Coll::Allgatherv { recv, .. } | Coll::Alltoallv { recv, .. } => {
-            recv.buf.is_in_place()
+        Coll::Barrier => false,
+        Coll::Bcast { data, .. } => data.buf.is_in_place(),
+        Coll::Gather { send, recv, root } => recv.buf.is_in_place() || leaf(root) && send.buf.is_in_place(),
+        Coll::Gatherv { send, recv, root } => recv.buf.is_in_place() || leaf(root) && send.buf.is_in_place(),
+        Coll::Scatter { send, recv, root } => send.buf.is_in_place() || leaf(root) && recv.buf.is_in_place(),
+        Coll::Scatterv { send, recv, root } => send.buf.is_in_place() || leaf(root) && recv.buf.is_in_place(),
+        Coll::Allgather { send, recv } | Coll::Alltoall { send, recv } => {
+            recv.buf.is_in_place() || between && send.buf.is_in_place()
         }
-        Coll::Alltoallw { recv, .. } => recv.buf.is_in_place(),
-        Coll::Reduce { of, .. }
-        | Coll::Allreduce(of)
+        Coll::Allgatherv { send, recv } => recv.buf.is_in_place() || between && send.buf.is_in_place(),
+        Coll::Alltoallv { send, recv } => recv.buf.is_in_place() || between && send.buf.is_in_place(),
+        Coll::Alltoallw { send, recv } => recv.buf.is_in_place() || between && send.buf.is_in_place(),
+        Coll::Reduce { of, root } => of.recv.buf.is_in_place() || leaf(root) && of.send.is_in_place(),
+        Coll::Allreduce(of)
         | Coll::ReduceScatter { of, .. }
         | Coll::ReduceScatterBlock(of)
         | Coll::Scan(of)
-        | Coll::Exscan(of) => of.recv.buf.is_in_place(),
+        | Coll::Exscan(of) => of.recv.buf.is_in_place() || between && of.send.is_in_place(),
         Coll::NeighborAllgather { send, recv } | Coll::NeighborAlltoall { send, recv } => {
             send.buf.is_in_place() || recv.buf.is_in_place()
         }
         Coll::NeighborAllgatherv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
         Coll::NeighborAlltoallv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
         Coll::NeighborAlltoallw { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
-        _ => false,
     };
     if misplaced { fail(ErrorClass::Buffer, "the buffer cannot be in place") } else { Ok(()) }
 }

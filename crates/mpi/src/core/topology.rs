@@ -66,19 +66,20 @@ impl Cart {
 
     /// The rank at a distance in one dimension.
     fn shifted(&self, dimension: usize, by: i32) -> Option<u32> {
-        let at = self.coords.iter().enumerate();
-        self.rank(at.map(|(d, at)| if d == dimension { at.wrapping_add(by) } else { *at }))
+        let by = |d: usize| if d == dimension { i64::from(by) } else { 0 };
+        self.rank(self.coords.iter().enumerate().map(|(d, at)| i64::from(*at) + by(d)))
     }
 
     /// The rank at `coords`, wrapped where periodic; `None` outside the grid.
-    fn rank(&self, coords: impl Iterator<Item = i32>) -> Option<u32> {
+    fn rank(&self, coords: impl Iterator<Item = i64>) -> Option<u32> {
         let mut rank = 0i64;
         for ((&size, &wraps), at) in self.dims.iter().zip(&self.periods).zip(coords) {
+            let size = i64::from(size);
             let at = if wraps { at.rem_euclid(size) } else { at };
             if !(0..size).contains(&at) {
                 return None;
             }
-            rank = rank * i64::from(size) + i64::from(at);
+            rank = rank * size + at;
         }
         Some(rank as u32)
     }
@@ -146,7 +147,7 @@ impl Mpi {
                 format!("{} coordinates in {} dimensions", coords.len(), cart.dims.len()),
             );
         }
-        match cart.rank(coords.iter().copied()) {
+        match cart.rank(coords.iter().map(|at| i64::from(*at))) {
             Some(rank) => Ok(rank),
             None => fail(ErrorClass::Arg, format!("{coords:?} is outside the grid {:?}", cart.dims)),
         }
@@ -200,14 +201,15 @@ impl Mpi {
 
     /// Fills the zeros of `dims` with a balanced factorisation of `nodes`, largest first.
     pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
-        let fixed: i64 = dims.iter().filter(|dim| **dim > 0).map(|dim| i64::from(*dim)).product();
-        let wrong = nodes < 1 || dims.iter().any(|dim| *dim < 0) || i64::from(nodes) % fixed != 0;
+        let fixed = dims.iter().filter(|dim| **dim > 0).try_fold(1i32, |all, dim| all.checked_mul(*dim));
+        let fixed = fixed.unwrap_or(i32::MAX); // more than there are in any case
+        let wrong = nodes < 1 || dims.iter().any(|dim| *dim < 0) || nodes % fixed != 0;
         let free = dims.iter().filter(|dim| **dim == 0).count();
-        let rest = if wrong { 0 } else { i64::from(nodes) / fixed };
+        let rest = if wrong { 0 } else { nodes / fixed };
         if wrong || (free == 0 && rest != 1) {
             return fail(ErrorClass::Dims, format!("{nodes} processes in dimensions {dims:?}"));
         }
-        let mut found = balanced(rest as i32, free).into_iter();
+        let mut found = balanced(rest, free).into_iter();
         for dim in dims.iter_mut().filter(|dim| **dim == 0) {
             *dim = found.next().unwrap_or(1);
         }
@@ -404,9 +406,9 @@ mod tests {
     fn ranks_and_coordinates_undo_each_other() {
         let cart = Cart::new(&[2, 3, 4], &[true, false, true], 0);
         for rank in 0..24 {
-            assert_eq!(cart.rank(coords_of(&cart.dims, rank).into_iter()), Some(rank));
+            assert_eq!(cart.rank(coords_of(&cart.dims, rank).into_iter().map(i64::from)), Some(rank));
         }
-        assert_eq!(cart.rank([-1, 1, 5].into_iter()), cart.rank([1, 1, 1].into_iter()));
-        assert_eq!(cart.rank([0, 3, 0].into_iter()), None);
+        assert_eq!(cart.rank([-1, 1, 5].into_iter()), cart.rank([1, 1, 1].into_iter().map(i64::from)));
+        assert_eq!(cart.rank([0, 3, 0].into_iter().map(i64::from)), None);
     }
 }

@@ -120,7 +120,8 @@ impl Mpi {
             }
             Coll::ReduceScatterBlock(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(plan, of, Some(count * at.own.size as usize), Some(count))?;
+                let all = self.all_of(of, [count].into_iter().cycle().take(at.own.size as usize))?;
+                let e = self.reduction(plan, of, Some(all), Some(count))?;
                 inter::reduce_scatter(&mut plan.c.schedule, at, e, Blocks::Equal(count * e.unit));
             }
             Coll::ReduceScatter { of, counts } => {

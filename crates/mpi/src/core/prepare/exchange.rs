@@ -84,6 +84,7 @@ impl Mpi {
         let ty = self.committed(parts.ty)?;
         enough(parts.counts.len().min(parts.displs.len()), len)?;
         let block = |(count, displ): (&i64, &i64)| {
+            ty.check_at(parts.buf, element_count(*count)?)?;
             let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
             Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
         };
@@ -98,7 +99,9 @@ impl Mpi {
             let count = element_count(counts[rank])?;
             // A block of no elements may come with no datatype worth the name.
             let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
-            Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: self.committed(ty)?.clone() })
+            let ty = self.committed(ty)?;
+            ty.check_at(buf, count)?;
+            Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: ty.clone() })
         };
         let blocks = (0..len).map(block);
         Ok(Listed { origin: buf, blocks: blocks.collect::<Result<_>>()? })

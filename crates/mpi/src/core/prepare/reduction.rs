@@ -35,7 +35,8 @@ impl Mpi {
             }
             Coll::ReduceScatterBlock(of) => {
                 let count = element_count(of.recv.count)?;
-                let e = self.reduction(&mut plan, of, Some(count * place.size as usize), Some(count))?;
+                let all = self.all_of(of, [count].into_iter().cycle().take(place.size as usize))?;
+                let e = self.reduction(&mut plan, of, Some(all), Some(count))?;
                 coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Equal(count * e.unit));
             }
             Coll::ReduceScatter { of, counts } => {
@@ -45,6 +46,13 @@ impl Mpi {
             _ => return fail(ErrorClass::Intern, "not a reduction"),
         }
         Ok(plan.finish())
+    }
+
+    /// The elements of all parts together, if so many can be.
+    pub(super) fn all_of(&self, of: Reduction, mut counts: impl Iterator<Item = usize>) -> Result<usize> {
+        let all = counts.try_fold(0usize, usize::checked_add).unwrap_or(usize::MAX);
+        self.committed(of.recv.ty)?.bytes(all)?;
+        Ok(all)
     }
 
     /// Lays out a reduction whose result is cut into parts of so many elements, by rank.
@@ -59,7 +67,8 @@ impl Mpi {
         let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
         let counts = counts.collect::<Result<Vec<usize>>>()?;
         let own = counts[place.rank as usize];
-        let e = self.reduction(plan, of, Some(counts.iter().sum()), Some(own))?;
+        let all = self.all_of(of, counts.iter().copied())?;
+        let e = self.reduction(plan, of, Some(all), Some(own))?;
         let mut at = 0;
         let block = |count: &usize| {
             let len = count * e.unit;
@@ -85,6 +94,8 @@ impl Mpi {
         let commutes = self.op_commutative(op)?;
         ty.bytes(count)?;
         let from = if send.is_in_place() { recv } else { send.as_recv() };
+        ty.check_at(from, operands.unwrap_or(0))?;
+        ty.check_at(recv, result.unwrap_or(0))?;
         let flat = ty.flat(2);
         let unit = if flat.is_some() { ty.size } else { spread_unit(ty)? };
         (plan.c.unit, plan.c.shift) = (unit, flat.map_or(ty.true_lb as isize, |(offset, _)| offset));
