@@ -156,6 +156,8 @@ pub fn comm_split<A: Abi>(comm: A::Handle, color: c_int, key: c_int, newcomm: Pt
 
 /// The hint that names a kind of hardware.
 const RESOURCE_TYPE: &str = "mpi_hw_resource_type";
+/// The hint that names a process set.
+const SET_NAME: &str = "mpi_pset_name";
 
 /// `MPI_Comm_split_type`
 pub fn comm_split_type<A: Abi>(
@@ -171,6 +173,9 @@ pub fn comm_split_type<A: Abi>(
         let info = handles::info_or_null::<A>(info)?;
         let new = match i64::from(split_type) {
             t if t == A::C.comm_type_shared => split_by(call, id, Some(Resource::Node), key)?,
+            t if t == A::C.comm_type_resource_guided && names_set(info)? => {
+                split_by_set(call, id, info, key)?
+            }
             t if t == A::C.comm_type_hw_guided || t == A::C.comm_type_resource_guided => {
                 let kind = named_resource(info)?;
                 split_by(call, id, kind, key)?
@@ -187,6 +192,29 @@ pub fn comm_split_type<A: Abi>(
 fn named_resource(info: Option<InfoId>) -> Outcome<Option<Resource>> {
     let Some(info) = info else { return Ok(None) };
     Ok(registry().info_get(info, RESOURCE_TYPE)?.and_then(Resource::named))
+}
+
+fn names_set(info: Option<InfoId>) -> Outcome<bool> {
+    let Some(info) = info else { return Ok(false) };
+    Ok(registry().info_get(info, SET_NAME)?.is_some())
+}
+
+/// One communicator for those of a process set; one that is unknown has nobody.
+fn split_by_set<A: Abi>(
+    call: &mut Call<A>,
+    comm: CommId,
+    info: Option<InfoId>,
+    key: c_int,
+) -> Outcome<Option<CommId>> {
+    let name =
+        info.map_or(Ok(None), |info| registry().info_get(info, SET_NAME).map(|name| name.map(String::from)))?;
+    let color = match name.as_deref() {
+        Some("mpi://WORLD") => Some(0),
+        Some("mpi://SELF") => Some(call.comm_rank(comm)? as i32),
+        _ => None,
+    };
+    let made = call.start_split(comm, color, key)?;
+    make(call, made)
 }
 
 /// One communicator for each piece of hardware of a kind.

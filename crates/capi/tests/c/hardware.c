@@ -95,6 +95,18 @@ int main(int argc, char **argv)
         CHECK(same == MPI_COMM_NULL);
     free_it(&same);
     MPI_Info_free(&info);
+
+    /* Process sets divide them too. */
+    const char *sets[] = {"mpi://WORLD", "mpi://SELF", "mpi://none"};
+    int sizes[] = {size, 1, 0};
+    for (int i = 0; i < 3; i++) {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_pset_name", sets[i]);
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &same);
+        CHECK(sizes[i] == 0 ? same == MPI_COMM_NULL : size_of(same) == sizes[i]);
+        free_it(&same);
+        MPI_Info_free(&info);
+    }
     MPI_Comm_free(&comm);
     MPI_Comm_free(&node);
     return finish("hardware");
