@@ -78,6 +78,8 @@ int main(int argc, char **argv)
                 raise(SIGKILL);
             /* Who is left hears of it, and goes on without them. */
             MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+            code = MPI_Probe(0, 6, inter, MPI_STATUS_IGNORE);
+            bad += code == MPI_SUCCESS;
             code = MPI_Recv(&never, 1, MPI_INT, 0, 6, inter, MPI_STATUS_IGNORE);
             bad += code == MPI_SUCCESS;
             MPI_Barrier(MPI_COMM_WORLD);
