@@ -434,6 +434,9 @@ impl Endpoint {
         for Waiting { ix, peer, state, attempts, .. } in waiting.take(4) {
             text += &match self.wireup.refusal(ix) {
                 Some(why) => format!("; for a connection to {peer} ({attempts} tries: {why})"),
+                None if matches!(state, StateName::Draining | StateName::Closing) => {
+                    format!("; for {peer} to close ({state:?}, {attempts} tries)")
+                }
                 None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
             };
         }
