@@ -43,6 +43,12 @@ static void no_memory(void)
     MPI_Type_commit(&absolute);
     IS(MPI_Sendrecv(MPI_BOTTOM, 1, absolute, 0, 1, y, 1, pair, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE), MPI_SUCCESS);
     CHECK(y[0] == 1 && y[1] == 2);
+    MPI_Count two = 2;
+    MPI_Aint there;
+    MPI_Get_address(y, &there);
+    x[0] = 8;
+    IS(MPI_Alltoallw_c(MPI_BOTTOM, &two, &address, &type, MPI_BOTTOM, &two, &there, &type, MPI_COMM_SELF), MPI_SUCCESS);
+    CHECK(y[0] == 8 && y[1] == 2);
     MPI_Type_free(&absolute);
     MPI_Type_free(&pair);
 }

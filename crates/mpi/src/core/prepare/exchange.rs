@@ -84,9 +84,10 @@ impl Mpi {
         let ty = self.committed(parts.ty)?;
         enough(parts.counts.len().min(parts.displs.len()), len)?;
         let block = |(count, displ): (&i64, &i64)| {
-            ty.check_at(parts.buf, element_count(*count)?)?;
             let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
-            Ok(Checked { buf, count: element_count(*count)?, ty: ty.clone() })
+            let count = element_count(*count)?;
+            ty.check_at(buf, count)?;
+            Ok(Checked { buf, count, ty: ty.clone() })
         };
         let blocks = parts.counts.iter().zip(parts.displs).take(len).map(block);
         Ok(Listed { origin: parts.buf, blocks: blocks.collect::<Result<_>>()? })
@@ -99,9 +100,9 @@ impl Mpi {
             let count = element_count(counts[rank])?;
             // A block of no elements may come with no datatype worth the name.
             let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
-            let ty = self.committed(ty)?;
-            ty.check_at(buf, count)?;
-            Ok(Checked { buf: buf.shifted(displs[rank] as isize), count, ty: ty.clone() })
+            let (buf, ty) = (buf.shifted(displs[rank] as isize), self.committed(ty)?);
+            ty.check_at(buf, count)?; // displacements may be absolute addresses
+            Ok(Checked { buf, count, ty: ty.clone() })
         };
         let blocks = (0..len).map(block);
         Ok(Listed { origin: buf, blocks: blocks.collect::<Result<_>>()? })
