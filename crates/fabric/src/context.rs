@@ -703,6 +703,11 @@ impl Context {
         self.soft.set_ties(ties);
     }
 
+    /// Jobs that have come to a bad end, after the first `seen` of them, as the agent has heard of it.
+    pub fn lost_jobs(&self, seen: &mut u32) -> Vec<u64> {
+        self.soft.lost_jobs(seen)
+    }
+
     /// Notes that this process is connected to a rank of its job, for those who asked to be told at the end.
     pub fn note_met(&self, rank: u32, kind: ProviderKind) {
         self.soft.note_met(rank, kind);

@@ -189,6 +189,12 @@ impl Soft {
         self.node.set_ties(self.slot, ties);
     }
 
+    pub(crate) fn lost_jobs(&self, seen: &mut u32) -> Vec<u64> {
+        let jobs = self.node.lost_since(*seen).collect();
+        *seen = self.node.lost();
+        jobs
+    }
+
     pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {
         self.node.note_met(self.slot, rank, kind as usize);
     }

@@ -357,10 +357,10 @@ impl Agent {
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
         let is_bad = ended != Ended::Exit(0) || pmi == PmiState::Active;
         self.untidy |= is_bad;
-        let parted = if is_bad { ranks.parted(slot) } else { None };
+        let spare = if is_bad { ranks.spare(slot) } else { None };
         let words = if ended == Ended::Exit(0) { String::new() } else { ranks.last_words(slot) };
         let account = ranks.take_account(slot);
-        self.report_all(account.into_iter().chain(parted));
+        self.report_all(account.into_iter().chain(spare));
         self.report(&Frame::RankEnded { who, pid: pid.0, ended, pmi, words });
         Ok(())
     }

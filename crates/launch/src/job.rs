@@ -137,6 +137,11 @@ impl Tree {
         })
     }
 
+    /// The name of a job of the tree, and of its key-value space.
+    pub(crate) fn name_of(&self, job: JobId) -> String {
+        if job == JobId(0) { self.name.clone() } else { format!("{}-{}", self.name, job.0) }
+    }
+
     /// The name of a node's host, where nodes are hosts.
     pub(crate) fn host_of(&self, node: NodeId) -> Option<&str> {
         self.hosts.get(node.index()).map(|host| host.name.as_str())

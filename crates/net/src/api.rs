@@ -179,6 +179,14 @@ pub enum NetError {
     StaleRequest,
 }
 
+impl NetError {
+    /// Has the peer ended?
+    pub fn is_end_of_peer(&self) -> bool {
+        let NetError::Unreachable { cause, .. } = self else { return false };
+        matches!(**cause, Cause::Ended | Cause::Break(BreakReason::Closed))
+    }
+}
+
 fn place(node: NodeId, host: &Option<Arc<str>>) -> String {
     match host {
         Some(host) => format!("node {node} (host {host})"),
@@ -189,6 +197,9 @@ fn place(node: NodeId, host: &Option<Arc<str>>) -> String {
 /// Why there is no connection to a peer, or none any more.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Cause {
+    /// Its job has come to a bad end.
+    #[error("its job has ended")]
+    Ended,
     /// The connection broke.
     #[error(transparent)]
     Break(#[from] BreakReason),

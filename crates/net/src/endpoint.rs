@@ -499,15 +499,10 @@ impl Endpoint {
     pub fn iprobe(&mut self, pattern: Pattern<impl Addressee>) -> Result<Option<Probed>, NetError> {
         let pattern = self.pattern(pattern)?;
         let Some((envelope, message)) = self.matcher.probe(pattern) else {
-            return self.failure_of(pattern.source).map_or(Ok(None), Err);
+            return self.failure_of(pattern).map_or(Ok(None), Err);
         };
         let (source, tag, bytes) = (envelope.source, envelope.tag, message.bytes());
         Ok(Some(Probed { source, tag, bytes }))
-    }
-
-    /// Why nothing more comes from a peer, if that is so.
-    fn failure_of(&self, source: Option<PeerIx>) -> Option<NetError> {
-        source.and_then(|ix| self.links.get(ix.index())?.failed().cloned())
     }
 
     /// The messages that came before their receives, earliest first, each with its context.
@@ -525,7 +520,7 @@ impl Endpoint {
     ) -> Result<Option<(Message, Probed)>, NetError> {
         let pattern = self.pattern(pattern)?;
         let Some((envelope, message)) = self.matcher.take(pattern) else {
-            return self.failure_of(pattern.source).map_or(Ok(None), Err);
+            return self.failure_of(pattern).map_or(Ok(None), Err);
         };
         let (tag, bytes) = (envelope.tag, message.bytes());
         let probed = Probed { source: envelope.source, tag, bytes };

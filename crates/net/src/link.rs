@@ -5,7 +5,8 @@ use crate::request::{Lent, State};
 use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, Push, Qp};
-use proto::ids::PeerIx;
+use proto::ids::{Job, PeerIx};
+use proto::matching;
 use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES, Heads};
 use std::collections::VecDeque;
 use sys::UserBuf;
@@ -512,12 +513,23 @@ impl Endpoint {
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
             untold = false;
         }
+        let job = self.who(ix).job();
+        let own = job == self.job.id;
+        if !own {
+            self.job.broken.entry(job).or_insert_with(|| error.clone());
+        }
+        // Who waits for anybody of another job hears of it: no launcher ends those who are left.
+        let spans = &self.job.spans;
+        let is_hopeless = |pattern: &matching::Pattern| match pattern.source {
+            Some(source) => source == ix,
+            None => !own && spans.contains(&(pattern.context, job)),
+        };
         let hopeless: Vec<ReqId> =
-            self.matcher.posted_iter().filter(|(p, _)| p.source == Some(ix)).map(|(_, id)| id).collect();
-        untold &= hopeless.is_empty();
+            self.matcher.posted_iter().filter(|(p, _)| is_hopeless(p)).map(|(_, id)| id).collect();
+        untold &= own && hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
-        // Who waits for anybody waits on: others may send. But perhaps none of them does.
-        if self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
+        // Who waits for anybody of the own job waits on: others may send. But perhaps none of them does.
+        if own && self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
             let text = format!(
                 "banyan: rank {} on {} receives from any rank, and one is lost: {error}\n",
                 self.rank(),
@@ -531,12 +543,31 @@ impl Endpoint {
         }
     }
 
-    /// A receive that was posted for a peer which has failed.
-    pub(crate) fn fail_if_hopeless(&mut self, id: ReqId, pattern: proto::matching::Pattern) {
-        let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed().cloned());
-        if let Some(error) = failed {
+    /// A receive was posted: of a peer which has failed it never ends.
+    pub(crate) fn fail_if_hopeless(&mut self, id: ReqId, pattern: matching::Pattern) {
+        if let Some(error) = self.failure_of(pattern) {
             self.fail_receive(id, &error);
         }
+    }
+
+    /// Why nothing may come any more that the pattern accepts, if that is so.
+    pub(crate) fn failure_of(&self, pattern: matching::Pattern) -> Option<NetError> {
+        match pattern.source {
+            Some(ix) => self.links.get(ix.index())?.failed().cloned(),
+            None => self.loss_in(pattern.context),
+        }
+    }
+
+    /// Has a job with processes that send in this context lost one of them, and how was that heard of?
+    #[inline]
+    pub fn loss_in(&self, context: u32) -> Option<NetError> {
+        if self.job.broken.is_empty() { None } else { self.find_loss(context) }
+    }
+
+    #[cold]
+    fn find_loss(&self, context: u32) -> Option<NetError> {
+        let mut jobs = self.job.spans.range((context, Job(0))..=(context, Job(u64::MAX))).map(|(_, job)| job);
+        jobs.find_map(|job| self.job.broken.get(job).cloned())
     }
 
     fn fail_receive(&mut self, id: ReqId, error: &NetError) {

@@ -15,7 +15,7 @@ use crate::reach::ReachSetupError;
 use door::Sleeper;
 use fabric::{BreakReason, Card, Ties};
 use line::{Line, Wire};
-use proto::ids::{Job, Peer, PeerIx};
+use proto::ids::{Job, Peer, PeerIx, Rank};
 use proto::meeting::{NoPort, Port, TalkError};
 use proto::wireup::StateName;
 use std::cell::RefCell;
@@ -320,9 +320,39 @@ impl Endpoint {
 
     /// Processes of another job may be talked to from now on.
     pub fn meet(&mut self, job: Job, size: u32) {
-        if job != self.job.id {
-            self.wireup.admit(job, size);
+        if job == self.job.id {
+            return;
         }
+        self.wireup.admit(job, size);
+        // It may be gone before this process has heard of it.
+        if self.context.lost_jobs(&mut 0).contains(&job.0) {
+            self.lose_job(job);
+        }
+    }
+
+    /// Processes of another job send in this context: if one is lost, who receives from anybody hears of it.
+    pub fn span(&mut self, context: u32, job: Job) {
+        self.job.spans.insert((context, job));
+    }
+
+    /// The context is no more.
+    pub fn forget_context(&mut self, context: u32) {
+        self.job.spans.retain(|(of, _)| *of != context);
+    }
+
+    /// All processes of another job are gone. Was any of them known, or might have become so?
+    fn lose_job(&mut self, job: Job) -> bool {
+        let size = self.wireup.size_of(job).unwrap_or(0);
+        for rank in (0..size).map(Rank) {
+            // Also those that were never talked to: what is received from them will not come.
+            if let Ok(ix) = self.wireup.intern(Peer::Rank { job, rank })
+                && self.wireup.state(ix) != StateName::Failed
+            {
+                self.wireup.broken(ix, Arc::new(Cause::Ended));
+            }
+        }
+        self.carry_out();
+        size > 0
     }
 
     /// How many ranks a job has that may be talked to.
@@ -356,13 +386,15 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Looks whether processes of other jobs on this host live, to which there is a connection: no launcher says it.
-    /// (A stream to another host breaks.) Was one lost?
+    /// Looks whether processes of other jobs on this host live, to which there is a connection: no launcher says it, but
+    /// of jobs in the same tree. (A stream to another host breaks.) Was one lost?
     pub(crate) fn look_for_dead(&mut self, now_ns: u64) -> bool {
         if self.job.met.is_empty() || self.job.leaving || now_ns < self.waits.dead_due_ns {
             return false;
         }
         self.waits.dead_due_ns = now_ns + DEAD_LOOK_NS;
+        let lost = self.context.lost_jobs(&mut self.waits.lost_seen);
+        let lost = lost.into_iter().fold(false, |any, job| self.lose_job(Job(job)) | any);
         let here = self.job.met.iter().filter(|(_, card)| self.context.shares_host(card));
         let dead: Vec<PeerIx> = here
             .filter_map(|(peer, card)| Some((self.wireup.find(*peer)?, card.soft?)))
@@ -376,7 +408,7 @@ impl Endpoint {
             self.wireup.broken(*ix, Arc::new(Cause::Break(BreakReason::Closed)));
         }
         self.carry_out();
-        !dead.is_empty()
+        lost || !dead.is_empty()
     }
 
     /// Closes the connections to a job's processes by agreement, when what was to be sent is sent. Is none left? Ask
@@ -423,6 +455,8 @@ impl Endpoint {
                 *link = Default::default();
             }
         }
+        self.job.spans.retain(|(_, of)| *of != job);
+        self.job.broken.remove(&job);
         let (gone, met) =
             std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);
         self.job.met = met;

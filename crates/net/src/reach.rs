@@ -177,15 +177,11 @@ impl Ways {
         })
     }
 
-    /// Opens sockets where they are needed from the start. A choice of the user's that cannot be is told at the start
-    /// in any case.
+    /// Opens sockets where they are needed from the start: also where the user has chosen an interface, by which a job on
+    /// another host may meet this one.
     pub fn open_at_start(&self, context: &mut Context) -> Result<(), ReachSetupError> {
-        let needed = self.hosts || self.net.force || context.is_unshared();
-        if needed || self.net.choice.is_some() {
-            let how = self.to_open()?;
-            if needed {
-                context.open_sockets(&how)?;
-            }
+        if self.hosts || self.net.force || self.net.choice.is_some() || context.is_unshared() {
+            context.open_sockets(&self.to_open()?)?;
         }
         Ok(())
     }

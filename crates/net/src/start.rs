@@ -191,6 +191,10 @@ pub(crate) struct Membership {
     pub finished: bool,
     /// Where processes of other jobs are.
     pub met: HashMap<Peer, fabric::Card>,
+    /// Contexts in which processes of other jobs send, and which jobs.
+    pub spans: BTreeSet<(u32, Job)>,
+    /// Other jobs that have lost somebody, and how that was heard of.
+    pub broken: HashMap<Job, NetError>,
     /// Keys that are shared with other jobs.
     pub keys: BTreeSet<(Job, [u8; 32])>,
     /// This host as the kernel knows it, once it was asked for: that takes nine system calls.
@@ -211,7 +215,7 @@ impl Endpoint {
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
         let facts = JobFacts::discover(pmi.as_mut())?;
-        let id = pmi.as_ref().map_or_else(own_number, |pmi| Job(job_number(pmi.kvs_name())));
+        let id = pmi.as_ref().map_or_else(own_number, |pmi| Job::named(pmi.kvs_name()));
         let me = Peer::Rank { job: id, rank: facts.rank };
         if facts.rank.0 == 0 && config.node.is_none() {
             warn_of_unknown_variables(); // Banyan's own launcher has done so
@@ -264,6 +268,8 @@ impl Endpoint {
             connect_timeout: config.connect_timeout,
             ways,
             leaving: false,
+            spans: BTreeSet::new(),
+            broken: HashMap::new(),
             hosts: None,
             finished: false,
             met: HashMap::new(),
@@ -449,10 +455,4 @@ fn warn_of_unknown_variables() {
 /// The number of a job of one process, which nobody has named: it may still meet others.
 fn own_number() -> Job {
     Job(crate::meeting::chance())
-}
-
-/// Tells jobs apart: FNV-1a of the name of the job's key-value space, which no other job has. No secret.
-fn job_number(name: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }

@@ -24,8 +24,7 @@ const ENVELOPE: Envelope = Envelope { context: 7, tag: 3 };
 const ROUNDS_MAX: usize = 2_000_000;
 
 struct World {
-    /// Keeps the node's segment.
-    _node: NodeSegment,
+    node: NodeSegment,
     ends: Vec<Endpoint>,
 }
 
@@ -66,7 +65,7 @@ impl World {
         let mut ends: Vec<Endpoint> = (0..).zip(kinds).map(end).collect();
         let cards: Vec<_> = ends.iter().map(|end| *end.context.card()).collect();
         ends.iter_mut().for_each(|end| end.job.cards = cards.clone());
-        World { _node: node, ends }
+        World { node, ends }
     }
 
     /// Lets all of them make progress until `done` says so.
@@ -139,6 +138,8 @@ fn endpoint(
         warn_s: 0,
         ways,
         leaving: false,
+        spans: Default::default(),
+        broken: Default::default(),
         met: Default::default(),
         keys: Default::default(),
         kernel_host: Default::default(),
@@ -681,7 +682,8 @@ fn a_first_contact_that_fails_at_once_is_an_error_at_once() {
         let text = sent.unwrap_err().to_string();
         assert_eq!(
             text,
-            "no connection to rank 1 on node 0: it is on another host, and it has no network address"
+            "no connection to rank 1 on node 0: it is on another host, and it has no network address; try --net for \
+             its launch"
         );
     }
     let probed = world.ends[0].iprobe(from(1));

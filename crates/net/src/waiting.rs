@@ -102,6 +102,8 @@ pub(crate) struct Waits {
     pub spawns: u32,
     /// When it is looked next whether processes of other jobs live.
     pub dead_due_ns: u64,
+    /// Of how many jobs that were lost this process has heard.
+    pub lost_seen: u32,
     /// Since when connections to a job that disconnects are being closed.
     pub farewell_ns: Option<u64>,
     /// Callers that wait until what they wait for has ended, and make progress until then.
@@ -147,6 +149,7 @@ impl Waits {
             meeting_set: None,
             spawns: 0,
             dead_due_ns: 0,
+            lost_seen: 0,
             farewell_ns: None,
             looks: 0,
             looked_ns: 0,

@@ -44,6 +44,14 @@ id! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Job(pub u64);
 
+impl Job {
+    /// The job that has a key-value space of this name, which no other job has: FNV-1a of it. No secret.
+    pub fn named(name: &str) -> Self {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Job(name.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+}
+
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

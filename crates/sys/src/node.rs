@@ -28,6 +28,8 @@ const AT_KEY: usize = 144; // four double words
 const AT_PID_SPACE: usize = 176;
 const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
+const AT_LOST: usize = 260; // how many jobs have been lost
+const AT_LOST_JOBS: usize = 512; // the last of them
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
@@ -37,7 +39,11 @@ const SLOT_ATTEMPTS: usize = 12;
 const SLOT_TIES: usize = 16;
 const SLOT_STAT: usize = 64;
 
+/// So many jobs that were lost are remembered.
+const LOST_MAX: u32 = 256;
+
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
+const _: () = assert!(AT_LOST_JOBS + LOST_MAX as usize * 8 <= HEADER_BYTES);
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
 
@@ -105,6 +111,8 @@ pub enum Ties {
     Bound = 0,
     /// It was, and has disconnected from all of them.
     Parted = 1,
+    /// It was spawned, and those who did so have met it: they can do without it.
+    Met = 2,
 }
 
 /// The mapped node segment.
@@ -210,8 +218,32 @@ impl NodeSegment {
     pub fn ties(&self, slot: u32) -> Ties {
         match self.slot_word(slot, SLOT_TIES).load(Ordering::Acquire) {
             word if word == Ties::Parted as u32 => Ties::Parted,
+            word if word == Ties::Met as u32 => Ties::Met,
             _ => Ties::Bound,
         }
+    }
+
+    /// For the agent: another job, which processes of this one may be connected to, has come to a bad end.
+    pub fn tell_lost(&self, job: u64) {
+        let count = self.map.u32_at(AT_LOST).load(Ordering::Relaxed);
+        self.lost_word(count).store(job, Ordering::Relaxed);
+        self.map.u32_at(AT_LOST).store(count.wrapping_add(1), Ordering::Release);
+    }
+
+    /// How many jobs have come to a bad end.
+    pub fn lost(&self) -> u32 {
+        self.map.u32_at(AT_LOST).load(Ordering::Acquire)
+    }
+
+    /// The jobs that were lost after the first `seen` of them, as far as they are remembered.
+    pub fn lost_since(&self, seen: u32) -> impl Iterator<Item = u64> + '_ {
+        let count = self.lost();
+        let news = count.wrapping_sub(seen).min(LOST_MAX).min(count);
+        (0..news).map(move |back| self.lost_word(count.wrapping_sub(back + 1)).load(Ordering::Relaxed))
+    }
+
+    fn lost_word(&self, count: u32) -> &AtomicU64 {
+        self.map.u64_at(AT_LOST_JOBS + (count % LOST_MAX) as usize * 8)
     }
 
     /// Gives back what the process in `slot` held of the device; its statistics stay readable. For the
@@ -409,6 +441,20 @@ mod tests {
             key: [1, 2, 3, 4],
             pid_space: 5,
         }
+    }
+
+    #[test]
+    fn jobs_that_are_lost_are_told_and_the_last_of_them_remembered() {
+        let owner = NodeSegment::create(&facts(10)).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        assert_eq!(other.lost_since(0).count(), 0);
+        (1..=3).for_each(|job| owner.tell_lost(job));
+        assert_eq!(other.lost_since(1).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!((other.lost(), other.lost_since(3).count()), (3, 0));
+        (4..=1000).for_each(|job| owner.tell_lost(job));
+        let seen: Vec<u64> = other.lost_since(0).collect();
+        assert_eq!((seen.len(), seen[0], seen[255]), (256, 1000, 745));
+        assert_eq!(other.lost_since(999).collect::<Vec<_>>(), [1000]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::below::send_below;
 use super::ending::Ending;
 use crate::describe::read_group;
 use crate::link::{Link, LinkState};
+use proto::ids::Job;
 use proto::lane::{JobId, Neighbour};
 use proto::tree::{Answer, Frame};
 use std::io;
@@ -106,8 +107,11 @@ impl Agent {
         Ok(())
     }
 
-    /// A spawned job could not be started everywhere. Its ranks here are reaped as processes that nobody knows.
+    /// A spawned job could not be started everywhere, or has failed. Its ranks here are reaped as processes that nobody
+    /// knows, and others that were connected to them hear of it.
     fn revoke(&mut self, job: JobId) -> io::Result<()> {
+        let lost = Job::named(&self.tree.name_of(job));
+        self.jobs.iter().filter(|here| here.group.id != job).for_each(|here| here.ranks.tell_lost(lost));
         if let Some(here) = self.jobs.iter_mut().find(|here| here.group.id == job) {
             here.ranks.give_up_starting();
             self.untidy |= here.ranks.any_alive();

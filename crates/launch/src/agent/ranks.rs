@@ -11,7 +11,7 @@ use crate::stdin::reopen;
 use crate::unfinished::Unfinished;
 use proto::board::Board;
 use proto::env::NetAddress;
-use proto::ids::{NodeId, Rank};
+use proto::ids::{Job, NodeId, Rank};
 use proto::lane::Bytes;
 use proto::pmi2::RequestId;
 use proto::stats::{Means, Met, Stat};
@@ -366,12 +366,12 @@ impl Ranks {
         let mut woken = VecDeque::new();
         let mut frames = Vec::new();
         let said = self.with_one(slot, service, &mut woken, act)?;
-        frames.extend(said.as_ref().and_then(|_| self.parted(slot)).into_iter().chain(said));
+        frames.extend(said.as_ref().and_then(|_| self.spare(slot)).into_iter().chain(said));
         while let Some(next) = woken.pop_front() {
             let wake =
                 |client: &mut PmiClient, desk: &mut Desk<'_>, poll: &Poll| client.wake(&next, desk, poll);
             let said = self.with_one(next.slot, service, &mut woken, wake)?;
-            frames.extend(said.as_ref().and_then(|_| self.parted(next.slot)).into_iter().chain(said));
+            frames.extend(said.as_ref().and_then(|_| self.spare(next.slot)).into_iter().chain(said));
         }
         Ok(frames)
     }
@@ -462,10 +462,18 @@ impl Ranks {
         Ok((who, state.pmi.state()))
     }
 
-    /// To be said before a rank is the cause of something, if it has parted from all other jobs.
-    pub(crate) fn parted(&self, slot: u32) -> Option<Frame> {
+    /// To be said before a rank is the cause of something, if other jobs can do without its own.
+    pub(crate) fn spare(&self, slot: u32) -> Option<Frame> {
         let segment = self.segment.as_ref().filter(|segment| segment.is_claimed(slot))?;
-        (segment.ties(slot) == Ties::Parted).then(|| Frame::Parted { who: self.member(slot) })
+        let ties = segment.ties(slot);
+        (ties != Ties::Bound).then(|| Frame::Spare { who: self.member(slot), parted: ties == Ties::Parted })
+    }
+
+    /// Another job has come to a bad end: its processes will not answer any more.
+    pub(crate) fn tell_lost(&self, job: Job) {
+        if let Some(segment) = &self.segment {
+            segment.tell_lost(job.0);
+        }
     }
 
     /// What a rank wrote last to standard error.

@@ -10,6 +10,7 @@ use proto::lane::JobId;
 use proto::stats::Met;
 use proto::tree::{Ended, Frame, Member, PmiState, StartStep};
 use std::io;
+use sys::node::Ties;
 use sys::process::{self, Pid};
 
 impl Launcher<'_> {
@@ -119,8 +120,8 @@ impl Launcher<'_> {
                 Some(who) => self.fail_of(who.member.job, Cause::BadPmi(who, reason)),
                 None => Step::Wait,
             },
-            Frame::Parted { who } => {
-                self.parted(who.job);
+            Frame::Spare { who, parted } => {
+                self.set_ties(who.job, if parted { Ties::Parted } else { Ties::Met });
                 Step::Wait
             }
             Frame::FenceBegun { who } => self.outcome.fence_begun(who),
@@ -145,7 +146,7 @@ impl Launcher<'_> {
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
         let pmi = self.last_state(who.member, pmi);
-        let alone = self.has_parted(job);
+        let alone = self.is_spare(job);
         let step = match (ended, pmi) {
             (Ended::Signal(signal), _) if alone => {
                 return self.end_alone(job, &Cause::Killed(who, signal), &words);

@@ -64,7 +64,7 @@ impl Launcher<'_> {
         let (placement, nodes) = self.place(total as u32, wish)?;
         let group = Group {
             id,
-            name: format!("{}-{}", self.tree.name, id.0),
+            name: self.tree.name_of(id),
             spawner: Some(spawner),
             programs,
             placement,
@@ -110,29 +110,31 @@ impl Launcher<'_> {
         Some(self.outcome.forget(job))
     }
 
-    /// A rank of a spawned job has to do with no other job any more.
-    pub(super) fn parted(&mut self, job: JobId) {
+    /// What a rank of a spawned job has to do with other jobs.
+    pub(super) fn set_ties(&mut self, job: JobId, ties: Ties) {
         let begun = self.jobs.iter_mut().find(|begun| begun.group.id == job && job != JobId(0));
         if let Some(begun) = begun {
-            begun.ties = Ties::Parted;
+            begun.ties = ties;
         }
     }
 
-    /// Does the end of this job concern nobody else?
-    pub(super) fn has_parted(&self, job: JobId) -> bool {
+    /// Can this job end badly without the others?
+    pub(super) fn is_spare(&self, job: JobId) -> bool {
         let mut jobs = self.jobs.iter();
-        self.outcome.cause().is_none()
-            && jobs.any(|begun| begun.group.id == job && begun.ties == Ties::Parted)
+        self.outcome.cause().is_none() && jobs.any(|begun| begun.group.id == job && begun.ties != Ties::Bound)
     }
 
-    /// A rank asks for an end, or has to be ended: that of its job, if this concerns nobody else, or of everything.
+    /// A rank asks for an end, or has to be ended: that of its job, if others can do without it, or of everything.
     pub(super) fn fail_of(&mut self, job: JobId, cause: Cause) -> Step {
-        if self.has_parted(job) { self.end_alone(job, &cause, "") } else { self.outcome.fail(cause) }
+        if self.is_spare(job) { self.end_alone(job, &cause, "") } else { self.outcome.fail(cause) }
     }
 
     pub(super) fn end_alone(&mut self, job: JobId, cause: &Cause, words: &str) -> Step {
         self.hide_progress();
-        self.err.say(&format!("{}; ending that job, which had parted from the others", cause.told(words)));
+        let parted = self.jobs.iter().any(|begun| begun.group.id == job && begun.ties == Ties::Parted);
+        let others =
+            if parted { "which had parted from the others" } else { "and those that talk to it get errors" };
+        self.err.say(&format!("{}; ending that job, {others}", cause.told(words)));
         self.jobs.retain(|begun| begun.group.id != job);
         if let Some(root) = &mut self.root {
             root.send(&Frame::Revoke { job });

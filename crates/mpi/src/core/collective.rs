@@ -217,6 +217,10 @@ impl Collective {
             }
             self.next += 1;
         }
+        // Not only who has waited for somebody who is gone: no result is that of all.
+        if let Some(error) = endpoint.loss_in(self.roster.context()) {
+            self.fail(error.into());
+        }
         self.finish();
         Advance::Done
     }

@@ -316,6 +316,7 @@ impl Mpi {
     pub(super) fn forget_comm(&mut self, comm: CommId) {
         self.dynamic.forget(comm);
         if let Some(old) = self.comms.remove(comm.0) {
+            self.endpoint.forget_context(old.roster.context());
             self.drop_buffer(Holder::Comm(comm));
             registry().errhandler_release(old.errhandler);
             for (key, _) in old.attributes {

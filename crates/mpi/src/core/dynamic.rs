@@ -51,6 +51,8 @@ pub(super) struct Dynamic {
     doors: BTreeMap<String, Rc<RefCell<Door>>>,
     /// The intercommunicator with those who spawned this job.
     parent: Option<CommId>,
+    /// Have they met this job? Then its launcher need not end them if it fails: they hear of it.
+    met_parent: bool,
     /// Groups of jobs that have met and not disconnected.
     bonds: Vec<Rc<Roster>>,
 }
@@ -131,6 +133,8 @@ impl Mpi {
                     self.comm_set_name(comm, "MPI_COMM_PARENT")?;
                 }
                 self.dynamic.parent = parent;
+                self.dynamic.met_parent = true;
+                self.endpoint.set_ties(Ties::Met);
                 Ok(())
             }
             Err(error) if error.class == ErrorClass::Port && port.is_none() => Ok(()),
@@ -181,7 +185,7 @@ impl Mpi {
     pub(super) fn bind(&mut self, roster: &Rc<Roster>) {
         if !self.jobs_of(roster).is_empty() {
             self.dynamic.bonds.push(roster.clone());
-            self.endpoint.set_ties(Ties::Bound);
+            self.endpoint.set_ties(if self.dynamic.met_parent { Ties::Met } else { Ties::Bound });
         }
     }
 
@@ -250,7 +254,7 @@ impl Mpi {
     }
 
     /// The other jobs that processes of a communicator belong to.
-    fn jobs_of(&self, roster: &Roster) -> BTreeSet<Job> {
+    pub(super) fn jobs_of(&self, roster: &Roster) -> BTreeSet<Job> {
         let own = self.endpoint.size();
         let groups = [Some(&roster.members), roster.local.as_ref()];
         let foreign = groups.into_iter().flatten().filter(|members| members.reaches(own));

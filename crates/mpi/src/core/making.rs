@@ -461,6 +461,9 @@ impl Mpi {
         if making.meets.is_some() {
             self.bind(&roster);
         }
+        for job in self.jobs_of(&roster) {
+            self.endpoint.span(roster.context(), job);
+        }
         self.comm_mut(place)?.roster = roster;
         Ok(())
     }

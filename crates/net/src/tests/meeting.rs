@@ -226,3 +226,59 @@ fn who_is_late_is_told_by_an_owner_that_accepts() {
         assert!(matches!(error, MeetError::HungUp | MeetError::Unanswered(..)), "{error}");
     }
 }
+
+/// A job of three, which the agent says is lost.
+fn other_job(world: &mut World) -> Job {
+    let job = Job(78);
+    world.ends[0].meet(job, 3);
+    let card = world.ends[1].context.card().to_bytes();
+    world.ends[0].learn(Peer::Rank { job, rank: Rank(0) }, &card, None).unwrap();
+    job
+}
+
+fn is_lost(ended: Option<Result<Outcome, NetError>>) -> bool {
+    matches!(ended, Some(Err(NetError::Unreachable { .. })))
+}
+
+#[test]
+fn of_a_job_that_is_lost_nobody_is_waited_for() {
+    let mut world = World::new(ProviderKind::Soft, 2);
+    let job = other_job(&mut world);
+    let end = &mut world.ends[0];
+    let never_talked_to = end.process(Peer::Rank { job, rank: Rank(2) }).unwrap();
+    end.span(ENVELOPE.context, job);
+    let target = || UserBufMut::of_static(room(8));
+    let tag = Some(ENVELOPE.tag);
+    let pattern = |source, context| Pattern { context, source, tag };
+    let nobody: Option<Process> = None;
+    let one = end.irecv(pattern(Some(never_talked_to), ENVELOPE.context), target());
+    let any = end.irecv(pattern(nobody, ENVELOPE.context), target());
+    let elsewhere = end.irecv(pattern(nobody, ENVELOPE.context + 2), target());
+    end.tick();
+    assert!(!end.is_done(one) && !end.is_done(any) && end.loss_in(ENVELOPE.context).is_none());
+    world.node.tell_lost(job.0);
+    let end = &mut world.ends[0];
+    let before = end.ended();
+    end.waits.dead_due_ns = 0;
+    assert!(end.tick() && end.ended() > before);
+    assert!(is_lost(end.take(one)) && is_lost(end.take(any)));
+    assert!(!end.is_done(elsewhere), "nobody of that job sends there");
+    assert!(end.loss_in(ENVELOPE.context).is_some() && end.loss_in(ENVELOPE.context + 2).is_none());
+    let later = end.irecv(pattern(nobody, ENVELOPE.context), target());
+    assert!(is_lost(end.take(later)) && end.iprobe(pattern(nobody, ENVELOPE.context)).is_err());
+    end.forget_job(job);
+    assert!(end.loss_in(ENVELOPE.context).is_none(), "it is forgotten with its loss");
+    end.cancel_recv(elsewhere);
+}
+
+#[test]
+fn a_job_may_be_lost_before_it_is_met() {
+    let mut world = World::new(ProviderKind::Soft, 2);
+    world.node.tell_lost(78);
+    let job = other_job(&mut world);
+    let end = &mut world.ends[0];
+    let first = end.process(Peer::Rank { job, rank: Rank(0) }).unwrap();
+    let pattern = Pattern { context: ENVELOPE.context, source: Some(first), tag: None };
+    let id = end.irecv(pattern, UserBufMut::of_static(room(8)));
+    assert!(is_lost(end.take(id)));
+}

@@ -110,7 +110,7 @@ fn the_node_learns_whom_a_rank_met_and_how() {
         let mut world = World::new(kind, 3);
         connect(&mut world);
         close_and_wait(&mut world);
-        let met = |slot, plane| world._node.met(slot, plane).collect::<Vec<u32>>();
+        let met = |slot, plane| world.node.met(slot, plane).collect::<Vec<u32>>();
         let other = ProviderKind::Sockets as usize - kind as usize;
         assert_eq!((met(0, kind as usize), met(1, kind as usize)), (vec![1], vec![0]));
         assert!(met(0, other).is_empty() && met(2, kind as usize).is_empty());

@@ -201,10 +201,12 @@ pub enum Frame {
         /// Its counters.
         values: Vec<u64>,
     },
-    /// Up, before what this rank is the cause of: it had parted from all other jobs.
-    Parted {
+    /// Up, before what this rank is the cause of: the other jobs can do without its own.
+    Spare {
         /// The rank.
         who: Member,
+        /// Had it parted from all of them? If not, they get errors.
+        parted: bool,
     },
     /// Up: a rank ended.
     RankEnded {

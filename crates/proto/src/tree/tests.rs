@@ -103,7 +103,7 @@ fn process_frame() -> impl Strategy<Value = Frame> {
         }),
         (member(), any::<i32>(), text()).prop_map(|(who, pid, reason)| Frame::BadPmi { who, pid, reason }),
         member().prop_map(|who| Frame::FenceBegun { who }),
-        member().prop_map(|who| Frame::Parted { who }),
+        (member(), any::<bool>()).prop_map(|(who, parted)| Frame::Spare { who, parted }),
         (member(), step(), any::<i32>()).prop_map(|(who, step, errno)| Frame::StartFailed {
             who,
             step,

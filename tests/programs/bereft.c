@@ -1,0 +1,85 @@
+/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early`. Each
+   waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before. A
+   second job lives on. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int child(const char *how, MPI_Comm parent)
+{
+    int rank, got, early = !strcmp(how, "early");
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!early)
+        MPI_Barrier(parent);
+    if (!strcmp(how, "live")) {
+        MPI_Bcast(&got, 1, MPI_INT, 0, parent);
+        printf("another job has lived to hear %d\n", got);
+        return MPI_Finalize();
+    }
+    if (rank == 1)
+        for (;;)
+            pause();
+    if (!strcmp(how, "abort"))
+        MPI_Abort(MPI_COMM_WORLD, 5);
+    if (!strcmp(how, "leave"))
+        _exit(0); /* without MPI_Finalize */
+    raise(SIGKILL);
+    return 1;
+}
+
+static MPI_Comm spawn(char *program, char *how, int processes)
+{
+    MPI_Comm children;
+    char *args[] = {how, NULL};
+    MPI_Comm_spawn(program, args, processes, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    if (strcmp(how, "early"))
+        MPI_Barrier(children);
+    MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
+    return children;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, dying, living;
+    MPI_Request request;
+    MPI_Status status;
+    char self[4096], text[MPI_MAX_ERROR_STRING];
+    int rank, number = 42, code, class, length, bad = 0, all;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL)
+        return child(argv[1], parent);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!realpath(argv[0], self))
+        return 1;
+    living = spawn(self, "live", 2);
+    dying = spawn(self, argv[1], 2);
+    if (!strcmp(argv[1], "early")) /* it may count as sent, and nobody takes it */
+        MPI_Send(&number, 1, MPI_INT, 1, 7, dying);
+    /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
+    code = MPI_Recv(&number, 1, MPI_INT, rank % 3 == 2 ? MPI_ANY_SOURCE : rank % 2, 7, dying, &status);
+    MPI_Error_class(code, &class);
+    bad += class != MPI_ERR_PROC_ABORTED;
+    if (rank == 0) {
+        MPI_Error_string(code, text, &length);
+        printf("lost: %s\n", text);
+    }
+    bad += MPI_Probe(1, 7, dying, &status) == MPI_SUCCESS;
+    bad += MPI_Ssend(&number, 1, MPI_INT, 1, 7, dying) == MPI_SUCCESS;
+    code = MPI_Irecv(&number, 1, MPI_INT, 0, 8, dying, &request);
+    if (code == MPI_SUCCESS)
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += code == MPI_SUCCESS;
+    bad += MPI_Barrier(dying) == MPI_SUCCESS;
+    bad += MPI_Allreduce(&rank, &number, 1, MPI_INT, MPI_SUM, dying) == MPI_SUCCESS;
+    number = 42;
+    MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, living);
+    MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf(all ? "%d calls found nothing wrong\n" : "they are gone, and we are here\n", all);
+    MPI_Finalize();
+    return all != 0;
+}
