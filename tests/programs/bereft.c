@@ -1,6 +1,6 @@
 /* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early`. Each
    waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before. A
-   second job lives on. */
+   second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +24,10 @@ static int child(const char *how, MPI_Comm parent)
             pause();
     if (!strcmp(how, "abort"))
         MPI_Abort(MPI_COMM_WORLD, 5);
+    if (!strcmp(how, "together"))
+        MPI_Abort(parent, 6);
+    if (!strcmp(how, "fatal"))
+        MPI_Send(&rank, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
     if (!strcmp(how, "leave"))
         _exit(0); /* without MPI_Finalize */
     raise(SIGKILL);

@@ -246,8 +246,12 @@ pub fn deliver<A: Abi>(
             callbacks::error_handler::<A>(function, target.handle::<A>(), code);
             code
         }
-        Errhandler::Fatal | Errhandler::Abort => {
+        handler @ (Errhandler::Fatal | Errhandler::Abort) => {
             let why = format!("{} on {} failed: {}", call.name, target.name(&call), text());
+            match target {
+                Target::Comm(comm) if handler == Errhandler::Abort => call.end_with(Some(comm)),
+                _ => call.end_with(None),
+            }
             call.abort(code, &why)
         }
     }

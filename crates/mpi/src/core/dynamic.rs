@@ -189,6 +189,18 @@ impl Mpi {
         }
     }
 
+    /// Before [`Mpi::abort`]: who of other jobs ends with this process. Those of a communicator; without one, all that are
+    /// connected. Others would get errors.
+    pub fn end_with(&mut self, comm: Option<CommId>) {
+        let any = match comm {
+            Some(comm) => self.comm(comm).is_ok_and(|comm| !self.jobs_of(&comm.roster).is_empty()),
+            None => !self.dynamic.bonds.is_empty(),
+        };
+        if any {
+            self.endpoint.set_ties(Ties::Bound);
+        }
+    }
+
     /// Begins to disconnect: complete when all processes of the communicator have come. [`Mpi::disconnected`] ends it.
     pub fn start_disconnect(&mut self, comm: CommId) -> Result<RequestId> {
         self.comm(comm)?;
