@@ -66,7 +66,8 @@ int main(int argc, char **argv)
     /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
     code = MPI_Recv(&number, 1, MPI_INT, rank % 3 == 2 ? MPI_ANY_SOURCE : rank % 2, 7, dying, &status);
     MPI_Error_class(code, &class);
-    bad += class != MPI_ERR_PROC_ABORTED;
+    /* Early on, it may be found out by trying to connect. */
+    bad += strcmp(argv[1], "early") ? class != MPI_ERR_PROC_ABORTED : class == MPI_SUCCESS;
     if (rank == 0) {
         MPI_Error_string(code, text, &length);
         printf("lost: %s\n", text);
@@ -79,6 +80,14 @@ int main(int argc, char **argv)
     bad += code == MPI_SUCCESS;
     bad += MPI_Barrier(dying) == MPI_SUCCESS;
     bad += MPI_Allreduce(&rank, &number, 1, MPI_INT, MPI_SUM, dying) == MPI_SUCCESS;
+    MPI_Precv_init(&number, 1, 1, MPI_INT, 1, 9, dying, MPI_INFO_NULL, &request);
+    code = MPI_Start(&request);
+    if (code == MPI_SUCCESS)
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += code == MPI_SUCCESS;
+    MPI_Request_free(&request);
+    if (strcmp(argv[1], "early")) /* else they finalize with it */
+        bad += MPI_Comm_disconnect(&dying) != MPI_SUCCESS || dying != MPI_COMM_NULL;
     number = 42;
     MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, living);
     MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

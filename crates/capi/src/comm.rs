@@ -317,7 +317,10 @@ pub fn comm_disconnect<A: Abi>(comm: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Comm_disconnect", on, |call| {
         let id = handles::comm::<A>(comm.get()?)?;
         let barrier = call.start_disconnect(id)?;
-        call.complete(barrier)?;
+        match call.complete(barrier) {
+            Err(error) if error.class == ErrorClass::ProcAborted => {} // no more can be had of those who are gone
+            ended => drop(ended?),
+        }
         attr::delete_all(call, Object::Comm(id))?;
         call.until(|call| call.farewell(id))?;
         call.disconnected(id)?;

@@ -190,9 +190,7 @@ impl Soft {
     }
 
     pub(crate) fn lost_jobs(&self, seen: &mut u32) -> Vec<u64> {
-        let jobs = self.node.lost_since(*seen).collect();
-        *seen = self.node.lost();
-        jobs
+        self.node.lost_since(seen)
     }
 
     pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {

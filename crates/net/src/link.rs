@@ -520,13 +520,13 @@ impl Endpoint {
         }
         // Who waits for anybody of another job hears of it: no launcher ends those who are left.
         let spans = &self.job.spans;
-        let is_hopeless = |pattern: &matching::Pattern| match pattern.source {
-            Some(source) => source == ix,
-            None => !own && spans.contains(&(pattern.context, job)),
+        let is_hopeless = |pattern: &matching::Pattern| {
+            pattern.source == Some(ix)
+                || !own && spanned(pattern).is_some_and(|context| spans.contains(&(context, job)))
         };
         let hopeless: Vec<ReqId> =
             self.matcher.posted_iter().filter(|(p, _)| is_hopeless(p)).map(|(_, id)| id).collect();
-        untold &= own && hopeless.is_empty();
+        untold &= (own || !error.is_end_of_peer()) && hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
         // Who waits for anybody of the own job waits on: others may send. But perhaps none of them does.
         if own && self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
@@ -552,10 +552,8 @@ impl Endpoint {
 
     /// Why nothing may come any more that the pattern accepts, if that is so.
     pub(crate) fn failure_of(&self, pattern: matching::Pattern) -> Option<NetError> {
-        match pattern.source {
-            Some(ix) => self.links.get(ix.index())?.failed().cloned(),
-            None => self.loss_in(pattern.context),
-        }
+        let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed().cloned());
+        failed.or_else(|| self.loss_in(spanned(&pattern)?))
     }
 
     /// Has a job with processes that send in this context lost one of them, and how was that heard of?
@@ -576,6 +574,17 @@ impl Endpoint {
         {
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
         }
+    }
+}
+
+/// The context of messages whose loss concerns what the pattern waits for, whoever is to send it: it takes messages of
+/// anybody, or those of a collective, from which others go away who have heard of a loss.
+fn spanned(pattern: &matching::Pattern) -> Option<u32> {
+    let of_collective = pattern.context % 2 == 1 && pattern.tag.is_some_and(|tag| tag >= 0);
+    match pattern.source {
+        _ if of_collective => Some(pattern.context - 1),
+        Some(_) => None,
+        None => Some(pattern.context),
     }
 }
 

@@ -335,9 +335,13 @@ impl Endpoint {
         self.job.spans.insert((context, job));
     }
 
-    /// The context is no more.
+    /// Nobody begins anything in this context any more.
     pub fn forget_context(&mut self, context: u32) {
-        self.job.spans.retain(|(of, _)| *of != context);
+        if !self.job.spans.is_empty()
+            && !self.matcher.posted_iter().any(|(posted, _)| posted.context == context)
+        {
+            self.job.spans.retain(|(of, _)| *of != context);
+        }
     }
 
     /// All processes of another job are gone. Was any of them known, or might have become so?

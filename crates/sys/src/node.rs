@@ -230,16 +230,13 @@ impl NodeSegment {
         self.map.u32_at(AT_LOST).store(count.wrapping_add(1), Ordering::Release);
     }
 
-    /// How many jobs have come to a bad end.
-    pub fn lost(&self) -> u32 {
-        self.map.u32_at(AT_LOST).load(Ordering::Acquire)
-    }
-
-    /// The jobs that were lost after the first `seen` of them, as far as they are remembered.
-    pub fn lost_since(&self, seen: u32) -> impl Iterator<Item = u64> + '_ {
-        let count = self.lost();
-        let news = count.wrapping_sub(seen).min(LOST_MAX).min(count);
-        (0..news).map(move |back| self.lost_word(count.wrapping_sub(back + 1)).load(Ordering::Relaxed))
+    /// The jobs that were lost after the first `seen` of them, as far as they are remembered; now they have been seen.
+    pub fn lost_since(&self, seen: &mut u32) -> Vec<u64> {
+        let count = self.map.u32_at(AT_LOST).load(Ordering::Acquire);
+        let news = count.wrapping_sub(*seen).min(LOST_MAX).min(count);
+        *seen = count;
+        let job = |back: u32| self.lost_word(count.wrapping_sub(back + 1)).load(Ordering::Relaxed);
+        (0..news).map(job).collect()
     }
 
     fn lost_word(&self, count: u32) -> &AtomicU64 {
@@ -447,14 +444,16 @@ mod tests {
     fn jobs_that_are_lost_are_told_and_the_last_of_them_remembered() {
         let owner = NodeSegment::create(&facts(10)).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        assert_eq!(other.lost_since(0).count(), 0);
+        let mut seen = 0;
+        assert_eq!(other.lost_since(&mut seen), []);
         (1..=3).for_each(|job| owner.tell_lost(job));
-        assert_eq!(other.lost_since(1).collect::<Vec<_>>(), [3, 2]);
-        assert_eq!((other.lost(), other.lost_since(3).count()), (3, 0));
+        assert_eq!(other.lost_since(&mut 1), [3, 2]);
+        assert_eq!((other.lost_since(&mut seen).len(), seen), (3, 3));
+        assert_eq!((other.lost_since(&mut seen), seen), (vec![], 3));
         (4..=1000).for_each(|job| owner.tell_lost(job));
-        let seen: Vec<u64> = other.lost_since(0).collect();
-        assert_eq!((seen.len(), seen[0], seen[255]), (256, 1000, 745));
-        assert_eq!(other.lost_since(999).collect::<Vec<_>>(), [1000]);
+        assert_eq!(other.lost_since(&mut 999), [1000]);
+        let jobs = other.lost_since(&mut seen);
+        assert_eq!((jobs.len(), jobs[0], jobs[255], seen), (256, 1000, 745, 1000));
     }
 
     #[test]

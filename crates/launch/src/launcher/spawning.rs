@@ -136,6 +136,10 @@ impl Launcher<'_> {
             if parted { "which had parted from the others" } else { "and those that talk to it get errors" };
         self.err.say(&format!("{}; ending that job, {others}", cause.told(words)));
         self.jobs.retain(|begun| begun.group.id != job);
+        // Those that it was about to spawn will not meet it, and nobody else wants them.
+        let name = self.tree.name_of(job);
+        let orphans = self.jobs.iter_mut().filter(|begun| begun.group.spawner.as_ref() == Some(&name));
+        orphans.filter(|begun| begun.ties == Ties::Bound).for_each(|begun| begun.ties = Ties::Met);
         if let Some(root) = &mut self.root {
             root.send(&Frame::Revoke { job });
         }

@@ -180,6 +180,11 @@ impl Collective {
         if !self.started {
             match self.admit() {
                 Answer::Fine => self.begin(),
+                // Who is gone tells nothing of it.
+                Answer::Waiting if endpoint.loss_in(self.roster.context()).is_some() => {
+                    self.ticket = None;
+                    self.begin();
+                }
                 Answer::Waiting => return Advance::Stuck,
                 Answer::Fault => return Advance::Done,
             }

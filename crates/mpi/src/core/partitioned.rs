@@ -133,23 +133,33 @@ impl Channels {
         cut
     }
 
-    /// Takes introductions of a sender that have arrived.
-    fn listen(&mut self, endpoint: &mut Endpoint, context: u32, sender: Process) {
+    /// Takes introductions of a sender that have arrived. An error: no more will come.
+    fn listen(&mut self, endpoint: &mut Endpoint, context: u32, sender: Process) -> Result<()> {
         let pattern = Pattern { context, source: Some(sender), tag: Some(INTRODUCTION) };
-        while let Ok(Some((message, _))) = endpoint.improbe(pattern) {
+        let mut lost = None;
+        loop {
+            let message = match endpoint.improbe(pattern) {
+                Ok(Some((message, _))) => message,
+                Ok(None) => break,
+                Err(error) => {
+                    lost = Some(error.into());
+                    break;
+                }
+            };
             let mut room = Scratch::with(INTRODUCTION_WORDS * WORD);
             let id = endpoint.imrecv(message, room.part(INTRODUCTION_WORDS * WORD));
             self.arriving.push((id, room, context, sender));
         }
         // In the order of arrival: a later one must not be taken before an earlier one of its sender.
         while let Some((id, ..)) = self.arriving.first() {
-            let Some(outcome) = endpoint.take(*id) else { return };
+            let Some(outcome) = endpoint.take(*id) else { return Ok(()) };
             let (_, words, context, sender) = self.arriving.remove(0);
             let known = outcome.is_ok().then(|| Cut::parse(std::array::from_fn(|at| words.word(at))));
             if let Some((tag, cut)) = known.flatten() {
                 self.introduce(Key { context, sender, tag }, cut);
             }
         }
+        lost.map_or(Ok(()), Err)
     }
 
     fn introduce(&mut self, key: Key, cut: Cut) {
@@ -368,10 +378,14 @@ impl Arriving {
         failed: &mut Option<MpiError>,
     ) -> bool {
         if !self.posted {
-            if self.cut.get().is_none() {
-                channels.listen(endpoint, context, sender);
-            }
-            let Some(cut) = self.cut.get() else { return false };
+            let heard = match self.cut.get() {
+                Some(_) => Ok(()),
+                None => channels.listen(endpoint, context, sender),
+            };
+            let Some(cut) = self.cut.get() else {
+                *failed = heard.err();
+                return failed.is_some();
+            };
             let room = (self.data.ty.size * self.data.count) as u64;
             if cut.total > room {
                 let text = format!("{} bytes are sent where {room} are received", cut.total);
