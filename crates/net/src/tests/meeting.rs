@@ -242,33 +242,38 @@ fn is_lost(ended: Option<Result<Outcome, NetError>>) -> bool {
 
 #[test]
 fn of_a_job_that_is_lost_nobody_is_waited_for() {
+    const CONTEXT: u32 = 8;
     let mut world = World::new(ProviderKind::Soft, 2);
     let job = other_job(&mut world);
     let end = &mut world.ends[0];
     let never_talked_to = end.process(Peer::Rank { job, rank: Rank(2) }).unwrap();
-    end.span(ENVELOPE.context, job);
+    let survivor = Some(Process(1));
+    end.span(CONTEXT, job);
     let target = || UserBufMut::of_static(room(8));
-    let tag = Some(ENVELOPE.tag);
-    let pattern = |source, context| Pattern { context, source, tag };
-    let nobody: Option<Process> = None;
-    let one = end.irecv(pattern(Some(never_talked_to), ENVELOPE.context), target());
-    let any = end.irecv(pattern(nobody, ENVELOPE.context), target());
-    let elsewhere = end.irecv(pattern(nobody, ENVELOPE.context + 2), target());
+    let pattern = |source: Option<Process>, context, tag| Pattern { context, source, tag: Some(tag) };
+    let one = end.irecv(pattern(Some(never_talked_to), CONTEXT, 3), target());
+    let any = end.irecv(pattern(None, CONTEXT, 3), target());
+    let collective = end.irecv(pattern(survivor, CONTEXT + 1, 3), target());
+    let elsewhere = end.irecv(pattern(None, CONTEXT + 2, 3), target());
+    let message = end.irecv(pattern(survivor, CONTEXT, 3), target());
+    let apart = end.irecv(pattern(survivor, CONTEXT + 1, -3), target());
     end.tick();
-    assert!(!end.is_done(one) && !end.is_done(any) && end.loss_in(ENVELOPE.context).is_none());
+    assert!(!end.is_done(one) && !end.is_done(any) && end.loss_in(CONTEXT).is_none());
     world.node.tell_lost(job.0);
     let end = &mut world.ends[0];
     let before = end.ended();
     end.waits.dead_due_ns = 0;
     assert!(end.tick() && end.ended() > before);
     assert!(is_lost(end.take(one)) && is_lost(end.take(any)));
+    assert!(is_lost(end.take(collective)), "who is left may have gone away from it");
     assert!(!end.is_done(elsewhere), "nobody of that job sends there");
-    assert!(end.loss_in(ENVELOPE.context).is_some() && end.loss_in(ENVELOPE.context + 2).is_none());
-    let later = end.irecv(pattern(nobody, ENVELOPE.context), target());
-    assert!(is_lost(end.take(later)) && end.iprobe(pattern(nobody, ENVELOPE.context)).is_err());
+    assert!(!end.is_done(message) && !end.is_done(apart), "who is left may send it");
+    assert!(end.loss_in(CONTEXT).is_some() && end.loss_in(CONTEXT + 2).is_none());
+    let later = end.irecv(pattern(None, CONTEXT, 3), target());
+    assert!(is_lost(end.take(later)) && end.iprobe(pattern(None, CONTEXT, 3)).is_err());
     end.forget_job(job);
-    assert!(end.loss_in(ENVELOPE.context).is_none(), "it is forgotten with its loss");
-    end.cancel_recv(elsewhere);
+    assert!(end.loss_in(CONTEXT).is_none(), "it is forgotten with its loss");
+    [elsewhere, message, apart].into_iter().for_each(|id| assert!(end.cancel_recv(id)));
 }
 
 #[test]
