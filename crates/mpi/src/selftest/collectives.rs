@@ -30,7 +30,7 @@ pub(super) fn check(job: &mut Job) -> Result<()> {
             let setting = Setting { comm, rank, size, ty, extent, op };
             for count in [0, 1, 5, 300, 9000] {
                 // Many processes hold the elements of many, several times.
-                every_collective(job, setting, count.min(400_000 / size as usize))?;
+                every_collective(job, setting, count.min(150_000 / size as usize))?;
             }
         }
     }
