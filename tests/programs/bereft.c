@@ -1,6 +1,7 @@
 /* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early`. Each
    waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before. A
    second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int child(const char *how, MPI_Comm parent)
+static int child(const char *how, const char *go, MPI_Comm parent)
 {
     int rank, got, early = !strcmp(how, "early");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -22,6 +23,8 @@ static int child(const char *how, MPI_Comm parent)
     if (rank == 1)
         for (;;)
             pause();
+    while (access(go, F_OK)) /* all of them have what they spawned; whoever runs this ends it if that is never so */
+        usleep(1000);
     if (!strcmp(how, "abort"))
         MPI_Abort(MPI_COMM_WORLD, 5);
     if (!strcmp(how, "together"))
@@ -34,11 +37,11 @@ static int child(const char *how, MPI_Comm parent)
     return 1;
 }
 
-static MPI_Comm spawn(char *program, char *how, int processes)
+static MPI_Comm spawn(char *program, char *how, char *go)
 {
     MPI_Comm children;
-    char *args[] = {how, NULL};
-    MPI_Comm_spawn(program, args, processes, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    char *args[] = {how, go, NULL};
+    MPI_Comm_spawn(program, args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     if (strcmp(how, "early"))
         MPI_Barrier(children);
     MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
@@ -50,17 +53,22 @@ int main(int argc, char **argv)
     MPI_Comm parent, dying, living;
     MPI_Request request;
     MPI_Status status;
-    char self[4096], text[MPI_MAX_ERROR_STRING];
+    char self[4096], go[4200], text[MPI_MAX_ERROR_STRING];
     int rank, number = 42, code, class, length, bad = 0, all;
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)
-        return child(argv[1], parent);
+        return child(argv[1], argv[2], parent);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!realpath(argv[0], self))
         return 1;
-    living = spawn(self, "live", 2);
-    dying = spawn(self, argv[1], 2);
+    snprintf(go, sizeof go, "%s.%d", self, getpid());
+    unlink(go); /* what a run that was aborted has left */
+    living = spawn(self, "live", go);
+    dying = spawn(self, argv[1], go);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        close(open(go, O_CREAT | O_WRONLY, 0600));
     if (!strcmp(argv[1], "early")) /* it may count as sent, and nobody takes it */
         MPI_Send(&number, 1, MPI_INT, 1, 7, dying);
     /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
@@ -93,6 +101,8 @@ int main(int argc, char **argv)
     MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf(all ? "%d calls found nothing wrong\n" : "they are gone, and we are here\n", all);
+    if (rank == 0)
+        unlink(go);
     MPI_Finalize();
     return all != 0;
 }

@@ -100,9 +100,7 @@ pub fn abort<A: Abi>(comm: A::Handle, errorcode: c_int) -> c_int {
     let id = handles::comm::<A>(comm).ok();
     let on = id.and_then(|id| call.comm_name(id).ok().map(String::from));
     let on = on.filter(|name| !name.is_empty()).unwrap_or_else(|| "a communicator".to_string());
-    if id.is_some() {
-        call.end_with(id);
-    }
+    call.end_with(id);
     call.abort(errorcode, &format!("MPI_Abort({on}, {errorcode})"))
 }
 

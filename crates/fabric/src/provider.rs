@@ -170,7 +170,9 @@ pub enum ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReachError {
     /// On another host, and one of the two has no address there.
-    #[error("it is on another host, and {who} has no network address; try --net for its launch")]
+    #[error(
+        "it is on another host, and {who} has no network address; jobs on different hosts meet if both have --net"
+    )]
     NoAddress {
         /// "it" or "this process".
         who: &'static str,

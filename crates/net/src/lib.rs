@@ -51,7 +51,7 @@ pub use api::*;
 pub use direct::Whereabouts;
 pub use endpoint::Endpoint;
 pub use fabric::Push;
-pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, chance};
+pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, Span, chance};
 pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
 pub use start::{Collectives, Config, StartError};

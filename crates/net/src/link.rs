@@ -1,6 +1,7 @@
 //! The way to a peer as the endpoint sees it: its queue pair, and what waits to be sent.
 use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
+use crate::meeting::Span;
 use crate::request::{Lent, State};
 use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
@@ -522,7 +523,7 @@ impl Endpoint {
         let spans = &self.job.spans;
         let is_hopeless = |pattern: &matching::Pattern| {
             pattern.source == Some(ix)
-                || !own && spanned(pattern).is_some_and(|context| spans.contains(&(context, job)))
+                || !own && spans.get(&(pattern.context, job)).is_some_and(|span| span.concerns(pattern))
         };
         let hopeless: Vec<ReqId> =
             self.matcher.posted_iter().filter(|(p, _)| is_hopeless(p)).map(|(_, id)| id).collect();
@@ -553,18 +554,22 @@ impl Endpoint {
     /// Why nothing may come any more that the pattern accepts, if that is so.
     pub(crate) fn failure_of(&self, pattern: matching::Pattern) -> Option<NetError> {
         let failed = pattern.source.and_then(|ix| self.links.get(ix.index())?.failed().cloned());
-        failed.or_else(|| self.loss_in(spanned(&pattern)?))
+        failed.or_else(|| self.find_loss(pattern.context, |span| span.concerns(&pattern)))
     }
 
     /// Has a job with processes that send in this context lost one of them, and how was that heard of?
     #[inline]
     pub fn loss_in(&self, context: u32) -> Option<NetError> {
-        if self.job.broken.is_empty() { None } else { self.find_loss(context) }
+        self.find_loss(context, |_| true)
     }
 
-    #[cold]
-    fn find_loss(&self, context: u32) -> Option<NetError> {
-        let mut jobs = self.job.spans.range((context, Job(0))..=(context, Job(u64::MAX))).map(|(_, job)| job);
+    #[inline]
+    fn find_loss(&self, context: u32, concerned: impl Fn(Span) -> bool) -> Option<NetError> {
+        if self.job.broken.is_empty() {
+            return None;
+        }
+        let spans = self.job.spans.range((context, Job(0))..=(context, Job(u64::MAX)));
+        let mut jobs = spans.filter(|(_, span)| concerned(**span)).map(|((_, job), _)| job);
         jobs.find_map(|job| self.job.broken.get(job).cloned())
     }
 
@@ -574,17 +579,6 @@ impl Endpoint {
         {
             self.requests.replace(id, State::Done(Err(Box::new(error.clone()))));
         }
-    }
-}
-
-/// The context of messages whose loss concerns what the pattern waits for, whoever is to send it: it takes messages of
-/// anybody, or those of a collective, from which others go away who have heard of a loss.
-fn spanned(pattern: &matching::Pattern) -> Option<u32> {
-    let of_collective = pattern.context % 2 == 1 && pattern.tag.is_some_and(|tag| tag >= 0);
-    match pattern.source {
-        _ if of_collective => Some(pattern.context - 1),
-        Some(_) => None,
-        None => Some(pattern.context),
     }
 }
 

@@ -16,6 +16,7 @@ use door::Sleeper;
 use fabric::{BreakReason, Card, Ties};
 use line::{Line, Wire};
 use proto::ids::{Job, Peer, PeerIx, Rank};
+use proto::matching::Pattern;
 use proto::meeting::{NoPort, Port, TalkError};
 use proto::wireup::StateName;
 use std::cell::RefCell;
@@ -65,6 +66,24 @@ pub enum MeetError {
     /// There is no launcher.
     #[error("this process was started without a launcher, which would have to start others")]
     Alone,
+}
+
+/// What ends, besides what the lost themselves would send, when somebody is lost who sends in a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Messages: what anybody may send.
+    Messages,
+    /// Collectives, by tags from 0: what anybody is to send, since others that have heard of it go away.
+    Collectives,
+}
+
+impl Span {
+    pub(crate) fn concerns(self, pattern: &Pattern) -> bool {
+        match self {
+            Span::Messages => pattern.source.is_none(),
+            Span::Collectives => pattern.tag.is_some_and(|tag| tag >= 0),
+        }
+    }
 }
 
 /// What the other side has said, and the key that both jobs share.
@@ -330,9 +349,9 @@ impl Endpoint {
         }
     }
 
-    /// Processes of another job send in this context: if one is lost, who receives from anybody hears of it.
-    pub fn span(&mut self, context: u32, job: Job) {
-        self.job.spans.insert((context, job));
+    /// Processes of another job send in this context: if one is lost, those hear of it who wait for it or for others.
+    pub fn span(&mut self, context: u32, job: Job, span: Span) {
+        self.job.spans.insert((context, job), span);
     }
 
     /// Nobody begins anything in this context any more.
@@ -340,7 +359,7 @@ impl Endpoint {
         if !self.job.spans.is_empty()
             && !self.matcher.posted_iter().any(|(posted, _)| posted.context == context)
         {
-            self.job.spans.retain(|(of, _)| *of != context);
+            self.job.spans.retain(|(of, _), _| *of != context);
         }
     }
 
@@ -459,7 +478,7 @@ impl Endpoint {
                 *link = Default::default();
             }
         }
-        self.job.spans.retain(|(_, of)| *of != job);
+        self.job.spans.retain(|(_, of), _| *of != job);
         self.job.broken.remove(&job);
         let (gone, met) =
             std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);

@@ -2,6 +2,7 @@
 use crate::api::NetError;
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
+use crate::meeting::Span;
 use crate::pmi::{Client, PmiError};
 use crate::reach::{self, ReachSetupError, Ways};
 use crate::waiting::{Backoff, Patience, PhaseClock};
@@ -13,7 +14,7 @@ use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::transfer::{self, Long};
 use proto::wireup::{self, Wireup};
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,7 +193,7 @@ pub(crate) struct Membership {
     /// Where processes of other jobs are.
     pub met: HashMap<Peer, fabric::Card>,
     /// Contexts in which processes of other jobs send, and which jobs.
-    pub spans: BTreeSet<(u32, Job)>,
+    pub spans: BTreeMap<(u32, Job), Span>,
     /// Other jobs that have lost somebody, and how that was heard of.
     pub broken: HashMap<Job, NetError>,
     /// Keys that are shared with other jobs.
@@ -268,7 +269,7 @@ impl Endpoint {
             connect_timeout: config.connect_timeout,
             ways,
             leaving: false,
-            spans: BTreeSet::new(),
+            spans: BTreeMap::new(),
             broken: HashMap::new(),
             hosts: None,
             finished: false,

@@ -682,8 +682,8 @@ fn a_first_contact_that_fails_at_once_is_an_error_at_once() {
         let text = sent.unwrap_err().to_string();
         assert_eq!(
             text,
-            "no connection to rank 1 on node 0: it is on another host, and it has no network address; try --net for \
-             its launch"
+            "no connection to rank 1 on node 0: it is on another host, and it has no network address; jobs on \
+             different hosts meet if both have --net"
         );
     }
     let probed = world.ends[0].iprobe(from(1));

@@ -181,7 +181,7 @@ impl Collective {
             match self.admit() {
                 Answer::Fine => self.begin(),
                 // Who is gone tells nothing of it.
-                Answer::Waiting if endpoint.loss_in(self.roster.context()).is_some() => {
+                Answer::Waiting if endpoint.loss_in(self.roster.collective_context()).is_some() => {
                     self.ticket = None;
                     self.begin();
                 }
@@ -223,7 +223,7 @@ impl Collective {
             self.next += 1;
         }
         // Not only who has waited for somebody who is gone: no result is that of all.
-        if let Some(error) = endpoint.loss_in(self.roster.context()) {
+        if let Some(error) = endpoint.loss_in(self.roster.collective_context()) {
             self.fail(error.into());
         }
         self.finish();

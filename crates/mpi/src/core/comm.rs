@@ -317,6 +317,7 @@ impl Mpi {
         self.dynamic.forget(comm);
         if let Some(old) = self.comms.remove(comm.0) {
             self.endpoint.forget_context(old.roster.context());
+            self.endpoint.forget_context(old.roster.collective_context());
             self.drop_buffer(Holder::Comm(comm));
             registry().errhandler_release(old.errhandler);
             for (key, _) in old.attributes {

@@ -20,7 +20,7 @@ use super::request::{Request, State};
 use super::topology::Topology;
 use super::*;
 use crate::error::{ErrorClass, MpiError, Result, fail};
-use net::{Envelope, Process};
+use net::{Envelope, Process, Span};
 use proto::coll::inter::{Leaders, agree, table};
 use proto::coll::{Elements, Operands, allgather, allreduce};
 use proto::context::{Agreement, Heard};
@@ -462,7 +462,8 @@ impl Mpi {
             self.bind(&roster);
         }
         for job in self.jobs_of(&roster) {
-            self.endpoint.span(roster.context(), job);
+            self.endpoint.span(roster.context(), job, Span::Messages);
+            self.endpoint.span(roster.collective_context(), job, Span::Collectives);
         }
         self.comm_mut(place)?.roster = roster;
         Ok(())

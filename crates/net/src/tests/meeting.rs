@@ -1,6 +1,6 @@
 //! Meetings of two endpoints at a port, by each way there is, with strangers and callers that are gone.
 use super::*;
-use crate::meeting::{Door, Heard, MeetError, Meeting};
+use crate::meeting::{Door, Heard, MeetError, Meeting, Span};
 use proto::meeting::{Port, Talk};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
@@ -248,7 +248,8 @@ fn of_a_job_that_is_lost_nobody_is_waited_for() {
     let end = &mut world.ends[0];
     let never_talked_to = end.process(Peer::Rank { job, rank: Rank(2) }).unwrap();
     let survivor = Some(Process(1));
-    end.span(CONTEXT, job);
+    end.span(CONTEXT, job, Span::Messages);
+    end.span(CONTEXT + 1, job, Span::Collectives);
     let target = || UserBufMut::of_static(room(8));
     let pattern = |source: Option<Process>, context, tag| Pattern { context, source, tag: Some(tag) };
     let one = end.irecv(pattern(Some(never_talked_to), CONTEXT, 3), target());
