@@ -44,6 +44,8 @@ pub const CMA: &str = "BANYAN_CMA";
 pub const COLLS: [&str; 3] = ["auto", "flat", "nodes"];
 /// Choice of algorithms for collectives.
 pub const COLL: &str = "BANYAN_COLL";
+/// In which order operations on windows leave, where the program does not say ([`crate::rma::Policy`]).
+pub const RMA: &str = "BANYAN_RMA";
 /// Longest message inside a host that is sent without asking, once its connection has grown.
 pub const EAGER_MAX: &str = "BANYAN_EAGER_MAX";
 /// How long messages inside a host may travel.
@@ -99,7 +101,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 34] = {
+pub const VARIABLES: [Variable; 35] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -119,6 +121,7 @@ pub const VARIABLES: [Variable; 34] = {
         ),
         variable(LONG, Library, Values::Words(&LONGS), "the way of long messages inside a host"),
         variable(COLL, Library, Values::Words(&COLLS), "algorithms of collectives (--coll)"),
+        variable(RMA, Library, Values::Words(&crate::rma::Policy::NAMES), "order in windows (--rma)"),
         variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),

@@ -21,6 +21,7 @@
 //! | [`env`] | what variables of the environment mean | everybody |
 //! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
 //! | [`transfer`] | how a message travels, by its length and by what a connection can do | `net` |
+//! | [`rma`] | in which order and in which messages operations on a peer's memory leave | `mpi` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
@@ -50,6 +51,7 @@ pub mod placement;
 pub mod pmgr;
 pub mod pmi;
 pub mod pmi2;
+pub mod rma;
 pub mod seal;
 pub mod stats;
 pub mod stream;

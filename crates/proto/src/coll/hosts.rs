@@ -5,10 +5,11 @@
 //! Each operation is put together from those of one level, which are built for the processes of one host, or for those that
 //! speak for theirs, and then told which ranks and which buffers are meant.
 mod blocks;
+mod reductions;
 
 use super::barrier::{release, report};
-use super::{Block, Blocks, Elements, Place, Schedule, Slice, Space, Step, input, output, scratch};
-use super::{allgatherv, allreduce, barrier, bcast, gatherv, reduce, tuning};
+use super::{Block, Blocks, Place, Schedule, Slice, Space, Step, output, scratch};
+use super::{allgatherv, barrier, bcast, gatherv, tuning};
 use alloc::vec::Vec;
 
 /// How a group lives on hosts, as one of its processes sees it.
@@ -97,33 +98,6 @@ impl Hosts {
         among(s, at, &self.speakers_with(root), Spaces::SAME, |s, at| bcast(s, at, host, bytes));
         let first = if host == self.host { self.position(root) } else { 0 };
         among(s, at, &self.mine, Spaces::SAME, |s, at| bcast(s, at, first, bytes));
-    }
-
-    /// As [`reduce`](super::reduce()).
-    pub fn reduce(&self, s: &mut Schedule, at: Place, root: u32, data: Elements) {
-        if !data.commutes && !self.in_order() {
-            return reduce(s, at, root, data);
-        }
-        let (host, bytes) = (self.host_of(root), data.bytes());
-        let first = if host == self.host { self.position(root) } else { 0 };
-        // Only the root has room for a result.
-        let partial = if at.rank == root { output(0, bytes) } else { scratch(0, bytes) };
-        let within = Spaces { input: input(0, 0), output: partial, scratch_at: bytes };
-        among(s, at, &self.mine, within, |s, at| reduce(s, at, first, data));
-        let across = Spaces { input: partial, output: output(0, 0), scratch_at: bytes };
-        among(s, at, &self.speakers_with(root), across, |s, at| reduce(s, at, host, data));
-    }
-
-    /// As [`allreduce`](super::allreduce()).
-    pub fn allreduce(&self, s: &mut Schedule, at: Place, data: Elements) {
-        if !data.commutes && !self.in_order() {
-            return allreduce(s, at, data);
-        }
-        let bytes = data.bytes();
-        among(s, at, &self.mine, Spaces::SAME, |s, at| reduce(s, at, 0, data));
-        let in_place = Spaces { input: output(0, 0), ..Spaces::SAME };
-        among(s, at, &self.speakers, in_place, |s, at| allreduce(s, at, data));
-        among(s, at, &self.mine, Spaces::SAME, |s, at| bcast(s, at, 0, bytes));
     }
 
     /// As [`allgatherv`](super::allgatherv()).

@@ -33,6 +33,14 @@ fn on_hosts(
     }
 }
 
+/// How many hosts there are.
+fn hosts_of(shape: &[u32]) -> usize {
+    let mut hosts = shape.to_vec();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.len()
+}
+
 /// Pairs of processes on different hosts that exchange messages.
 fn crossings(group: &Group, shape: &[u32]) -> usize {
     let mut pairs = Vec::new();
@@ -72,10 +80,7 @@ fn nobody_leaves_a_barrier_on_several_hosts_before_everybody_has_come() {
                 };
                 assert_eq!((0..size).filter(|rank| *rank != late).find(left), None, "{shape:?}");
                 group.run(nothing);
-                let mut hosts = shape.to_vec();
-                hosts.sort_unstable();
-                hosts.dedup();
-                assert!(crossings(group, shape) <= hosts.len() * hosts.len(), "{shape:?}");
+                assert!(crossings(group, shape) <= hosts_of(shape) * hosts_of(shape), "{shape:?}");
             },
         );
     }
@@ -93,11 +98,8 @@ fn a_broadcast_on_several_hosts_crosses_to_each_host_once() {
                 for rank in 0..size {
                     assert!(group.output(rank) == data(root, bytes), "{shape:?} root {root} rank {rank}");
                 }
-                let mut hosts = shape.to_vec();
-                hosts.sort_unstable();
-                hosts.dedup();
                 if bytes < 100 {
-                    assert_eq!(crossings(group, shape), hosts.len() - 1, "{shape:?}");
+                    assert_eq!(crossings(group, shape), hosts_of(shape) - 1, "{shape:?}");
                 }
             });
         }
@@ -136,6 +138,69 @@ fn reductions_on_several_hosts_keep_the_order_of_ranks() {
 }
 
 #[test]
+fn each_gets_its_block_of_a_combination_on_several_hosts() {
+    for seed in SEEDS {
+        for (commutes, scale) in [(true, 1), (false, 1), (true, 700), (false, 700)] {
+            for size in [3, 7, 12] {
+                let lens: Vec<usize> = (0..size as usize).map(|r| (r * 5 % 4) * 8 * scale).collect();
+                let blocks: Vec<Block> =
+                    (0..lens.len()).map(|r| Block { at: lens[..r].iter().sum(), len: lens[r] }).collect();
+                let total: usize = lens.iter().sum();
+                let e = Elements { count: total / 8, unit: 8, commutes, operands: Operands::Apart };
+                let build = |s: &mut Schedule, at: Place, hosts: &Hosts| {
+                    hosts.reduce_scatter(s, at, e, Blocks::Listed(&blocks))
+                };
+                let memory = |rank: u32| (data(rank, total), lens[rank as usize]);
+                on_hosts(seed, build, memory, [size].into_iter(), |group, size, shape| {
+                    group.run(operator(commutes));
+                    let expected = fold(0..size, total, operator(commutes));
+                    for rank in 0..size {
+                        let b = blocks[rank as usize];
+                        assert!(
+                            group.output(rank) == &expected[b.at..b.at + b.len],
+                            "{shape:?} {rank} {e:?}"
+                        );
+                    }
+                    let hosts = hosts_of(shape);
+                    let in_order = shape.windows(2).all(|two| two[0] <= two[1]);
+                    assert!(!in_order || crossings(group, shape) <= hosts * hosts, "{shape:?}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn scans_on_several_hosts_combine_the_ranks_up_to_this_one() {
+    for seed in SEEDS {
+        for e in cases().into_iter().filter(|e| e.count < 100) {
+            let bytes = e.bytes();
+            let memory = |rank| (data(rank, bytes), bytes);
+            let scans = |s: &mut Schedule, at: Place, hosts: &Hosts| hosts.scan(s, at, e);
+            on_hosts(seed, scans, memory, [3, 7, 12].into_iter(), |group, size, shape| {
+                group.run(operator(e.commutes));
+                for rank in 0..size {
+                    let expected = fold(0..rank + 1, bytes, operator(e.commutes));
+                    assert!(group.output(rank) == expected, "{shape:?} {rank} {e:?}");
+                }
+                let hosts = hosts_of(shape);
+                let in_order = shape.windows(2).all(|two| two[0] <= two[1]);
+                assert!(!in_order || crossings(group, shape) <= hosts * hosts, "{shape:?}");
+            });
+            let before = |s: &mut Schedule, at: Place, hosts: &Hosts| hosts.exscan(s, at, e);
+            on_hosts(seed, before, memory, [3, 7, 12].into_iter(), |group, size, shape| {
+                group.run(operator(e.commutes));
+                assert_eq!(group.output(0), vec![0xAA; bytes], "exscan leaves rank 0 alone");
+                for rank in 1..size {
+                    let expected = fold(0..rank, bytes, operator(e.commutes));
+                    assert!(group.output(rank) == expected, "{shape:?} {rank} {e:?}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
 fn blocks_are_gathered_by_all_on_several_hosts() {
     for seed in SEEDS {
         for block in [0, 3, 900, 40_000] {
@@ -156,12 +221,6 @@ fn blocks_are_gathered_by_all_on_several_hosts() {
 
 #[test]
 fn small_blocks_of_a_host_cross_together() {
-    let hosts_of = |shape: &[u32]| {
-        let mut hosts = shape.to_vec();
-        hosts.sort_unstable();
-        hosts.dedup();
-        hosts.len()
-    };
     for seed in SEEDS {
         for (size, block) in [(4, 3), (7, 0), (7, 900), (12, 3), (12, tuning::GATHER_LARGE_BYTES)] {
             let all = joined(size, block);
