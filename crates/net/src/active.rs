@@ -2,12 +2,12 @@
 //! made of them where memory cannot be reached directly.
 //!
 //! A handler runs inside [`Endpoint::progress`] of the receiver, and may send. It must not wait.
-use crate::api::{NetError, ReqId};
+use crate::api::{Addressee, NetError, ReqId};
 use crate::endpoint::Endpoint;
 use crate::link::{Data, Pending};
 use crate::request::State;
 use crate::wire::{Header, REQUEST_MAX};
-use fabric::Push;
+use fabric::{Posted, Push};
 use proto::ids::{Peer, PeerIx};
 use std::fmt;
 use std::rc::Rc;
@@ -57,12 +57,12 @@ impl Endpoint {
     /// is free already.
     pub fn send_active(
         &mut self,
-        to: Peer,
+        to: impl Addressee,
         handler: u32,
         argument: u64,
         buf: UserBuf,
     ) -> Result<Option<ReqId>, NetError> {
-        let ix = self.intern(to)?;
+        let ix = self.number(to)?;
         if ix == Self::SELF {
             let mut bytes = vec![0; buf.len()].into_boxed_slice();
             buf.copy_to(&mut bytes);
@@ -71,7 +71,17 @@ impl Endpoint {
         }
         self.reach(ix)?;
         let header = Header::Active { handler, argument };
-        let small = buf.len() <= self.links[ix.index()].eager_max as usize;
+        let link = &self.links[ix.index()];
+        let small = buf.len() <= link.eager_max as usize;
+        if small
+            && link.queue.is_empty()
+            && let Some(posted) = self.try_post(ix, header, buf, Push::Soon)
+        {
+            return Ok(match posted {
+                Posted::Done => None,
+                Posted::Later(work) => Some(self.posted(ix, work)),
+            });
+        }
         let id = (!small).then(|| self.requests.insert(State::SendQueued));
         let data = if small { Data::copy(buf) } else { Data::User(buf) };
         self.enqueue(ix, Pending::message(header, data, id), Push::Soon);

@@ -151,6 +151,12 @@ pub enum NetError {
         /// The receiver.
         peer: Peer,
     },
+    /// The receiver takes no part any more in the collective: somebody else was lost.
+    #[error("{peer} has left the operation, since a job that takes part has ended")]
+    Left {
+        /// The receiver.
+        peer: Peer,
+    },
     /// The memory of a message that was being sent is not mapped any more.
     #[error("the buffer of a message to {to} was given away before it was sent")]
     Gone {
@@ -163,12 +169,12 @@ pub enum NetError {
         /// The sender.
         peer: Peer,
     },
-    /// The memory of a process that takes part in a collective cannot be read or written.
+    /// The memory of a process, which it has told others of, cannot be read or written.
     #[error("the memory of {peer} cannot be reached: {cause}")]
     OutOfReach {
         /// Whose.
         peer: Peer,
-        /// What the kernel says.
+        /// What the kernel or the device says.
         cause: Arc<RdmaError>,
     },
     /// The process manager.
@@ -180,10 +186,15 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// Has the peer ended?
-    pub fn is_end_of_peer(&self) -> bool {
-        let NetError::Unreachable { cause, .. } = self else { return false };
-        matches!(**cause, Cause::Ended | Cause::Break(BreakReason::Closed))
+    /// Has somebody ended, or left an operation because of that?
+    pub fn is_end(&self) -> bool {
+        match self {
+            NetError::Left { .. } => true,
+            NetError::Unreachable { cause, .. } => {
+                matches!(**cause, Cause::Ended | Cause::Break(BreakReason::Closed))
+            }
+            _ => false,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 use crate::active::Handlers;
 use crate::api::{Addressee, Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, SendMode};
 use crate::link::{Data, Link, Pending};
+use crate::remote::Lives;
 use crate::request::{Lent, Requests, State};
 use crate::start::Membership;
 use crate::stats::Counters;
@@ -30,6 +31,14 @@ pub(crate) enum Unexpected {
 }
 
 impl Unexpected {
+    /// The sender's request, if it waits for the match.
+    pub(crate) fn answer(&self) -> Option<u32> {
+        match self {
+            Unexpected::Whole { answer, .. } => *answer,
+            Unexpected::Offer(offer) => Some(offer.request),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Unexpected::Whole { bytes, .. } => bytes.len(),
@@ -56,6 +65,7 @@ pub struct Endpoint {
     /// Links with something in their queue.
     pub(crate) waiting: Vec<PeerIx>,
     pub(crate) handlers: Handlers,
+    pub(crate) lives: Lives,
     pub(crate) counters: Counters,
     pub(crate) waits: Waits,
     /// What the message that is being sent is marked with.
@@ -81,6 +91,7 @@ impl Endpoint {
             works: HashMap::new(),
             waiting: Vec::new(),
             handlers: Handlers::default(),
+            lives: Lives::default(),
             counters: Counters::default(),
             mark: 0,
             unexpected_bytes: 0,
@@ -227,7 +238,7 @@ impl Endpoint {
     }
 
     /// A send that the device goes on with.
-    fn posted(&mut self, to: PeerIx, work: WorkId) -> ReqId {
+    pub(crate) fn posted(&mut self, to: PeerIx, work: WorkId) -> ReqId {
         let id = self.requests.insert(State::SendPosted { to });
         self.works.insert(work, id);
         id
@@ -368,10 +379,7 @@ impl Endpoint {
     fn pattern(&mut self, pattern: Pattern<impl Addressee>) -> Result<matching::Pattern, NetError> {
         let source = match pattern.source {
             None => None,
-            Some(peer) => Some(match peer.find(&self.wireup) {
-                Some(ix) => ix,
-                None => self.intern(peer.peer(self.job.id, &self.wireup))?,
-            }),
+            Some(peer) => Some(self.number(peer)?),
         };
         Ok(matching::Pattern { context: pattern.context, source, tag: pattern.tag })
     }
@@ -403,7 +411,13 @@ impl Endpoint {
         self.requests.finish(id, end);
     }
 
+    /// Keeps a message until it is received. If it will not be, who waits for that hears of it.
     pub(crate) fn keep_unexpected(&mut self, envelope: matching::Envelope, message: Unexpected) {
+        if let Some(request) = message.answer()
+            && self.loss_of(&envelope).is_some()
+        {
+            return self.refuse_lost(envelope.source, request);
+        }
         if let Unexpected::Whole { bytes, .. } = &message {
             self.unexpected_bytes += bytes.len() + UNEXPECTED_COST;
             if self.unexpected_bytes > UNEXPECTED_BYTES_MAX && !self.frugal {
@@ -413,6 +427,21 @@ impl Endpoint {
         }
         self.waits.news += 1;
         self.matcher.unexpected(envelope, message);
+    }
+
+    /// Messages with this envelope will not be received.
+    pub(crate) fn refuse_kept(&mut self, envelope: matching::Envelope) {
+        let matching::Envelope { context, source, tag } = envelope;
+        let pattern = matching::Pattern { context, source: Some(source), tag: Some(tag) };
+        while let Some((_, message)) = self.matcher.take(pattern) {
+            if let Unexpected::Whole { bytes, .. } = &message {
+                self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
+            }
+            if let Some(request) = message.answer() {
+                self.refuse_lost(source, request);
+            }
+        }
+        self.relax_frugality();
     }
 
     fn relax_frugality(&mut self) {

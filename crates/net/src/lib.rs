@@ -12,6 +12,8 @@
 //! | `rendezvous` | long messages: offer, read, place, fragments |
 //! | `direct` | memory that collectives reach without a connection |
 //! | `active` | messages for handlers, for windows and global arrays |
+//! | `common` | memory that processes of a host share |
+//! | `remote` | memory that a peer has lent, read and written in its turn among messages |
 //! | `peers`, `link` | drives `proto::wireup`; what waits to be sent to a peer |
 //! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
 //! | `start`, `job`, `reach`, `pmi` | joining and leaving the job |
@@ -25,6 +27,7 @@ pub use sys::{UserBuf, UserBufMut};
 
 mod active;
 mod api;
+mod common;
 mod direct;
 mod endpoint;
 mod job;
@@ -34,6 +37,7 @@ mod peers;
 mod pmi;
 mod progress;
 mod reach;
+mod remote;
 mod rendezvous;
 mod request;
 mod room;
@@ -48,11 +52,13 @@ mod tests;
 
 pub use active::{Active, Handler};
 pub use api::*;
+pub use common::{COMMON_WORDS, Common};
 pub use direct::Whereabouts;
 pub use endpoint::Endpoint;
-pub use fabric::Push;
+pub use fabric::{Push, RdmaError};
 pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, Span, chance};
 pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
+pub use remote::{Loan, Place};
 pub use start::{Collectives, Config, StartError};
-pub use waiting::{Backoff, Doing, Rest};
+pub use waiting::{Awaiting, Backoff, Doing, Rest};

@@ -2,10 +2,11 @@
 use crate::api::{NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::meeting::Span;
+use crate::remote::Access;
 use crate::request::{Lent, State};
 use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
-use fabric::{PostError, Posted, Push, Qp};
+use fabric::{PostError, Posted, ProviderKind, Push, Qp};
 use proto::ids::{Job, PeerIx};
 use proto::matching;
 use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES, Heads};
@@ -22,6 +23,8 @@ pub(crate) struct Link {
     pub qp: Option<Qp>,
     /// Connected, and open for sends.
     pub ready: Option<Qp>,
+    /// Whose queue pairs lead to the peer, once it had one.
+    pub kind: Option<ProviderKind>,
     /// The number that the peer gave this process.
     pub name: u32,
     /// Longest message that is sent without asking.
@@ -84,7 +87,7 @@ impl Queue {
         self.0.as_mut()?.pop_front()
     }
 
-    fn front_mut(&mut self) -> Option<&mut Pending> {
+    pub fn front_mut(&mut self) -> Option<&mut Pending> {
         self.0.as_mut()?.front_mut()
     }
 
@@ -113,6 +116,7 @@ impl Default for Link {
         Link {
             qp: None,
             ready: None,
+            kind: None,
             name: UNNAMED,
             eager_max: EAGER_UNKNOWN as u32,
             queue: Queue::default(),
@@ -226,6 +230,8 @@ pub(crate) enum Pending {
     Message { header: Header, data: Data, request: Option<ReqId> },
     /// The rest of a buffer, in fragments.
     Stream { request: ReqId, into: u32, offset: usize, len: usize },
+    /// Bytes for or from the peer's memory.
+    Access(Access),
 }
 
 /// The payload of a message that waits.
@@ -267,7 +273,7 @@ impl Pending {
 }
 
 /// What became of the first in a queue.
-enum Front {
+pub(crate) enum Front {
     Sent,
     /// The device goes on with it.
     Working(fabric::WorkId),
@@ -414,6 +420,12 @@ impl Endpoint {
                     Err(error) => Err(error),
                 }
             }
+            // Nor these: the peer's memory is reached over a connection that is up.
+            Some(Pending::Access(_)) if waits => return Ok(Front::Stays),
+            Some(Pending::Access(access)) => {
+                let access = *access;
+                return Ok(self.post_access(ix, qp, access));
+            }
         };
         match posted {
             Ok(Posted::Done) => Ok(Front::Sent),
@@ -431,7 +443,8 @@ impl Endpoint {
                 self.requests.replace(id, State::Done(Ok(sent(ix))));
             }
             Some(Pending::Stream { request, .. }) => self.send_finished(request.index, ix),
-            _ => {}
+            Some(Pending::Access(access)) => self.access_posted(access),
+            Some(Pending::Message { request: None, .. }) | None => {}
         }
     }
 
@@ -447,6 +460,7 @@ impl Endpoint {
             // A synchronous send waits for its answer, which cannot come before the bytes have gone; for the rest
             // nobody waits.
             Some(Pending::Message { request: None, .. }) | None => {}
+            Some(Pending::Access(_)) => unreachable!("the work on its pieces is noted with each"),
         }
     }
 
@@ -527,8 +541,11 @@ impl Endpoint {
         };
         let hopeless: Vec<ReqId> =
             self.matcher.posted_iter().filter(|(p, _)| is_hopeless(p)).map(|(_, id)| id).collect();
-        untold &= (own || !error.is_end_of_peer()) && hopeless.is_empty();
+        untold &= (own || !error.is_end()) && hopeless.is_empty();
         hopeless.into_iter().for_each(|id| self.fail_receive(id, &error));
+        if !own {
+            self.refuse_offers();
+        }
         // Who waits for anybody of the own job waits on: others may send. But perhaps none of them does.
         if own && self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
             let text = format!(
@@ -571,6 +588,23 @@ impl Endpoint {
         let spans = self.job.spans.range((context, Job(0))..=(context, Job(u64::MAX)));
         let mut jobs = spans.filter(|(_, span)| concerned(**span)).map(|((_, job), _)| job);
         jobs.find_map(|job| self.job.broken.get(job).cloned())
+    }
+
+    /// Why a message with this envelope will not be received, if that is so: it is of a collective with a job that was lost.
+    pub(crate) fn loss_of(&self, envelope: &matching::Envelope) -> Option<NetError> {
+        let matching::Envelope { context, source, tag } = *envelope;
+        let pattern = matching::Pattern { context, source: Some(source), tag: Some(tag) };
+        self.find_loss(context, |span| span.concerns(&pattern))
+    }
+
+    /// Who waits for the match of a message of a collective with a job that was lost hears that it is not received.
+    fn refuse_offers(&mut self) {
+        let waiting = self.matcher.unexpected_iter().filter(|(_, message)| message.answer().is_some());
+        let lost: Vec<_> = waiting
+            .map(|(envelope, _)| *envelope)
+            .filter(|envelope| self.loss_of(envelope).is_some())
+            .collect();
+        lost.into_iter().for_each(|envelope| self.refuse_kept(envelope));
     }
 
     fn fail_receive(&mut self, id: ReqId, error: &NetError) {

@@ -230,6 +230,7 @@ impl Meeting {
             && spawning.take().is_some()
         {
             endpoint.waits.spawns -= 1;
+            endpoint.waits.news += 1; // another thread may wait until nothing is owed
         }
     }
 
@@ -295,6 +296,17 @@ impl Endpoint {
         Ok(self.job.pmi.as_mut().map(|pmi| pmi.get(KEY_OF_PARENT)).transpose()?.flatten())
     }
 
+    /// Does the launcher owe no answer, so that a question waits for nobody else: not for all to have started, nor for
+    /// processes that it is to start? Ask again until it is so.
+    pub fn launcher_is_free(&mut self) -> Result<bool, MeetError> {
+        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(true) }; // and that will be the answer
+        let free = pmi.fence_poll(Duration::ZERO);
+        let asked = std::mem::replace(&mut self.waits.questions, matches!(free, Ok(false)));
+        // Another thread may sleep until it is free.
+        self.waits.news += u64::from(asked && !self.waits.questions);
+        Ok(free?)
+    }
+
     /// Publishes the name of a service; `false`: it is taken.
     pub fn publish(&mut self, service: &str, port: &str) -> Result<bool, MeetError> {
         Ok(self.job.pmi.as_mut().ok_or(MeetError::Alone)?.publish(service, port)?)
@@ -342,6 +354,10 @@ impl Endpoint {
         if job == self.job.id {
             return;
         }
+        // A connection may have broken and the job live on: it is met anew.
+        if self.wireup.size_of(job).is_none() && self.job.broken.remove(&job).is_some() {
+            self.job.spans.retain(|(_, of), _| *of != job);
+        }
         self.wireup.admit(job, size);
         // It may be gone before this process has heard of it.
         if self.context.lost_jobs(&mut 0).contains(&job.0) {
@@ -354,12 +370,14 @@ impl Endpoint {
         self.job.spans.insert((context, job), span);
     }
 
-    /// Nobody begins anything in this context any more.
+    /// Nobody begins anything in this context any more. (After a loss others may: what they send is refused, and no other
+    /// context has its number.)
     pub fn forget_context(&mut self, context: u32) {
         if !self.job.spans.is_empty()
             && !self.matcher.posted_iter().any(|(posted, _)| posted.context == context)
         {
-            self.job.spans.retain(|(of, _), _| *of != context);
+            let broken = &self.job.broken;
+            self.job.spans.retain(|(of, job), _| *of != context || broken.contains_key(job));
         }
     }
 
@@ -407,6 +425,12 @@ impl Endpoint {
         self.job.met.insert(peer, card);
         self.set_timers();
         Ok(())
+    }
+
+    /// Looks at once for jobs that are lost: something has failed, and that may be why.
+    pub fn hear_of_losses(&mut self) {
+        self.waits.dead_due_ns = 0;
+        self.look_for_dead(self.now_ns());
     }
 
     /// Looks whether processes of other jobs on this host live, to which there is a connection: no launcher says it, but
@@ -478,8 +502,10 @@ impl Endpoint {
                 *link = Default::default();
             }
         }
-        self.job.spans.retain(|(_, of), _| *of != job);
-        self.job.broken.remove(&job);
+        // Of one that was lost others may not have heard: they have to be told when they begin something with it.
+        if !self.job.broken.contains_key(&job) {
+            self.job.spans.retain(|(_, of), _| *of != job);
+        }
         let (gone, met) =
             std::mem::take(&mut self.job.met).into_iter().partition(|(peer, _)| peer.job() == job);
         self.job.met = met;

@@ -1,5 +1,5 @@
 //! Drives `proto::wireup`: carries out what it decides on this process's device.
-use crate::api::{Cause, NetError};
+use crate::api::{Addressee, Cause, NetError};
 use crate::endpoint::Endpoint;
 use fabric::state::QpState;
 use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, QpClaim, ReachError, Role};
@@ -29,6 +29,15 @@ impl Endpoint {
         let ix = self.wireup.intern(peer).map_err(|_| NetError::NoSuchPeer { peer, size: self.job.size })?;
         self.link(ix);
         Ok(ix)
+    }
+
+    /// The same, for whoever may have one already.
+    #[inline(always)]
+    pub(crate) fn number(&mut self, peer: impl Addressee) -> Result<PeerIx, NetError> {
+        match peer.find(&self.wireup) {
+            Some(ix) => Ok(ix),
+            None => self.intern(peer.peer(self.job.id, &self.wireup)),
+        }
     }
 
     /// Somebody wants to talk to a peer that is not connected.
@@ -142,7 +151,7 @@ impl Endpoint {
                 let caps = self.context.caps(qp.provider());
                 self.name_qp(qp, ix);
                 let link = self.link(ix);
-                link.qp = Some(qp);
+                (link.qp, link.kind) = (Some(qp), Some(qp.provider()));
                 link.eager_max = u32::try_from(transfer::eager_max(means(&caps))).unwrap_or(u32::MAX);
                 let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
                 if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {

@@ -160,7 +160,7 @@ impl Endpoint {
     fn handle_control(&mut self, source: PeerIx, header: Header) {
         match header {
             Header::Fin { request } => self.send_finished(request, source),
-            Header::Refuse { request } => self.send_refused(request, source),
+            Header::Refuse { request, left } => self.send_refused(request, source, left),
             Header::Withdraw { request } => self.receive_withdrawn(request, source),
             Header::Clear { request, into, headed } => self.send_fragments(request, into, headed, source),
             Header::Wrote { request, well } => self.receive_written(request, source, well),
@@ -229,6 +229,7 @@ impl Endpoint {
                     self.read_done(id, *reading, result);
                 }
             }
+            Some(State::Accessing(_)) => self.piece_done(id, result),
             // It has ended before: its peer failed.
             _ => {}
         }

@@ -10,7 +10,8 @@
 //! sender may wait by now, the receiver reads parts from the front, while the sender, if it comes, writes others from the
 //! end (SHARE), until they meet. Only if there are such others the sender says when they are written (WROTE).
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
-//! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever.
+//! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever. So does a receiver that has heard
+//! of the loss of a job, for messages of collectives with it: it will not receive them.
 use crate::api::{Cause, Envelope, NetError, Outcome, ReqId};
 use crate::endpoint::{Endpoint, end_of, sent};
 use crate::link::Pending;
@@ -317,7 +318,7 @@ impl Endpoint {
     fn give_up(&mut self, id: ReqId, offer: Offer, end: Outcome, cause: Cause) {
         let error = self.unreachable(end.source, Arc::new(cause));
         self.requests.replace(id, State::Done(Err(Box::new(error))));
-        let header = Header::Refuse { request: offer.request };
+        let header = Header::Refuse { request: offer.request, left: false };
         self.enqueue(end.source, Pending::owned(header, &[]), Push::Now);
     }
 
@@ -357,10 +358,20 @@ impl Endpoint {
         }
     }
 
-    /// A send that was offered could not be read by its receiver.
-    pub(crate) fn send_refused(&mut self, request: u32, by: PeerIx) {
+    /// A message of a collective, whose sender waits for the match, will not be received: this process leaves it, since somebody
+    /// was lost.
+    pub(crate) fn refuse_lost(&mut self, to: PeerIx, request: u32) {
+        if to == Self::SELF {
+            return self.send_refused(request, to, true);
+        }
+        self.enqueue(to, Pending::owned(Header::Refuse { request, left: true }, &[]), Push::Now);
+    }
+
+    /// A send that was offered could not be read by its receiver, or is of a collective that it has left.
+    pub(crate) fn send_refused(&mut self, request: u32, by: PeerIx, left: bool) {
         if let Some(id) = self.end_offer(request, by) {
-            let error = NetError::Refused { peer: self.who(by) };
+            let peer = self.who(by);
+            let error = if left { NetError::Left { peer } } else { NetError::Refused { peer } };
             self.requests.replace(id, State::Done(Err(Box::new(error))));
         }
     }

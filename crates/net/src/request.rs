@@ -1,5 +1,6 @@
 //! Messages in progress: a slab whose ids carry a generation.
 use crate::api::{NetError, Outcome, ReqId};
+use crate::remote::Accessing;
 use crate::wire::{Offer, REQUEST_MAX};
 use fabric::{MrKey, ProviderKind};
 use proto::ids::PeerIx;
@@ -81,6 +82,8 @@ pub(crate) enum State {
         missing: u64,
         end: Outcome,
     },
+    /// A read or write of a peer's memory.
+    Accessing(Accessing),
     /// Ended.
     Done(Result<Outcome, Box<NetError>>),
 }
@@ -98,6 +101,7 @@ impl State {
             State::ReceiveReading(reading) => Some(reading.end.source),
             State::ReceiveShared(sharing) => Some(sharing.reading.end.source),
             State::ReceivePlaced { end, .. } | State::ReceiveStreaming { end, .. } => Some(end.source),
+            State::Accessing(accessing) => Some(accessing.peer),
             State::SendQueued | State::ReceivePosted { .. } | State::Done(_) => None,
         }
     }
@@ -294,8 +298,9 @@ impl Requests {
 
     /// Messages that have not ended, receives excluded.
     pub fn sends_open(&self) -> usize {
+        use State::{Accessing, SendOffered, SendPosted, SendQueued};
         let is_open = |s: &&Slot| {
-            matches!(s.state, Some(State::SendQueued | State::SendPosted { .. } | State::SendOffered { .. }))
+            matches!(s.state, Some(SendQueued | SendPosted { .. } | SendOffered { .. } | Accessing(_)))
         };
         self.slots.iter().filter(is_open).count()
     }

@@ -10,6 +10,7 @@ use fabric::fault::{Faults, FaultsError};
 use fabric::{Context, Node, OpenError};
 use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
+use proto::rma::Policy;
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::transfer::{self, Long};
 use proto::wireup::{self, Wireup};
@@ -57,6 +58,8 @@ pub struct Config {
     pub conn_memory: Option<u64>,
     /// How algorithms of collectives are chosen (`BANYAN_COLL`).
     pub collectives: Collectives,
+    /// In which order operations on windows leave, where the program does not say (`BANYAN_RMA`).
+    pub rma: Policy,
     /// The way of long messages (`BANYAN_LONG`).
     pub long: Long,
     /// Longest message that is sent without asking where a ring takes it (`BANYAN_EAGER_MAX`).
@@ -159,6 +162,10 @@ impl Config {
                 2 => Collectives::Nodes,
                 _ => Collectives::Auto,
             },
+            rma: get(env::RMA)
+                .map(|text| env::word(env::RMA, &text, &Policy::NAMES).map(|at| Policy::ALL[at]))
+                .transpose()?
+                .unwrap_or_default(),
             eager_grown: number(env::EAGER_MAX, transfer::EAGER_GROWN as u64, 64 << 10)? as usize,
             long: match get(env::LONG).map_or(Ok(0), |text| env::word(env::LONG, &text, &env::LONGS))? {
                 1 => Long::Read,

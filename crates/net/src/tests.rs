@@ -1,6 +1,7 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
 mod long;
 mod meeting;
+mod remote;
 mod short;
 mod stats;
 

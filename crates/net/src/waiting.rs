@@ -1,10 +1,10 @@
 //! How to wait: spin, yield, sleep; what is due meanwhile; and for whom. The one place where time enters.
-use crate::api::{NetError, Outcome, ReqId};
+use crate::api::{Addressee, NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
 use fabric::Sleep;
-use proto::ids::PeerIx;
+use proto::ids::{PeerIx, Process};
 use proto::wireup::{StateName, Waiting};
 use std::fmt;
 use std::os::fd::AsFd;
@@ -68,12 +68,23 @@ impl fmt::Debug for Doing {
     }
 }
 
+/// Names who is waited for, and what they are to do, where that is not to be seen from messages.
+#[derive(Clone)]
+pub struct Awaiting(pub Rc<dyn Fn() -> Option<(Process, &'static str)>>);
+
+impl fmt::Debug for Awaiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Awaiting")
+    }
+}
+
 /// What is waited for beside messages.
 #[derive(Debug)]
 pub(crate) struct Waits {
     warn_s: u64,
     shared: bool,
     doing: Option<Doing>,
+    awaiting: Option<Awaiting>,
     /// Idle rounds of spinning.
     spins: u32,
     /// Peers whose cards are not on the board yet.
@@ -100,6 +111,8 @@ pub(crate) struct Waits {
     pub meeting_set: Option<Rc<Poll>>,
     /// Those for which the launcher is to start processes, and has not answered.
     pub spawns: u32,
+    /// Does anybody wait until the launcher owes no answer?
+    pub questions: bool,
     /// When it is looked next whether processes of other jobs live.
     pub dead_due_ns: u64,
     /// Of how many jobs that were lost this process has heard.
@@ -136,6 +149,7 @@ impl Waits {
             warn_s,
             shared,
             doing: None,
+            awaiting: None,
             spins: 0,
             lookups: Vec::new(),
             draining: Vec::new(),
@@ -148,6 +162,7 @@ impl Waits {
             meetings: 0,
             meeting_set: None,
             spawns: 0,
+            questions: false,
             dead_due_ns: 0,
             lost_seen: 0,
             farewell_ns: None,
@@ -266,7 +281,12 @@ impl Endpoint {
         if self.tick() {
             return Rest::Again;
         }
-        let yields = if self.waits.shared { YIELDS_SHARED } else { self.waits.spins + YIELDS_ALONE };
+        let yields = match () {
+            // The launcher tells when all have started: those need the time.
+            () if !self.waits.lookups.is_empty() && self.waits.spawns == 0 => 0,
+            () if self.waits.shared => YIELDS_SHARED,
+            () => self.waits.spins + YIELDS_ALONE,
+        };
         if backoff.rounds < yields {
             return Rest::Yield;
         }
@@ -294,8 +314,10 @@ impl Endpoint {
             Ok(false) => false,
             Err(_) => true,
         };
-        let answer_due = !self.waits.lookups.is_empty() || self.waits.spawns > 0 || self.job.leaving;
+        let waits = &self.waits;
+        let answer_due = !waits.lookups.is_empty() || waits.spawns > 0 || waits.questions || self.job.leaving;
         if answer_due && self.job.pmi.as_ref().is_some_and(|pmi| pmi.has_unheard()) {
+            self.waits.news += 1; // it may be for a thread that sleeps until it comes
             return None;
         }
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
@@ -407,6 +429,11 @@ impl Endpoint {
         self.waits.doing = Some(doing);
     }
 
+    /// Has warnings of a long wait name who is waited for.
+    pub fn set_awaiting(&mut self, awaiting: Awaiting) {
+        self.waits.awaiting = Some(awaiting);
+    }
+
     /// Says for whom this process waits, once it has waited long; again each time that doubles.
     fn warn_if_long(&mut self, backoff: &mut Backoff, now_ns: u64) {
         let waited_s = (now_ns - backoff.since_ns) / 1_000_000_000;
@@ -442,6 +469,13 @@ impl Endpoint {
                 }
                 None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
             };
+        }
+        if let Some((who, what)) = self.waits.awaiting.as_ref().and_then(|awaiting| awaiting.0()) {
+            let peer = who.peer(self.job.id, &self.wireup);
+            text += &format!("; for {peer} on {} {what}", self.place_of(peer));
+        }
+        if self.waits.questions {
+            text += "; for the launcher, until all ranks have started and it has started what was asked for";
         }
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
             text += &format!("; {crowd}");
@@ -480,6 +514,9 @@ impl Endpoint {
             }
             State::ReceivePlaced { end, .. } => {
                 format!("; for the rest of a message of {} bytes from {}", end.bytes, name(end.source))
+            }
+            State::Accessing(accessing) => {
+                format!("; for {} to give access to its memory", name(accessing.peer))
             }
             State::SendQueued | State::ReceivePosted { .. } | State::Done(_) => return None,
         })

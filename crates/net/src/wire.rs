@@ -70,8 +70,8 @@ pub(crate) enum Header {
     Message { kind: Kind, envelope: Envelope, request: u32 },
     /// `request` is the addressee's.
     Fin { request: u32 },
-    /// `request` is the addressee's.
-    Refuse { request: u32 },
+    /// `request` is the addressee's. Is it of a collective that the sender of this has left, since somebody was lost?
+    Refuse { request: u32, left: bool },
     /// `request` is the addressee's receive.
     Withdraw { request: u32 },
     /// `request` is the addressee's send; `into` the receive that takes the fragments. Has it the head already?
@@ -113,7 +113,7 @@ impl Header {
                 [first(kind, request, envelope.context), second(envelope.tag as u32)]
             }
             Header::Fin { request } => [first(Kind::Fin, request, 0), second(0)],
-            Header::Refuse { request } => [first(Kind::Refuse, request, 0), second(0)],
+            Header::Refuse { request, left } => [first(Kind::Refuse, request, left.into()), second(0)],
             Header::Withdraw { request } => [first(Kind::Withdraw, request, 0), second(0)],
             Header::Clear { request, into, headed } => {
                 [first(Kind::Clear, request, into), second(headed.into())]
@@ -150,7 +150,7 @@ impl Header {
                 (Header::Message { kind, envelope, request }, high)
             }
             Kind::Fin => (Header::Fin { request }, high),
-            Kind::Refuse => (Header::Refuse { request }, high),
+            Kind::Refuse => (Header::Refuse { request, left: rest != 0 }, high),
             Kind::Withdraw => (Header::Withdraw { request }, high),
             Kind::Clear => (Header::Clear { request, into: rest, headed: low != 0 }, high),
             Kind::Fragment => (Header::Fragment { request, offset: words[1] }, rest),
@@ -257,7 +257,8 @@ mod tests {
             Header::Message { kind: Kind::EagerSync, envelope, request: REQUEST_MAX },
             Header::Message { kind: Kind::Offer, envelope, request: 7 },
             Header::Fin { request: 1 },
-            Header::Refuse { request: REQUEST_MAX },
+            Header::Refuse { request: REQUEST_MAX, left: false },
+            Header::Refuse { request: 1, left: true },
             Header::Withdraw { request: 9 },
             Header::Clear { request: 1, into: u32::MAX, headed: false },
             Header::Clear { request: 1, into: u32::MAX, headed: true },

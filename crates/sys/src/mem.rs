@@ -11,13 +11,14 @@ mod map;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 #[cfg(not(all(test, loom)))]
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 pub use map::SharedMap;
 #[cfg(all(test, loom))]
@@ -78,9 +79,22 @@ impl FromStr for Locator {
     }
 }
 
-/// The start time of a process in clock ticks since boot.
+/// The start time of a process in clock ticks since boot. `/proc` takes long to say it, so that this process asks once
+/// for its own (and once more after a fork).
 pub fn start_ticks(pid: u32) -> io::Result<u64> {
-    Ok(Stat::of(pid)?.start_ticks)
+    static OWN: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+    if pid != std::process::id() {
+        return Ok(Stat::of(pid)?.start_ticks);
+    }
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((of, ticks)) = *own
+        && of == pid
+    {
+        return Ok(ticks);
+    }
+    let ticks = Stat::of(pid)?.start_ticks;
+    *own = Some((pid, ticks));
+    Ok(ticks)
 }
 
 /// What `/proc/PID/stat` says of a process.
@@ -91,8 +105,10 @@ struct Stat {
 
 impl Stat {
     fn of(pid: u32) -> io::Result<Self> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
-        Self::read(&stat)
+        // What is looked for stands near the beginning, and comes with the first look.
+        let mut stat = [0; 1024];
+        let len = File::open(format!("/proc/{pid}/stat"))?.read(&mut stat)?;
+        Self::read(&stat[..len])
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
     }
 

@@ -7,7 +7,7 @@ use std::io;
 use sys::{UserBuf, UserBufMut};
 
 impl Context {
-    /// Registers a buffer that peers of a provider may read. `None`: the table is full at the moment.
+    /// Registers a buffer that peers of a provider may read and write. `None`: the table is full at the moment.
     pub fn register(&mut self, kind: ProviderKind, buf: UserBuf) -> Option<MrKey> {
         self.provider(kind).register(buf)
     }
@@ -15,6 +15,14 @@ impl Context {
     /// Ends a registration.
     pub fn deregister(&mut self, kind: ProviderKind, key: MrKey) {
         self.provider(kind).deregister(key);
+    }
+
+    /// Bytes that a provider reads or writes at once, at most.
+    pub fn rdma_bytes_max(&self, kind: ProviderKind) -> usize {
+        match kind {
+            ProviderKind::Soft => usize::MAX,
+            ProviderKind::Sockets => self.caps(kind).message_max,
+        }
     }
 
     /// Reads the peer's memory into `to`.

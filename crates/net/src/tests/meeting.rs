@@ -272,9 +272,65 @@ fn of_a_job_that_is_lost_nobody_is_waited_for() {
     assert!(end.loss_in(CONTEXT).is_some() && end.loss_in(CONTEXT + 2).is_none());
     let later = end.irecv(pattern(None, CONTEXT, 3), target());
     assert!(is_lost(end.take(later)) && end.iprobe(pattern(None, CONTEXT, 3)).is_err());
-    end.forget_job(job);
-    assert!(end.loss_in(CONTEXT).is_none(), "it is forgotten with its loss");
     [elsewhere, message, apart].into_iter().for_each(|id| assert!(end.cancel_recv(id)));
+}
+
+#[test]
+fn who_has_heard_of_a_loss_refuses_what_others_send_because_they_have_not() {
+    const CONTEXT: u32 = 9;
+    let mut world = World::new(ProviderKind::Soft, 2);
+    let job = other_job(&mut world);
+    world.ends[0].span(CONTEXT, job, Span::Collectives);
+    let long = vec![7; 1 << 20];
+    let send = |world: &mut World, tag, bytes: &[u8], mode| {
+        let envelope = Envelope { context: CONTEXT, tag };
+        world.ends[1].isend(Rank(0), envelope, source(bytes), mode).unwrap().unwrap()
+    };
+    let (early, small) = (
+        send(&mut world, 3, &long, SendMode::Standard),
+        send(&mut world, 4, &long[..8], SendMode::Synchronous),
+    );
+    world.until("both are kept", |ends| ends[0].matcher.unexpected_len() == 2);
+    let envelope = Envelope { context: CONTEXT, tag: 5 };
+    let own = world.ends[0].isend(Rank(0), envelope, source(&long), SendMode::Synchronous).unwrap().unwrap();
+    world.node.tell_lost(job.0);
+    world.ends[0].hear_of_losses();
+    assert_eq!(world.ends[0].matcher.unexpected_len(), 0);
+    let left = |ended: Result<Outcome, NetError>| matches!(ended, Err(NetError::Left { .. }));
+    assert!(left(world.wait(1, early)) && left(world.wait(1, small)) && left(world.wait(0, own)));
+    // Also when it has no more to do with that job.
+    let end = &mut world.ends[0];
+    end.forget_context(CONTEXT);
+    end.forget_job(job);
+    let (late, small) = (
+        send(&mut world, 3, &long, SendMode::Standard),
+        send(&mut world, 4, &long[..8], SendMode::Synchronous),
+    );
+    assert!(left(world.wait(1, late)) && left(world.wait(1, small)));
+    // And from itself.
+    let envelope = Envelope { context: CONTEXT, tag: 3 };
+    let own = world.ends[0].isend(Rank(0), envelope, source(&long), SendMode::Synchronous).unwrap().unwrap();
+    assert!(left(world.wait(0, own)));
+    // What is no collective's is kept.
+    let apart = send(&mut world, -1, &long, SendMode::Standard);
+    world.until("it is kept", |ends| ends[0].matcher.unexpected_len() == 1);
+    assert!(!world.ends[1].is_done(apart));
+}
+
+#[test]
+fn a_job_that_is_met_anew_has_lost_nobody() {
+    const CONTEXT: u32 = 8;
+    let mut world = World::new(ProviderKind::Soft, 2);
+    let job = other_job(&mut world);
+    let end = &mut world.ends[0];
+    end.span(CONTEXT, job, Span::Messages);
+    let ix = end.intern(Peer::Rank { job, rank: Rank(0) }).unwrap();
+    end.fail(ix, NetError::StaleRequest);
+    assert!(end.loss_in(CONTEXT).is_some());
+    end.forget_job(job);
+    end.meet(job, 3);
+    end.span(CONTEXT + 2, job, Span::Messages);
+    assert!(end.loss_in(CONTEXT).is_none() && end.loss_in(CONTEXT + 2).is_none());
 }
 
 #[test]
