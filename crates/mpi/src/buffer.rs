@@ -3,9 +3,10 @@
 //! The only module of the crate with `unsafe`. A [`SendBuf`] or [`RecvBuf`] is made by an unsafe constructor
 //! whose promise covers the whole operation it is given to; everything behind that is bookkeeping.
 #![allow(unsafe_code)]
+pub(crate) mod atomic;
 mod kernel;
 
-use net::{UserBuf, UserBufMut};
+use net::{Common, UserBuf, UserBufMut};
 use std::arch::is_x86_feature_detected;
 
 /// Where an operation reads: an address, to which offsets of a datatype are added.
@@ -102,6 +103,11 @@ impl RecvBuf {
     #[inline]
     pub const unsafe fn new(at: *mut u8) -> Self {
         RecvBuf { at }
+    }
+
+    /// A place in memory that processes of a host have in common. Whoever keeps it keeps the memory as well.
+    pub(crate) fn in_common(memory: &Common, offset: usize) -> Self {
+        RecvBuf { at: (memory.addr() as *mut u8).wrapping_add(offset) }
     }
 
     /// Is this [`RecvBuf::IN_PLACE`]?

@@ -218,7 +218,7 @@ impl From<NetError> for MpiError {
         let class = match &error {
             NetError::NoSuchPeer { .. } => ErrorClass::Rank,
             NetError::StaleRequest => ErrorClass::Request,
-            error if error.is_end_of_peer() => ErrorClass::ProcAborted,
+            error if error.is_end() => ErrorClass::ProcAborted,
             // MPI has no class for what a network does.
             _ => ErrorClass::Other,
         };

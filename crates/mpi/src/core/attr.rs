@@ -10,13 +10,36 @@ pub enum Object {
     Comm(CommId),
     /// A datatype.
     Type(TypeId),
-    /// A window, by number.
-    Win(u32),
+    /// A window.
+    Win(WinId),
+}
+
+/// What an attribute key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Type,
+    /// Windows.
+    Win,
+}
+
+impl Object {
+    fn carrier(self) -> Carrier {
+        match self {
+            Object::Comm(_) => Carrier::Comm,
+            Object::Type(_) => Carrier::Type,
+            Object::Win(_) => Carrier::Win,
+        }
+    }
 }
 
 /// An attribute key: callbacks and extra state, all opaque words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keyval {
+    /// What carries it.
+    pub carrier: Carrier,
     /// The copy callback.
     pub copy: usize,
     /// The delete callback.
@@ -64,7 +87,9 @@ impl Mpi {
 
     /// Sets a value; gives the former one (whose delete callback the caller runs *before*, see `attr_get`).
     pub fn attr_set(&mut self, object: Object, key: KeyvalId, value: usize) -> Result<Option<usize>> {
-        self.keyval(key)?;
+        if self.keyval(key)?.carrier != object.carrier() {
+            return fail(ErrorClass::Keyval, format!("attribute key {} is for other objects", key.0));
+        }
         let attributes = self.attributes_mut(object)?;
         if let Some((_, old)) = attributes.iter_mut().find(|(k, _)| *k == key) {
             return Ok(Some(std::mem::replace(old, value)));

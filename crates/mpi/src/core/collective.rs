@@ -222,9 +222,14 @@ impl Collective {
             }
             self.next += 1;
         }
-        // Not only who has waited for somebody who is gone: no result is that of all.
+        if self.failed != ErrorClass::Success {
+            endpoint.hear_of_losses();
+        }
+        // Not only who has waited for somebody who is gone: no result is that of all. It is also why others have sent
+        // nothing.
         if let Some(error) = endpoint.loss_in(self.roster.collective_context()) {
-            self.fail(error.into());
+            let error = MpiError::from(error);
+            (self.failed, self.error) = (error.class, Some(error));
         }
         self.finish();
         Advance::Done
@@ -281,8 +286,10 @@ impl Collective {
     fn send(&mut self, endpoint: &mut Endpoint, to: u32, from: Slice) {
         let (to, envelope) = self.way(to);
         // After a failure what is sent would be wrong. An empty message is not what the receiver expects, so that it
-        // fails as well, and nobody waits.
-        let len = if self.failed == ErrorClass::Success { from.len } else { 0 };
+        // fails as well, and nobody waits. (Nor does it wait for what all will hear has failed.)
+        let well = self.failed == ErrorClass::Success
+            && endpoint.loss_in(self.roster.collective_context()).is_none();
+        let len = if well { from.len } else { 0 };
         let from = self.source(Slice { len, ..from });
         match endpoint.isend(to, envelope, from, SendMode::Standard) {
             Ok(None) => {}

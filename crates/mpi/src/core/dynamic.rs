@@ -83,6 +83,11 @@ impl Mpi {
         }
     }
 
+    /// May the launcher be asked about a service without waiting for other processes? An error is of this class.
+    pub fn may_ask_launcher(&mut self, class: ErrorClass) -> Result<bool> {
+        self.endpoint.launcher_is_free().map_err(|e| of_class(class, e))
+    }
+
     /// Publishes a port under the name of a service.
     pub fn publish(&mut self, service: &str, port: &str) -> Result<()> {
         match self.endpoint.publish(service, port).map_err(|e| of_class(ErrorClass::Service, e))? {

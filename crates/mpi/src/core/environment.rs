@@ -30,6 +30,7 @@ impl Mpi {
             },
         };
         let mut mpi = Mpi::on(endpoint, cores);
+        (mpi.rma, mpi.apart) = (config.rma, config.net.force);
         mpi.meet_parent()?;
         if let Some(rigor) = check::rigor() {
             mpi.begin_check(rigor);
@@ -55,6 +56,9 @@ impl Mpi {
             keyvals: Slots::new(),
             f90_types: Vec::new(),
             win_attributes: BTreeMap::new(),
+            hall: Default::default(),
+            rma: Default::default(),
+            apart: false,
             numbers: Numbers::new(2, u64::from(rank.0)),
             threaded: false,
             running: Vec::new(),

@@ -57,6 +57,10 @@ id! {
     /// A message taken by a matched probe.
     MessageId
 }
+id! {
+    /// A window.
+    WinId
+}
 
 impl CommId {
     /// Every process of the job.

@@ -6,7 +6,7 @@ mod signature;
 mod tests;
 mod walk;
 
-use super::predefined::{Meaning, Predefined, Scalar};
+use super::predefined::{Meaning, Predefined, Scalar, TABLE};
 use super::{Combiner, TypeId, external};
 use crate::buffer::{At, Grid, RecvBuf, Run, SendBuf, copy_grid, gather_grid, gather_listed, gather_runs};
 use crate::buffer::{copy_runs, scatter_grid, scatter_listed, scatter_runs};
@@ -249,6 +249,19 @@ impl Datatype {
     /// Copies `count` elements between two places of the same layout.
     pub(super) fn copy_elements(&self, from: SendBuf, to: RecvBuf, count: usize) {
         walk(self.elements_of(count), 0..(self.size * count) as u64, &mut Transfer { from, to });
+    }
+
+    /// Where the bytes `range` (counted without gaps) of `count` elements are, in blocks.
+    pub(super) fn blocks(&self, count: usize, range: Range<u64>) -> Vec<Grid> {
+        let mut found = Blocks(Vec::new());
+        walk(self.elements_of(count), range, &mut found);
+        found.0
+    }
+
+    /// What its basic elements mean and how they are stored, if they are all of one kind.
+    pub(super) fn basic_element(&self) -> Option<(Meaning, Scalar)> {
+        let uniform = || Some(&TABLE[self.uniform?.index()]);
+        self.scalar.or_else(|| uniform().map(|row| (row.meaning, row.scalar)))
     }
 
     fn elements_of(&self, count: usize) -> Elements<'_> {
@@ -517,5 +530,24 @@ impl Sink for Transfer {
 
     fn runs(&mut self, at: i64, runs: &[Run]) {
         copy_runs(self.from.shifted(at as isize), self.to.shifted(at as isize), runs);
+    }
+}
+
+/// Where the bytes are.
+struct Blocks(Vec<Grid>);
+
+impl Sink for Blocks {
+    fn grid(&mut self, grid: Grid) {
+        self.0.push(grid);
+    }
+
+    fn listed(&mut self, at: i64, places: &[i64], len: u64) {
+        self.0.extend(places.iter().map(|place| Grid::row(at.wrapping_add(*place), len, 1, 0)));
+    }
+
+    fn runs(&mut self, at: i64, runs: &[Run]) {
+        let block =
+            |pair: &[Run]| Grid::row(at.wrapping_add(pair[0].at), pair[1].start - pair[0].start, 1, 0);
+        self.0.extend(runs.windows(2).map(block));
     }
 }

@@ -51,12 +51,14 @@ mod slots;
 mod softfloat;
 mod status;
 mod topology;
+mod win;
 
 use slots::Slots;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Instant;
 
-pub use attr::{Keyval, Object};
+pub use attr::{Carrier, Keyval, Object};
 pub use buffered::Holder;
 pub use check::{Rigor, enter_call};
 pub use coll::Coll;
@@ -78,6 +80,7 @@ pub use session::PROCESS_SETS;
 pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
 pub use topology::{Cart, Neighborhood, Topology};
+pub use win::{Assert, NewWindow, Remote, Synchronizing, WinFlavor};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;
@@ -99,7 +102,12 @@ pub struct Mpi {
     requests: Slots<request::Request>,
     messages: Slots<p2p::Taken>,
     keyvals: Slots<attr::KeyvalEntry>,
-    win_attributes: BTreeMap<u32, attr::Attributes>,
+    win_attributes: BTreeMap<WinId, attr::Attributes>,
+    hall: Rc<win::Hall>,
+    /// In which order operations on windows leave, where the program does not say.
+    rma: proto::rma::Policy,
+    /// Are processes of a node not to share memory?
+    apart: bool,
     /// Numbers of communicators.
     numbers: proto::context::Numbers,
     /// May several threads call?

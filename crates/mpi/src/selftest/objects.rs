@@ -160,8 +160,9 @@ fn grids(job: &mut Job) -> Result<()> {
 }
 
 fn attributes(job: &mut Job) -> Result<()> {
-    let key = job.mpi.keyval_create(Keyval { copy: 1, delete: 2, extra: 3 });
-    for object in [Object::Comm(CommId::WORLD), Object::Type(TypeId::INT), Object::Win(5)] {
+    let (world, int) = (Object::Comm(CommId::WORLD), Object::Type(TypeId::INT));
+    for (carrier, object, other) in [(Carrier::Comm, world, int), (Carrier::Type, int, world)] {
+        let key = job.mpi.keyval_create(Keyval { carrier, copy: 1, delete: 2, extra: 3 });
         let empty = job.mpi.attr_get(object, key)?;
         job.equal(&empty, &None, "no attribute yet")?;
         job.mpi.attr_set(object, key, 42)?;
@@ -169,15 +170,16 @@ fn attributes(job: &mut Job) -> Result<()> {
         job.equal(&old, &Some(42), "former attribute")?;
         let list = job.mpi.attrs(object)?;
         job.equal(&list, &vec![(key, 43)], "attributes")?;
-    }
-    job.mpi.keyval_free(key)?;
-    let still = job.mpi.keyval(key)?;
-    job.equal(&still.delete, &2, "a freed key lives while an object has it")?;
-    for object in [Object::Comm(CommId::WORLD), Object::Type(TypeId::INT), Object::Win(5)] {
+        let wrong = job.mpi.attr_set(other, key, 44);
+        job.fails(wrong, ErrorClass::Keyval, "a key for other objects")?;
+        job.mpi.keyval_free(key)?;
+        let still = job.mpi.keyval(key)?;
+        job.equal(&still.delete, &2, "a freed key lives while an object has it")?;
         job.mpi.attr_delete(object, key)?;
+        let gone = job.mpi.keyval(key);
+        job.fails(gone, ErrorClass::Keyval, "a key that nobody has")?;
     }
-    let gone = job.mpi.keyval(key);
-    job.fails(gone, ErrorClass::Keyval, "a key that nobody has")
+    Ok(())
 }
 
 fn small_things(job: &mut Job) -> Result<()> {

@@ -26,22 +26,28 @@ impl Mpi {
             Coll::Scan(of) => {
                 let count = element_count(of.recv.count)?;
                 let e = self.reduction(&mut plan, of, Some(count), Some(count))?;
-                coll::scan(&mut plan.c.schedule, place, e);
+                match &plan.hosts {
+                    Some(hosts) => hosts.scan(&mut plan.c.schedule, place, e),
+                    None => coll::scan(&mut plan.c.schedule, place, e),
+                }
             }
             Coll::Exscan(of) => {
                 let count = element_count(of.recv.count)?;
                 let e = self.reduction(&mut plan, of, Some(count), (place.rank > 0).then_some(count))?;
-                coll::exscan(&mut plan.c.schedule, place, e);
+                match &plan.hosts {
+                    Some(hosts) => hosts.exscan(&mut plan.c.schedule, place, e),
+                    None => coll::exscan(&mut plan.c.schedule, place, e),
+                }
             }
             Coll::ReduceScatterBlock(of) => {
                 let count = element_count(of.recv.count)?;
                 let all = self.all_of(of, [count].into_iter().cycle().take(place.size as usize))?;
                 let e = self.reduction(&mut plan, of, Some(all), Some(count))?;
-                coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Equal(count * e.unit));
+                reduce_scatter(&mut plan, e, Blocks::Equal(count * e.unit));
             }
             Coll::ReduceScatter { of, counts } => {
                 let (e, list) = self.reduction_in_parts(&mut plan, of, counts)?;
-                coll::reduce_scatter(&mut plan.c.schedule, place, e, Blocks::Listed(&list));
+                reduce_scatter(&mut plan, e, Blocks::Listed(&list));
             }
             _ => return fail(ErrorClass::Intern, "not a reduction"),
         }
@@ -128,4 +134,11 @@ fn spread_unit(ty: &Datatype) -> Result<usize> {
         return Ok(extent as usize);
     }
     fail(ErrorClass::Type, format!("a reduction of overlapping elements: {true_extent} bytes every {extent}"))
+}
+
+fn reduce_scatter(plan: &mut Plan, data: Elements, blocks: Blocks<'_>) {
+    match &plan.hosts {
+        Some(hosts) => hosts.reduce_scatter(&mut plan.c.schedule, plan.place, data, blocks),
+        None => coll::reduce_scatter(&mut plan.c.schedule, plan.place, data, blocks),
+    }
 }

@@ -1,0 +1,316 @@
+//! Windows: memory of processes that others read, write and combine without their help.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | `making` | how a window comes about, and how it goes |
+//! | `window` | what one is, and how its targets are reached |
+//! | `ops` | operations; those on memory that is mapped here |
+//! | `far` | operations that travel in messages, or are copied by the network |
+//! | `serve` | the target's side of these |
+//! | `epochs`, `lock` | synchronization |
+//! | `memory` | what is done to memory, and the one rule that makes it atomic |
+//! | `wire` | what messages look like |
+mod epochs;
+mod far;
+mod lock;
+mod making;
+mod memory;
+mod ops;
+mod serve;
+mod window;
+mod wire;
+
+use super::ids::{ErrhandlerId, GroupId, InfoId, TypeId, WinId};
+use super::registry::registry;
+use super::status::Peer;
+use super::{Mpi, Pairs};
+use crate::buffer::{RecvBuf, source_of};
+use crate::error::{ErrorClass, Result, fail, fail_with};
+use epochs::Wanted;
+use making::{Freeing, Making};
+use net::{Endpoint, Process, ReqId};
+pub(in crate::core) use window::Hall;
+use window::{Reach, State, Target};
+
+/// How a window came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WinFlavor {
+    /// Of the program's memory.
+    Create,
+    /// Of memory of the library's.
+    Allocate,
+    /// Of memory of the library's, which all its processes have mapped.
+    Shared,
+    /// Of memory that the program attaches later.
+    Dynamic,
+}
+
+/// What a new window is of.
+#[derive(Clone, Copy, Debug)]
+pub struct NewWindow {
+    /// How it comes about.
+    pub flavor: WinFlavor,
+    /// Memory of the program, if it brings any.
+    pub base: RecvBuf,
+    /// Its length.
+    pub bytes: i64,
+    /// What displacements are multiplied by.
+    pub disp_unit: i64,
+    /// Hints.
+    pub info: Option<InfoId>,
+}
+
+/// What a program promises of a synchronization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assert {
+    /// What it waits for has happened, or nobody is in conflict.
+    pub no_check: bool,
+    /// The memory was not stored to.
+    pub no_store: bool,
+    /// Nobody will change it.
+    pub no_put: bool,
+    /// No operation came before.
+    pub no_precede: bool,
+    /// No operation follows.
+    pub no_succeed: bool,
+}
+
+/// Elements in the window of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// Whose.
+    pub peer: Peer,
+    /// Where they begin, in units of the target.
+    pub disp: i64,
+    /// Number of elements.
+    pub count: i64,
+    /// Their datatype.
+    pub ty: TypeId,
+}
+
+/// Something that has been begun, and is asked for until it has ended.
+#[must_use = "it has not ended"]
+pub struct Synchronizing {
+    win: WinId,
+    stage: Stage,
+}
+
+/// How far it is.
+enum Stage {
+    Ended,
+    Making(Box<Making>),
+    Free(Freeing),
+    /// Everything for these ranks is done, and then everybody has come so far.
+    Fence {
+        ranks: Vec<u32>,
+        barrier: Option<super::RequestId>,
+    },
+    /// These have posted their memory.
+    Start(Vec<u32>),
+    /// Those who may access this process's memory are done.
+    Wait,
+    /// Everything for these ranks is done.
+    Settle(Vec<u32>),
+    /// These locks are had.
+    Lock(Vec<Wanted>),
+    /// Everything is done, and then locks are given back.
+    Unlock {
+        far: Vec<u32>,
+        near: Vec<(u32, State)>,
+    },
+}
+
+impl Synchronizing {
+    fn new(win: WinId, stage: Stage) -> Self {
+        Synchronizing { win, stage }
+    }
+}
+
+impl std::fmt::Debug for Synchronizing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a synchronization of window {}", self.win.0)
+    }
+}
+
+/// Sends a message to the windows of another process. `None`: the bytes are free already.
+fn post(endpoint: &mut Endpoint, to: Process, argument: u64, bytes: &[u8]) -> Result<Option<ReqId>> {
+    Ok(endpoint.send_active(to, wire::HANDLER, argument, source_of(bytes).range(0, bytes.len()))?)
+}
+
+impl Mpi {
+    /// Has it ended? Makes no progress; to be asked until it says so (or fails).
+    pub fn win_ended(&mut self, what: &mut Synchronizing) -> Result<bool> {
+        let win = what.win;
+        let ended = match &mut what.stage {
+            Stage::Ended => return Ok(true),
+            Stage::Making(making) => {
+                let made = self.step_making(win, making);
+                if made.is_err() {
+                    self.forget_window(win);
+                }
+                made
+            }
+            Stage::Free(freeing) => self.step_free(win, freeing),
+            stage => self.step(win, stage),
+        };
+        if !matches!(ended, Ok(false)) {
+            what.stage = Stage::Ended;
+        }
+        let windows = self.hall.windows.borrow();
+        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window));
+        self.hall.awaits.set(awaits);
+        ended
+    }
+
+    /// Address of this process's own memory in the window, its bytes and displacement unit.
+    pub fn win_memory(&self, win: WinId) -> Result<(usize, i64, i64)> {
+        let windows = self.hall.windows.borrow();
+        let window = windows.get(win)?;
+        Ok((window.base.as_ptr() as usize, window.bytes as i64, window.unit))
+    }
+
+    /// How it came about.
+    pub fn win_flavor(&self, win: WinId) -> Result<WinFlavor> {
+        Ok(self.hall.windows.borrow().get(win)?.flavor)
+    }
+
+    /// The group of its processes.
+    pub fn win_group(&mut self, win: WinId) -> Result<GroupId> {
+        let comm = self.hall.windows.borrow().get(win)?.comm;
+        self.comm_group(comm)
+    }
+
+    /// Address here, bytes and displacement unit of a rank's memory, or of the first rank that has any.
+    pub fn win_shared_query(&self, win: WinId, peer: Peer) -> Result<(usize, i64, i64)> {
+        let windows = self.hall.windows.borrow();
+        let window = windows.get(win)?;
+        if window.flavor == WinFlavor::Dynamic {
+            return fail(ErrorClass::RmaFlavor, "a dynamic window has no memory of its own");
+        }
+        let mapped = |rank: usize| {
+            let Target { bytes, unit, reach, .. } = window.targets[rank];
+            match reach {
+                Reach::Mapped(base) => Some((base.as_ptr() as usize, bytes as i64, unit)),
+                _ => None,
+            }
+        };
+        match peer {
+            Peer::Rank(rank) => {
+                let rank = window.checked(rank)?;
+                // What is not shared with this process is said to have a length of 0.
+                Ok(mapped(rank as usize).unwrap_or((0, 0, window.targets[rank as usize].unit)))
+            }
+            // Memory of the program is nobody else's.
+            _ if window.flavor == WinFlavor::Create => Ok((0, 0, window.unit)),
+            _ => {
+                let all = 0..window.targets.len();
+                let first = all.clone().filter_map(mapped).find(|(_, bytes, _)| *bytes > 0);
+                Ok(first.or_else(|| all.filter_map(mapped).next()).unwrap_or((0, 0, window.unit)))
+            }
+        }
+    }
+
+    /// Adds memory of the program to a dynamic window.
+    pub fn win_attach(&mut self, win: WinId, base: RecvBuf, bytes: i64) -> Result<()> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        if window.flavor != WinFlavor::Dynamic {
+            return fail(ErrorClass::RmaFlavor, "memory is attached to a window that is not dynamic");
+        }
+        let Ok(bytes) = u64::try_from(bytes) else {
+            return fail_with(ErrorClass::Size, || format!("{bytes} bytes are attached"));
+        };
+        let at = base.as_ptr() as u64;
+        let end = at.checked_add(bytes).filter(|_| at != 0 || bytes == 0);
+        let Some(end) = end else {
+            return fail_with(ErrorClass::RmaAttach, || format!("{bytes} bytes at address 0x{at:x}"));
+        };
+        let overlaps = |(start, (_, len)): (&u64, &(RecvBuf, u64))| start + len > at && *start < end;
+        if window.attached.range(..end).next_back().is_some_and(overlaps) || window.attached.contains_key(&at)
+        {
+            return fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{at:x} is attached already"));
+        }
+        window.attached.insert(at, (base, bytes));
+        Ok(())
+    }
+
+    /// Takes memory back from a dynamic window.
+    pub fn win_detach(&mut self, win: WinId, base: usize) -> Result<()> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        if window.flavor != WinFlavor::Dynamic {
+            return fail(ErrorClass::RmaFlavor, "memory is detached from a window that is not dynamic");
+        }
+        match window.attached.remove(&(base as u64)) {
+            Some(_) => Ok(()),
+            None => fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{base:x} is not attached")),
+        }
+    }
+
+    /// The name.
+    pub fn win_name(&self, win: WinId) -> Result<String> {
+        Ok(self.hall.windows.borrow().get(win)?.name.clone())
+    }
+
+    /// Sets the name.
+    pub fn win_set_name(&mut self, win: WinId, name: &str) -> Result<()> {
+        self.hall.windows.borrow_mut().get_mut(win)?.name = name.into();
+        Ok(())
+    }
+
+    /// The error handler.
+    pub fn win_errhandler(&self, win: WinId) -> Result<ErrhandlerId> {
+        Ok(self.hall.windows.borrow().get(win)?.errhandler)
+    }
+
+    /// Sets the error handler.
+    pub fn win_set_errhandler(&mut self, win: WinId, handler: ErrhandlerId) -> Result<()> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        registry().errhandler_retain(handler)?;
+        let old = std::mem::replace(&mut window.errhandler, handler);
+        registry().errhandler_release(old);
+        Ok(())
+    }
+
+    /// A new info object with the hints that are in use.
+    pub fn win_info(&mut self, win: WinId) -> Result<InfoId> {
+        let windows = self.hall.windows.borrow();
+        let window = windows.get(win)?;
+        let mut pairs: Pairs =
+            HINTS.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        if matches!(window.flavor, WinFlavor::Shared | WinFlavor::Allocate) {
+            pairs.push(("alloc_shared_noncontig".into(), "false".into()));
+        }
+        pairs.push(("banyan_rma".into(), window.policy.name().into()));
+        for (key, value) in &window.info {
+            if let Some((_, known)) = pairs.iter_mut().find(|(k, _)| k == key && k != "banyan_rma") {
+                known.clone_from(value);
+            }
+        }
+        Ok(registry().info_with(pairs))
+    }
+
+    /// Takes hints.
+    pub fn win_set_info(&mut self, win: WinId, info: Option<InfoId>) -> Result<()> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let Some(info) = info else { return Ok(()) };
+        for (key, value) in registry().info_pairs(info)? {
+            match window.info.iter_mut().find(|(k, _)| *k == key) {
+                Some((_, old)) => *old = value,
+                None => window.info.push((key, value)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a program may promise of a window, and what holds if it does not.
+const HINTS: [(&str, &str); 5] = [
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+];

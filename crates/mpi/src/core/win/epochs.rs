@@ -1,0 +1,435 @@
+//! Synchronization of windows: fences, the four calls of active targets, locks, flushes.
+//!
+//! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
+use super::far::{Last, Lock};
+use super::lock::{Attempt, Want, give_back};
+use super::window::{Access, State, Window, Windows};
+use super::wire::{Kind, Writer};
+use super::{Assert, Stage, Synchronizing, WinId};
+use crate::core::{Coll, GroupId, Mpi};
+use crate::error::{ErrorClass, Result, fail, fail_with};
+use net::{Endpoint, Process};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A lock of a process of this host that is to be taken.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    rank: u32,
+    line: u32,
+    attempt: Attempt,
+}
+
+impl Mpi {
+    /// Collective: everything that was begun before is done, everywhere.
+    pub fn win_fence(&mut self, win: WinId, assert: Assert) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        match window.access {
+            Access::Nothing | Access::Fence => {}
+            Access::Started(_) => {
+                return fail(ErrorClass::RmaSync, "a fence between MPI_Win_start and _complete");
+            }
+            Access::Locked(_) | Access::LockedAll { .. } => {
+                return fail(ErrorClass::RmaSync, "a fence while targets are locked");
+            }
+        }
+        if window.exposed_to.is_some() {
+            return fail(ErrorClass::RmaSync, "a fence between MPI_Win_post and _wait");
+        }
+        let ranks = windows.flush_all(&mut self.endpoint, win)?;
+        windows.get_mut(win)?.access = if assert.no_succeed { Access::Nothing } else { Access::Fence };
+        Ok(Synchronizing::new(win, Stage::Fence { ranks, barrier: None }))
+    }
+
+    /// Lets the processes of a group access this one's memory.
+    pub fn win_post(&mut self, win: WinId, group: GroupId, assert: Assert) -> Result<()> {
+        let ranks = self.ranks_in(win, group)?;
+        self.visit(|windows, endpoint| {
+            let window = windows.get_mut(win)?;
+            if window.exposed_to.is_some() {
+                return fail(ErrorClass::RmaSync, "MPI_Win_post again, before MPI_Win_wait");
+            }
+            window.exposed_to = Some(ranks.clone());
+            for rank in ranks.into_iter().filter(|_| !assert.no_check) {
+                let window = windows.get_mut(win)?;
+                if rank == window.rank() {
+                    *window.posts.entry(rank).or_default() += 1;
+                } else {
+                    windows.send(endpoint, win, rank, Kind::Post, Writer::default())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Begins to access the memory of the processes of a group, when they have posted it.
+    pub fn win_start(&mut self, win: WinId, group: GroupId, assert: Assert) -> Result<Synchronizing> {
+        let ranks = self.ranks_in(win, group)?;
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        match window.access {
+            Access::Nothing | Access::Fence => {}
+            Access::Started(_) => {
+                return fail(ErrorClass::RmaSync, "MPI_Win_start again, before MPI_Win_complete");
+            }
+            _ => return fail(ErrorClass::RmaSync, "MPI_Win_start while targets are locked"),
+        }
+        for rank in &ranks {
+            window.targets[*rank as usize].state = State::Started;
+        }
+        window.access = Access::Started(ranks.clone());
+        let waits_for = if assert.no_check { Vec::new() } else { ranks };
+        Ok(Synchronizing::new(win, Stage::Start(waits_for)))
+    }
+
+    /// The access that was started is over.
+    pub fn win_complete(&mut self, win: WinId) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let ranks = match &mut window.access {
+            Access::Started(ranks) => std::mem::take(ranks),
+            _ => return fail(ErrorClass::RmaSync, "MPI_Win_complete without MPI_Win_start"),
+        };
+        window.access = Access::Nothing;
+        let mut far = Vec::new();
+        for rank in ranks {
+            let window = windows.get_mut(win)?;
+            window.targets[rank as usize].state = State::Nothing;
+            if rank == window.rank() {
+                *window.completes.entry(rank).or_default() += 1;
+            } else if window.far.contains_key(&rank) {
+                windows.close(&mut self.endpoint, win, rank, Last::Complete)?;
+                far.push(rank);
+            } else {
+                windows.send(&mut self.endpoint, win, rank, Kind::Complete, Writer::default())?;
+            }
+        }
+        Ok(Synchronizing::new(win, Stage::Settle(far)))
+    }
+
+    /// Waits until those who may access this process's memory are done.
+    pub fn win_wait(&mut self, win: WinId) -> Result<Synchronizing> {
+        let windows = self.hall.windows.borrow();
+        if windows.get(win)?.exposed_to.is_none() {
+            return fail(ErrorClass::RmaSync, "MPI_Win_wait without MPI_Win_post");
+        }
+        Ok(Synchronizing::new(win, Stage::Wait))
+    }
+
+    /// Would `win_wait` have ended? Then it has.
+    pub fn win_test(&mut self, win: WinId) -> Result<bool> {
+        let mut sync = self.win_wait(win)?;
+        self.win_ended(&mut sync)
+    }
+
+    /// Begins to access the memory of one process.
+    pub fn win_lock(
+        &mut self,
+        win: WinId,
+        rank: i32,
+        exclusive: bool,
+        assert: Assert,
+    ) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let rank = window.checked(rank)?;
+        let count = match window.access {
+            Access::Nothing | Access::Fence => 0,
+            Access::Locked(count) => count,
+            Access::LockedAll { .. } => {
+                return fail(ErrorClass::RmaSync, "MPI_Win_lock after MPI_Win_lock_all");
+            }
+            Access::Started(_) => return fail(ErrorClass::RmaSync, "MPI_Win_lock after MPI_Win_start"),
+        };
+        let target = &mut window.targets[rank as usize];
+        if target.state != State::Nothing {
+            return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is locked already"));
+        }
+        window.access = Access::Locked(count + 1);
+        target.state = match (assert.no_check, exclusive) {
+            (true, _) => State::Unchecked,
+            (_, true) => State::Alone,
+            (_, false) => State::Shared,
+        };
+        let Some(line) = target.line else {
+            if !assert.no_check {
+                window.far_to(rank).lock = Lock::Wanted { alone: exclusive };
+            }
+            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
+        };
+        let want = match (exclusive, count) {
+            (true, _) => Want::Alone,
+            (false, 0) => Want::Shared,
+            (false, _) => Want::SharedNow,
+        };
+        let wanted = Wanted { rank, line, attempt: Attempt::new(want) };
+        let wanted = if assert.no_check { Vec::new() } else { vec![wanted] };
+        Ok(Synchronizing::new(win, Stage::Lock(wanted)))
+    }
+
+    /// Begins to access the memory of all processes, with others.
+    pub fn win_lock_all(&mut self, win: WinId, assert: Assert) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        if !matches!(window.access, Access::Nothing | Access::Fence) {
+            return fail(ErrorClass::RmaSync, "MPI_Win_lock_all inside another access epoch");
+        }
+        window.access = Access::LockedAll { checked: !assert.no_check };
+        if assert.no_check {
+            return Ok(Synchronizing::new(win, Stage::Lock(Vec::new())));
+        }
+        // Those who are sent messages are asked with the first of them.
+        let far: Vec<u32> = window.far.keys().copied().collect();
+        for rank in far {
+            if window.targets[rank as usize].line.is_none() {
+                window.far_to(rank).lock = Lock::Wanted { alone: false };
+            }
+        }
+        let near = (0..).zip(&window.targets).filter_map(|(rank, target)| {
+            let line = target.line?;
+            Some(Wanted { rank, line, attempt: Attempt::new(Want::SharedNow) })
+        });
+        Ok(Synchronizing::new(win, Stage::Lock(near.collect())))
+    }
+
+    /// The access to one process is over, and everything done.
+    pub fn win_unlock(&mut self, win: WinId, rank: i32) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let rank = window.checked(rank)?;
+        let state = window.targets[rank as usize].state;
+        let Access::Locked(count) = &mut window.access else {
+            return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is unlocked without a lock"));
+        };
+        if state == State::Nothing {
+            return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is unlocked without a lock"));
+        }
+        *count -= 1;
+        if *count == 0 {
+            window.access = Access::Nothing;
+        }
+        window.targets[rank as usize].state = State::Nothing;
+        windows.finish(&mut self.endpoint, win, rank)?;
+        let looks_around = windows.get_mut(win)?.looks_around();
+        drop(windows);
+        if looks_around {
+            self.progress();
+        }
+        Ok(Synchronizing::new(win, Stage::Unlock { far: vec![rank], near: vec![(rank, state)] }))
+    }
+
+    /// The access to all processes is over, and everything done.
+    pub fn win_unlock_all(&mut self, win: WinId) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let Access::LockedAll { checked } = window.access else {
+            return fail(ErrorClass::RmaSync, "MPI_Win_unlock_all without MPI_Win_lock_all");
+        };
+        window.access = Access::Nothing;
+        let near = (0..).zip(&window.targets).filter(|(_, target)| checked && target.line.is_some());
+        let near = near.map(|(rank, _)| (rank, State::Shared)).collect();
+        let far: Vec<u32> = window.far.keys().copied().collect();
+        for rank in &far {
+            windows.finish(&mut self.endpoint, win, *rank)?;
+        }
+        Ok(Synchronizing::new(win, Stage::Unlock { far, near }))
+    }
+
+    /// Everything that was begun is done, on one rank or on all: also at the targets, which a flush that is local would not
+    /// have to wait for.
+    pub fn win_flush(&mut self, win: WinId, rank: Option<i32>) -> Result<Synchronizing> {
+        let mut windows = self.hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let rank = rank.map(|rank| window.checked(rank)).transpose()?;
+        let locked = match (&window.access, rank) {
+            (Access::LockedAll { .. }, _) => true,
+            (Access::Locked(_), Some(rank)) => window.targets[rank as usize].state != State::Nothing,
+            (Access::Locked(_), None) => true,
+            _ => false,
+        };
+        if !locked {
+            return fail(ErrorClass::RmaSync, "a flush of a target that is not locked");
+        }
+        let (looks_around, has_far) = (window.looks_around(), !window.far.is_empty());
+        let ranks = match rank {
+            _ if !has_far => Vec::new(),
+            None => windows.flush_all(&mut self.endpoint, win)?,
+            Some(rank) => {
+                windows.close(&mut self.endpoint, win, rank, Last::Flush)?;
+                vec![rank]
+            }
+        };
+        let failed = windows.get(win)?.error.is_some();
+        drop(windows);
+        if looks_around {
+            self.progress();
+        }
+        let stage = if has_far || failed { Stage::Settle(ranks) } else { Stage::Ended };
+        Ok(Synchronizing::new(win, stage))
+    }
+
+    /// What other processes have stored is seen, and what this one has is seen by them.
+    pub fn win_sync(&mut self, win: WinId) -> Result<()> {
+        self.hall.windows.borrow().get(win)?;
+        self.progress();
+        std::sync::atomic::fence(SeqCst);
+        Ok(())
+    }
+
+    /// The ranks in the window of the members of a group.
+    fn ranks_in(&self, win: WinId, group: GroupId) -> Result<Vec<u32>> {
+        let windows = self.hall.windows.borrow();
+        let members = &windows.get(win)?.roster.members;
+        let rank_of = |process| match members.rank_of(process) {
+            Some(rank) => Ok(rank),
+            None => fail(ErrorClass::Group, "the group has a process that is not in the window"),
+        };
+        self.members(group)?.iter().map(rank_of).collect()
+    }
+
+    /// Moves a synchronization on. Has it ended?
+    pub(super) fn step(&mut self, win: WinId, stage: &mut Stage) -> Result<bool> {
+        let hall = self.hall.clone();
+        if hall.has_news() {
+            hall.serve(&mut self.endpoint);
+        }
+        let mut windows = hall.windows.borrow_mut();
+        let ended = match stage {
+            Stage::Ended => true,
+            Stage::Making(_) | Stage::Free(_) => unreachable!("these have steps of their own"),
+            Stage::Fence { ranks, barrier } => match barrier {
+                None if !windows.all_settled(&mut self.endpoint, win, ranks)? => false,
+                None => {
+                    let comm = windows.get(win)?.comm;
+                    drop(windows);
+                    *barrier = Some(self.icollective(comm, Coll::Barrier)?);
+                    return self.step(win, stage);
+                }
+                Some(request) => {
+                    let request = *request;
+                    drop(windows);
+                    return Ok(self.test(request)?.is_some());
+                }
+            },
+            Stage::Start(waits_for) => {
+                let window = windows.get_mut(win)?;
+                waits_for.retain(|rank| !take_one(&mut window.posts, *rank));
+                waits_for.is_empty()
+            }
+            Stage::Wait => {
+                let window = windows.get_mut(win)?;
+                let all = window.exposed_to.iter().flatten().all(|rank| window.completes.contains_key(rank));
+                if all {
+                    for rank in window.exposed_to.take().into_iter().flatten() {
+                        take_one(&mut window.completes, rank);
+                    }
+                }
+                all
+            }
+            Stage::Settle(ranks) => windows.all_settled(&mut self.endpoint, win, ranks)?,
+            Stage::Lock(wanted) => {
+                let window = windows.get(win)?;
+                wanted.retain_mut(|wanted| !window.try_lock(wanted.line, &mut wanted.attempt));
+                wanted.is_empty()
+            }
+            Stage::Unlock { far, near } => {
+                let settled = windows.all_settled(&mut self.endpoint, win, far)?;
+                if settled {
+                    for (rank, state) in std::mem::take(near) {
+                        windows.unlock(&mut self.endpoint, win, rank, state)?;
+                    }
+                }
+                settled
+            }
+        };
+        if ended && let Some(error) = windows.get_mut(win)?.error.take() {
+            return Err(error);
+        }
+        Ok(ended)
+    }
+}
+
+impl Stage {
+    /// Who is waited for, and what they are to do, if it is not the messages of a collective.
+    pub(super) fn awaits(&self, window: &Window) -> Option<(Process, &'static str)> {
+        let (rank, what) = match self {
+            Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
+            Stage::Start(ranks) => (ranks.first(), "to post its window"),
+            Stage::Wait => {
+                let mut open = window.exposed_to.iter().flatten();
+                (
+                    open.find(|rank| !window.completes.contains_key(rank)),
+                    "to complete its access to a window here",
+                )
+            }
+            Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
+                (ranks.last(), "to do what it was sent for its window")
+            }
+            Stage::Lock(wanted) => {
+                (wanted.first().map(|wanted| &wanted.rank), "whose window others have locked")
+            }
+        };
+        rank.map(|rank| (window.process(*rank), what))
+    }
+}
+
+/// Takes one word of a rank, if there is one.
+fn take_one(words: &mut std::collections::BTreeMap<u32, u32>, rank: u32) -> bool {
+    let Some(count) = words.get_mut(&rank) else { return false };
+    *count -= 1;
+    if *count == 0 {
+        words.remove(&rank);
+    }
+    true
+}
+
+impl Windows {
+    /// Has everything leave for all targets that are sent messages; gives their ranks.
+    pub(super) fn flush_all(&mut self, endpoint: &mut Endpoint, win: WinId) -> Result<Vec<u32>> {
+        let ranks: Vec<u32> = self.get(win)?.far.keys().copied().collect();
+        for rank in &ranks {
+            self.close(endpoint, win, *rank, Last::Flush)?;
+        }
+        Ok(ranks)
+    }
+
+    /// Has everything leave for a target, which gives the lock back behind it if it was asked for it.
+    fn finish(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
+        let Some(far) = self.get_mut(win)?.far.get_mut(&rank) else { return Ok(()) };
+        let by_message = far.lock != Lock::Nothing;
+        if by_message && far.is_untouched() {
+            far.lock = Lock::Nothing;
+            return Ok(());
+        }
+        self.close(endpoint, win, rank, if by_message { Last::Unlock } else { Last::Flush })
+    }
+
+    fn all_settled(&mut self, endpoint: &mut Endpoint, win: WinId, ranks: &mut Vec<u32>) -> Result<bool> {
+        while let Some(rank) = ranks.last().copied() {
+            if !self.settled(endpoint, win, rank)? {
+                return Ok(false);
+            }
+            ranks.pop();
+        }
+        Ok(true)
+    }
+
+    /// Gives the lock of a process of this host back. Others may wait for it who are told by that process.
+    fn unlock(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, state: State) -> Result<()> {
+        let window: &Window = self.get(win)?;
+        let Some(line) = window.targets[rank as usize].line else { return Ok(()) };
+        match state {
+            State::Shared => give_back(window.lock_word(line), false),
+            State::Alone => give_back(window.lock_word(line), true),
+            State::Nothing | State::Started | State::Unchecked => return Ok(()),
+        }
+        if window.far_word(line).load(SeqCst) == 0 {
+            return Ok(());
+        }
+        if rank == window.rank() {
+            self.retry(endpoint, win);
+            return Ok(());
+        }
+        self.send(endpoint, win, rank, Kind::Nudge, Writer::default())
+    }
+}

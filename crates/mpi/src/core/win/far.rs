@@ -1,0 +1,578 @@
+//! Operations on targets that are sent messages: what is held, in which order it leaves, and what is still to come.
+//!
+//! `proto::rma` decides about order and company. Here the steps that it gives become messages, or copies into memory that the
+//! target has lent; and the word of a synchronization travels with the last of them.
+use super::WinId;
+use super::memory::Combining;
+use super::window::Windows;
+use super::wire::{NO_ANSWER, Reader, Reply, Shape, Writer};
+use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
+use crate::core::OpId;
+use crate::core::data::Checked;
+use crate::core::layout::Datatype;
+use crate::core::slots::Slots;
+use crate::error::{ErrorClass, MpiError, Result};
+use net::{Endpoint, NetError, Place, Process, ReqId};
+use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What is under way to one target.
+pub(super) struct Far {
+    epoch: Epoch,
+    ops: Slots<Op>,
+    /// What leaves next.
+    steps: VecDeque<Step>,
+    pub(super) lock: Lock,
+    place: Known,
+    /// Answers that have not come.
+    outstanding: usize,
+    direct: Vec<(ReqId, Op)>,
+    /// Something was sent of which it is not known whether it is done.
+    unconfirmed: bool,
+    /// What follows when all of it has left.
+    last: Option<Last>,
+}
+
+/// The lock of a target that is asked for by message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Not needed.
+    Nothing,
+    /// To be asked for with the next message.
+    Wanted {
+        alone: bool,
+    },
+    /// Asked for: what follows on the same way waits for it.
+    Asked,
+    /// Asked for, and word is to come when it is there.
+    Awaited,
+    Had,
+}
+
+/// Where the memory of the target is, for copies without its help.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Unasked,
+    Asked,
+    At(Place),
+    /// There are none.
+    Nowhere,
+}
+
+/// A word of a synchronization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    Flush,
+    Unlock,
+    Complete,
+}
+
+/// An operation.
+pub(super) struct Op {
+    pub(super) what: What,
+    /// Where in the target's memory: from its beginning, or an address.
+    pub(super) at: i64,
+    pub(super) to: Elements,
+    /// Who waits for it.
+    pub(super) waits: Option<Rc<Cell<bool>>>,
+}
+
+/// What is done.
+pub(super) enum What {
+    Put(Checked<SendBuf>),
+    Get(Checked<RecvBuf>),
+    /// `from` is not there where nothing is combined.
+    Update {
+        from: Option<Checked<SendBuf>>,
+        into: Option<Checked<RecvBuf>>,
+        how: Combining,
+    },
+    Swap {
+        expected: SendBuf,
+        new: SendBuf,
+        into: RecvBuf,
+        how: Combining,
+    },
+}
+
+/// Elements at a target.
+pub(super) struct Elements {
+    pub(super) ty: Rc<Datatype>,
+    pub(super) count: usize,
+    /// Are gaps between elements taken for data? Where a value and an index are one element.
+    pub(super) raw: bool,
+}
+
+impl Elements {
+    /// Bytes that travel.
+    pub(super) fn bytes(&self) -> usize {
+        if self.raw { self.ty.extent as usize * self.count } else { self.ty.size * self.count }
+    }
+
+    /// Distance and length, if they are bytes in a row.
+    pub(super) fn flat(&self) -> Option<(isize, usize)> {
+        if self.raw { Some((0, self.bytes())) } else { self.ty.flat(self.count) }
+    }
+
+    /// Where a range of the bytes is, from a distance on.
+    pub(super) fn shape(&self, at: i64, range: Range<u64>) -> (i64, Shape) {
+        match self.flat() {
+            Some((offset, _)) => {
+                (at + offset as i64 + range.start as i64, Shape::Row(range.end - range.start))
+            }
+            None => (at, Shape::Blocks(self.ty.blocks(self.count, range))),
+        }
+    }
+}
+
+impl Op {
+    /// As the schedule sees it.
+    fn operation(&self, number: u32, can_go_direct: bool) -> Operation {
+        let bytes = self.to.bytes();
+        let (direction, out, back) = match &self.what {
+            What::Put(_) => (Direction::Put, bytes, 0),
+            What::Get(_) => (Direction::Get, 0, bytes),
+            What::Update { from, into, .. } => {
+                let length = |there: bool| if there { bytes } else { 0 };
+                (Direction::Update, length(from.is_some()), length(into.is_some()))
+            }
+            What::Swap { .. } => (Direction::Update, 2 * bytes, bytes),
+        };
+        let here = match &self.what {
+            What::Put(from) => from.flat().is_some(),
+            What::Get(into) => into.flat().is_some(),
+            _ => false,
+        };
+        Operation { number, direction, out, back, direct: can_go_direct && here && self.to.flat().is_some() }
+    }
+}
+
+/// What this process waits for from a target.
+pub(super) struct Answer {
+    win: WinId,
+    rank: u32,
+    what: Awaited,
+}
+
+enum Awaited {
+    /// Bytes from `start` on, of which `left` parts are still to come.
+    Data {
+        into: Checked<RecvBuf>,
+        raw: bool,
+        start: u64,
+        left: Rc<Cell<usize>>,
+        waits: Option<Rc<Cell<bool>>>,
+    },
+    Done(Confirms),
+    Place,
+}
+
+/// What an answer confirms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Confirms {
+    Work,
+    Lock,
+}
+
+/// The way to a target, and where what is sent and awaited is kept.
+struct Way<'a> {
+    endpoint: &'a mut Endpoint,
+    answers: &'a mut Slots<Answer>,
+    sending: &'a mut Vec<(ReqId, Vec<u8>)>,
+    to: Process,
+    win: WinId,
+    rank: u32,
+    /// Arguments of messages that end an access, and of others.
+    complete: u64,
+    work: u64,
+}
+
+impl Way<'_> {
+    fn send(&mut self, argument: u64, message: Writer) -> Result<()> {
+        if let Some(id) = super::post(self.endpoint, self.to, argument, &message.0)? {
+            self.sending.push((id, message.0));
+        }
+        Ok(())
+    }
+
+    fn await_answer(&mut self, what: Awaited) -> u32 {
+        self.answers.insert(Answer { win: self.win, rank: self.rank, what })
+    }
+}
+
+impl Far {
+    pub(super) fn new(policy: Policy, lock: Lock, can_go_direct: bool) -> Self {
+        Far {
+            epoch: Epoch::new(policy),
+            ops: Slots::new(),
+            steps: VecDeque::new(),
+            lock,
+            place: if can_go_direct { Known::Unasked } else { Known::Nowhere },
+            outstanding: 0,
+            direct: Vec::new(),
+            unconfirmed: false,
+            last: None,
+        }
+    }
+
+    /// Has everything left, and is it done?
+    fn is_quiet(&self) -> bool {
+        self.steps.is_empty()
+            && self.epoch.is_empty()
+            && self.outstanding == 0
+            && self.direct.is_empty()
+            && !self.unconfirmed
+            && self.last.is_none()
+    }
+
+    /// Has it nothing that a target would have to be told of?
+    pub(super) fn is_untouched(&self) -> bool {
+        self.is_quiet() && !matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had)
+    }
+
+    /// A message, with the lock in front if it has not been asked for.
+    fn message(&mut self) -> Writer {
+        let mut message = Writer::default();
+        if let Lock::Wanted { alone } = self.lock {
+            message.lock(alone);
+            self.lock = Lock::Asked;
+        }
+        message
+    }
+
+    /// Sends what can be sent.
+    fn pump(&mut self, way: &mut Way<'_>) -> Result<()> {
+        while let Some(step) = self.steps.pop_front() {
+            match step {
+                Step::Together(numbers) => {
+                    let mut message = self.message();
+                    for number in numbers {
+                        if let Some(op) = self.ops.remove(number) {
+                            self.write(op, &mut message, way)?;
+                        }
+                    }
+                    // Its last word goes with it.
+                    if self.steps.is_empty() && self.last.is_some() {
+                        return self.finish(message, way);
+                    }
+                    if !message.is_empty() {
+                        way.send(way.work, message)?;
+                    }
+                }
+                Step::Direct(number) => {
+                    if !self.may_go_direct(way)? {
+                        self.steps.push_front(Step::Direct(number));
+                        return Ok(());
+                    }
+                    match (self.place, self.ops.remove(number)) {
+                        (_, None) => {}
+                        (Known::At(place), Some(op)) => self.copy(op, place, way)?,
+                        (_, Some(op)) => self.send_instead(op),
+                    }
+                }
+            }
+        }
+        if self.last.is_some() {
+            let message = self.message();
+            self.finish(message, way)?;
+        }
+        Ok(())
+    }
+
+    /// Is it known whether and where the target's memory can be reached, and does this process have the lock?
+    fn may_go_direct(&mut self, way: &mut Way<'_>) -> Result<bool> {
+        let asks_place = matches!(self.place, Known::Unasked);
+        let asks_lock = matches!(self.lock, Lock::Wanted { .. } | Lock::Asked);
+        if asks_place || asks_lock {
+            let mut message = self.message();
+            if asks_place {
+                message.ask(way.await_answer(Awaited::Place));
+                self.place = Known::Asked;
+                self.outstanding += 1;
+            }
+            if asks_lock {
+                message.flush(way.await_answer(Awaited::Done(Confirms::Lock)));
+                self.lock = Lock::Awaited;
+                self.outstanding += 1;
+            }
+            way.send(way.work, message)?;
+        }
+        Ok(!matches!(self.place, Known::Asked) && self.lock != Lock::Awaited)
+    }
+
+    /// Everything has left but the last word.
+    fn finish(&mut self, mut message: Writer, way: &mut Way<'_>) -> Result<()> {
+        match self.last.take() {
+            None => {}
+            Some(Last::Flush) if !self.unconfirmed => {}
+            Some(Last::Complete) => {
+                // What comes behind this word on its way is done behind it.
+                self.unconfirmed = false;
+                return way.send(way.complete, message);
+            }
+            Some(Last::Flush) => {
+                message.flush(way.await_answer(Awaited::Done(Confirms::Work)));
+                self.outstanding += 1;
+                self.unconfirmed = false;
+            }
+            Some(Last::Unlock) => {
+                message.unlock(way.await_answer(Awaited::Done(Confirms::Work)));
+                self.outstanding += 1;
+                self.unconfirmed = false;
+                self.lock = Lock::Nothing;
+            }
+        }
+        if message.is_empty() { Ok(()) } else { way.send(way.work, message) }
+    }
+
+    /// Copies to or from memory that the target has lent.
+    fn copy(&mut self, op: Op, place: Place, way: &mut Way<'_>) -> Result<()> {
+        let (offset, _) = op.to.flat().expect("the schedule was told so");
+        let at = place.plus(op.at.wrapping_add(offset as i64) as u64);
+        let posted = match &op.what {
+            What::Put(from) => {
+                let (start, bytes) = from.flat().expect("the schedule was told so");
+                way.endpoint.write_remote(way.to, from.buf.range(start, bytes), at)
+            }
+            What::Get(into) => {
+                let (start, bytes) = into.flat().expect("the schedule was told so");
+                way.endpoint.read_remote(way.to, into.buf.range(start, bytes), at)
+            }
+            What::Update { .. } | What::Swap { .. } => unreachable!("these are not direct"),
+        };
+        match posted {
+            Ok(Some(id)) => self.direct.push((id, op)),
+            Ok(None) => op.ended(),
+            Err(NetError::OutOfReach { .. }) => self.send_instead(op),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// A copy is not possible: it is done by a message, as all that follow.
+    fn send_instead(&mut self, op: Op) {
+        self.place = Known::Nowhere;
+        let number = self.ops.insert(op);
+        self.steps.push_front(Step::Together(vec![number]));
+    }
+
+    /// Looks how copies have ended.
+    fn reap(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        let mut at = 0;
+        while at < self.direct.len() {
+            let Some(ended) = endpoint.take(self.direct[at].0) else {
+                at += 1;
+                continue;
+            };
+            let (_, op) = self.direct.swap_remove(at);
+            match ended {
+                Ok(_) => op.ended(),
+                Err(NetError::OutOfReach { .. }) => self.send_instead(op),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an operation into a message, and sends that when it is long.
+    fn write(&mut self, op: Op, message: &mut Writer, way: &mut Way<'_>) -> Result<()> {
+        let Op { what, at, to, waits } = op;
+        let bytes = to.bytes() as u64;
+        let parts = bytes.div_ceil(MESSAGE_BYTES as u64).max(1);
+        let left = Rc::new(Cell::new(parts as usize));
+        for part in 0..parts {
+            if message.0.len() >= MESSAGE_BYTES {
+                way.send(way.work, std::mem::take(message))?;
+            }
+            let start = part * MESSAGE_BYTES as u64;
+            let range = start..bytes.min(start + MESSAGE_BYTES as u64);
+            let await_data = |far: &mut Far, way: &mut Way<'_>, into: &Checked<RecvBuf>| {
+                far.outstanding += 1;
+                let (into, left, waits) = (into.clone(), left.clone(), waits.clone());
+                way.await_answer(Awaited::Data { into, raw: to.raw, start, left, waits })
+            };
+            match &what {
+                What::Put(from) => {
+                    let (at, shape) = to.shape(at, range.clone());
+                    message.put(at, &shape);
+                    append(message, from, false, range);
+                    self.unconfirmed = true;
+                }
+                What::Get(into) => {
+                    let id = await_data(self, way, into);
+                    let (at, shape) = to.shape(at, range);
+                    message.get(id, at, &shape);
+                }
+                What::Update { from, into, how } => {
+                    let id = into.as_ref().map_or(NO_ANSWER, |into| await_data(self, way, into));
+                    let (at, shape) = to.shape(at, range.clone());
+                    message.update(id, how.how, at, &shape);
+                    if let Some(from) = from.as_ref().filter(|_| how.how.op != OpId::NO_OP) {
+                        append(message, from, to.raw, range);
+                    }
+                    self.unconfirmed |= into.is_none();
+                }
+                What::Swap { expected, new, into, how } => {
+                    let into = Checked { buf: *into, count: 1, ty: to.ty.clone() };
+                    let id = await_data(self, way, &into);
+                    message.swap(id, how.how, at);
+                    for buf in [expected, new] {
+                        let from = Checked { buf: *buf, count: 1, ty: to.ty.clone() };
+                        append(message, &from, false, range.clone());
+                    }
+                }
+            }
+        }
+        // The bytes have been copied; who waits for an answer is told when it comes.
+        let answered = !matches!(what, What::Put(_) | What::Update { into: None, .. });
+        if let Some(waits) = waits.filter(|_| !answered) {
+            waits.set(true);
+        }
+        Ok(())
+    }
+}
+
+impl Op {
+    fn ended(&self) {
+        if let Some(waits) = &self.waits {
+            waits.set(true);
+        }
+    }
+}
+
+/// Adds a range of the bytes of elements to a message.
+fn append(message: &mut Writer, from: &Checked<SendBuf>, raw: bool, range: Range<u64>) {
+    let (start, bytes) = (message.0.len(), (range.end - range.start) as usize);
+    message.0.resize(start + bytes, 0);
+    let room = target_of(&mut message.0[start..]).range(0, bytes);
+    if raw {
+        room.copy_from(&from.buf.range(range.start as isize, bytes));
+    } else {
+        from.ty.pack_range(from.buf, from.count, range, room);
+    }
+}
+
+impl Windows {
+    /// Begins an operation on a target that is sent messages.
+    pub(super) fn add(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, op: Op) -> Result<()> {
+        let far = self.get_mut(win)?.far_to(rank);
+        let can_go_direct = !matches!(far.place, Known::Nowhere);
+        let is_waited_for = op.waits.is_some();
+        let number = far.ops.insert(op);
+        let operation = far.ops.get(number).expect("just put there").operation(number, can_go_direct);
+        let mut steps = Vec::new();
+        far.epoch.add(operation, &mut steps);
+        if is_waited_for {
+            far.epoch.urge(number, &mut steps);
+        }
+        if steps.is_empty() {
+            return Ok(());
+        }
+        far.steps.extend(steps);
+        self.pump(endpoint, win, rank)
+    }
+
+    /// Has everything for a target leave, with a last word.
+    pub(super) fn close(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, last: Last) -> Result<()> {
+        let Some(far) = self.get_mut(win)?.far.get_mut(&rank) else { return Ok(()) };
+        let mut steps = Vec::new();
+        far.epoch.close(&mut steps);
+        far.steps.extend(steps);
+        far.last = Some(last);
+        self.pump(endpoint, win, rank)
+    }
+
+    /// Is everything for a target done? Moves it on.
+    pub(super) fn settled(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<bool> {
+        let window = self.get_mut(win)?;
+        let Some(far) = window.far.get_mut(&rank) else { return Ok(true) };
+        if !far.direct.is_empty() {
+            far.reap(endpoint)?;
+        }
+        if far.is_quiet() {
+            return Ok(true);
+        }
+        // What could not be copied goes by message after all, and has a word of its own.
+        if far.unconfirmed && far.last.is_none() && far.direct.is_empty() {
+            far.last = Some(Last::Flush);
+        }
+        self.pump(endpoint, win, rank)?;
+        Ok(self.get(win)?.far.get(&rank).is_none_or(Far::is_quiet))
+    }
+
+    fn pump(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
+        use super::wire::Kind;
+        self.reap(endpoint);
+        let Windows { list, answers, sending, .. } = self;
+        let Some(window) = list.get_mut(win.0) else { return Ok(()) };
+        let to = window.process(rank);
+        let (complete, work) = (window.subject(Kind::Complete), window.subject(Kind::Work));
+        let Some(far) = window.far.get_mut(&rank) else { return Ok(()) };
+        far.pump(&mut Way { endpoint, answers, sending, to, win, rank, complete, work })
+    }
+
+    /// Answers have come.
+    pub(super) fn take_answers(&mut self, endpoint: &mut Endpoint, from: (WinId, u32), bytes: &[u8]) {
+        let mut reader = Reader(bytes);
+        while let Some(reply) = reader.reply() {
+            let id = match reply {
+                Reply::Data { id, .. } | Reply::Done { id } => id,
+                Reply::Place { id, .. } | Reply::Outside { id } => id,
+            };
+            let is_from = |answer: &Answer| (answer.win, answer.rank) == from;
+            let answer = match self.answers.get(id) {
+                Some(answer) if is_from(answer) => self.answers.remove(id),
+                _ => None,
+            };
+            self.take_answer(from, answer, reply);
+        }
+        if let Err(error) = self.pump(endpoint, from.0, from.1) {
+            self.note_error(from.0, error);
+        }
+    }
+
+    fn take_answer(&mut self, (win, rank): (WinId, u32), answer: Option<Answer>, reply: Reply<'_>) {
+        if matches!(reply, Reply::Outside { .. }) {
+            let words = format!("rank {rank} has no such memory in its window");
+            self.note_error(win, MpiError::new(ErrorClass::RmaRange, words));
+        }
+        let Some(answer) = answer else { return };
+        let Ok(window) = self.get_mut(win) else { return };
+        let Some(far) = window.far.get_mut(&rank) else { return };
+        far.outstanding = far.outstanding.saturating_sub(1);
+        match (answer.what, reply) {
+            (Awaited::Data { into, raw, start, left, waits }, reply) => {
+                if let Reply::Data { data, .. } = reply {
+                    let from = source_of(data).range(0, data.len());
+                    let room = into.ty.extent as u64 * into.count as u64;
+                    if raw {
+                        let bytes = data.len().min(room.saturating_sub(start) as usize);
+                        into.buf.range(start as isize, bytes).copy_from(&from.part(0, bytes));
+                    } else {
+                        into.ty.unpack_range(from, into.buf, into.count, start);
+                    }
+                }
+                left.set(left.get().saturating_sub(1));
+                if let Some(waits) = waits.filter(|_| left.get() == 0) {
+                    waits.set(true);
+                }
+            }
+            (Awaited::Place, Reply::Place { words, .. }) => {
+                far.place = words.and_then(Place::from_words).map_or(Known::Nowhere, Known::At);
+            }
+            (Awaited::Place, _) => far.place = Known::Nowhere,
+            (Awaited::Done(Confirms::Lock), _) => far.lock = Lock::Had,
+            (Awaited::Done(Confirms::Work), _) => {}
+        }
+    }
+
+    /// Something went wrong that nobody can be told of just now.
+    pub(super) fn note_error(&mut self, win: WinId, error: MpiError) {
+        if let Ok(window) = self.get_mut(win) {
+            window.error.get_or_insert(error);
+        }
+    }
+}

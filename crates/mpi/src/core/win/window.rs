@@ -1,0 +1,365 @@
+//! The windows of a process: what each is, and how its targets are reached. They own their state: whatever comes from other
+//! processes is dealt with here, inside the endpoint's progress, without the engine.
+use super::far::Far;
+use super::lock::Attempt;
+use super::serve::Stalled;
+use super::wire::{HANDLER, Kind, Subject, Writer};
+use super::{WinFlavor, WinId};
+use crate::buffer::RecvBuf;
+use crate::core::comm::Roster;
+use crate::core::info::Pairs;
+use crate::core::slots::Slots;
+use crate::core::{CommId, ErrhandlerId};
+use crate::error::{ErrorClass, MpiError, Result, fail_with};
+use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
+use proto::rma::Policy;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+
+/// Bytes of the words that belong to one process in memory that is shared: a line of the caches.
+pub(super) const LINE: usize = 64;
+/// The lock of [`super::lock`],
+const LOCK_AT: usize = 0;
+/// that of [`super::memory`],
+const UPDATE_AT: usize = 8;
+/// and whether others wait for the first who have no part in the memory.
+const FAR_AT: usize = 16;
+
+/// So many synchronizations that cost nothing come to a look for messages, which costs as much as several of them.
+const IDLE_ROUNDS: u32 = 16;
+
+/// The windows of a process, and what came for them while they were in use.
+#[derive(Default)]
+pub(in crate::core) struct Hall {
+    pub(super) windows: RefCell<Windows>,
+    inbox: RefCell<VecDeque<(Peer, Active)>>,
+    /// Who is waited for, and what they are to do: for who hears that this process waits.
+    pub(super) awaits: Cell<Option<(Process, &'static str)>>,
+}
+
+impl Hall {
+    /// Has messages for windows dealt with here.
+    pub(super) fn open(self: &Rc<Self>, endpoint: &mut Endpoint) {
+        let hall = self.clone();
+        endpoint.set_handler(
+            HANDLER,
+            Some(Rc::new(move |endpoint, from, active| {
+                hall.inbox.borrow_mut().push_back((from, active));
+                hall.serve(endpoint);
+            })),
+        );
+        let hall = self.clone();
+        endpoint.set_awaiting(Awaiting(Rc::new(move || hall.awaits.get())));
+    }
+
+    /// Deals with what has come, unless somebody is about to.
+    pub(super) fn serve(&self, endpoint: &mut Endpoint) {
+        while let Ok(mut windows) = self.windows.try_borrow_mut() {
+            let Some((from, active)) = self.inbox.borrow_mut().pop_front() else { return };
+            windows.receive(endpoint, from, active);
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        !self.inbox.borrow().is_empty()
+    }
+}
+
+/// The windows of a process.
+pub(in crate::core) struct Windows {
+    pub(super) list: Slots<Box<Window>>,
+    /// By the number that all their processes know.
+    pub(super) by_number: BTreeMap<u32, WinId>,
+    /// What this process waits for from targets.
+    pub(super) answers: Slots<super::far::Answer>,
+    /// Messages that the endpoint still reads.
+    pub(super) sending: Vec<(ReqId, Vec<u8>)>,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Windows { list: Slots::new(), by_number: BTreeMap::new(), answers: Slots::new(), sending: Vec::new() }
+    }
+}
+
+/// One window.
+pub(super) struct Window {
+    /// For this window alone.
+    pub(super) comm: CommId,
+    pub(super) roster: Rc<Roster>,
+    pub(super) number: u32,
+    pub(super) flavor: WinFlavor,
+    /// This process's memory, which others reach.
+    pub(super) base: RecvBuf,
+    pub(super) bytes: u64,
+    pub(super) unit: i64,
+    /// Memory of the program that a dynamic window has: address and length.
+    pub(super) attached: BTreeMap<u64, (RecvBuf, u64)>,
+    /// What the processes of this host share.
+    pub(super) common: Option<Common>,
+    pub(super) targets: Vec<Target>,
+    /// Is the memory of some of them reached by messages, so that messages come for this process's?
+    pub(super) has_far: bool,
+    /// Synchronizations that had nothing to wait for.
+    pub(super) idle_rounds: u32,
+    pub(super) access: Access,
+    /// Who may access this process's memory until they say that they are done.
+    pub(super) exposed_to: Option<Vec<u32>>,
+    /// From whom such words have come: that memory is exposed, and that somebody is done.
+    pub(super) posts: BTreeMap<u32, u32>,
+    pub(super) completes: BTreeMap<u32, u32>,
+    /// Targets that are sent messages.
+    pub(super) far: BTreeMap<u32, Far>,
+    /// What came before this process knew its own memory: others were faster.
+    pub(super) early: Option<Vec<(Peer, Active)>>,
+    /// What others want done and what waits for the lock.
+    pub(super) stalled: VecDeque<Stalled>,
+    /// Who has the lock that has asked for it by message, and whether alone.
+    pub(super) held: BTreeMap<u32, bool>,
+    /// Has one of them given it back?
+    pub(super) freed: bool,
+    /// This process's memory, lent to peers who reach it without its help, by provider.
+    pub(super) loans: Vec<Loan>,
+    pub(super) policy: Policy,
+    /// What went wrong at a target, to be told at the next synchronization.
+    pub(super) error: Option<MpiError>,
+    pub(super) name: String,
+    pub(super) errhandler: ErrhandlerId,
+    pub(super) info: Pairs,
+}
+
+/// What this process may do to targets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Nothing,
+    /// Anything, until the next fence.
+    Fence,
+    /// To these.
+    Started(Vec<u32>),
+    /// To so many that are locked.
+    Locked(u32),
+    /// Anything.
+    LockedAll {
+        checked: bool,
+    },
+}
+
+/// A process of the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) bytes: u64,
+    pub(super) unit: i64,
+    pub(super) reach: Reach,
+    /// Its line of the memory that is shared, if it is of this host.
+    pub(super) line: Option<u32>,
+    pub(super) state: State,
+}
+
+/// How a target's memory is reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reach {
+    /// It is mapped here.
+    Mapped(RecvBuf),
+    /// The kernel copies to and from that address of a process, if it lets this one.
+    Process { id: NonZeroU32, at: u64 },
+    /// By messages.
+    Far,
+}
+
+/// May it be accessed, where that is a matter of each target?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Nothing,
+    Started,
+    Shared,
+    Alone,
+    /// The program has promised that nobody else does.
+    Unchecked,
+}
+
+impl Windows {
+    #[inline]
+    pub(super) fn get(&self, win: WinId) -> Result<&Window> {
+        match self.list.get(win.0) {
+            Some(window) => Ok(window),
+            None => no_window(win),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, win: WinId) -> Result<&mut Window> {
+        match self.list.get_mut(win.0) {
+            Some(window) => Ok(window),
+            None => no_window(win),
+        }
+    }
+
+    /// Sends a message about a window.
+    pub(super) fn send(
+        &mut self,
+        endpoint: &mut Endpoint,
+        win: WinId,
+        rank: u32,
+        kind: Kind,
+        message: Writer,
+    ) -> Result<()> {
+        let window = self.get(win)?;
+        let (to, argument) = (window.roster.members.at(rank), window.subject(kind));
+        self.reap(endpoint);
+        let sent = super::post(endpoint, to, argument, &message.0)?;
+        if let Some(id) = sent {
+            self.sending.push((id, message.0));
+        }
+        Ok(())
+    }
+
+    /// Forgets messages that have gone.
+    pub(super) fn reap(&mut self, endpoint: &mut Endpoint) {
+        self.sending.retain(|(id, _)| endpoint.take(*id).is_none());
+    }
+}
+
+#[cold]
+fn no_window<T>(win: WinId) -> Result<T> {
+    fail_with(ErrorClass::Win, || format!("there is no window {}", win.0))
+}
+
+impl Window {
+    /// One that is being made.
+    pub(super) fn new(roster: Rc<Roster>, flavor: WinFlavor, bytes: u64, unit: i64) -> Self {
+        Window {
+            comm: CommId::SELF,
+            roster,
+            number: 0,
+            flavor,
+            base: RecvBuf::NONE,
+            bytes,
+            unit,
+            attached: BTreeMap::new(),
+            common: None,
+            targets: Vec::new(),
+            has_far: false,
+            idle_rounds: 0,
+            access: Access::Nothing,
+            exposed_to: None,
+            posts: BTreeMap::new(),
+            completes: BTreeMap::new(),
+            far: BTreeMap::new(),
+            early: Some(Vec::new()),
+            stalled: VecDeque::new(),
+            held: BTreeMap::new(),
+            freed: false,
+            loans: Vec::new(),
+            policy: Policy::default(),
+            error: None,
+            name: String::new(),
+            errhandler: ErrhandlerId::FATAL,
+            info: Pairs::new(),
+        }
+    }
+
+    /// This process's rank.
+    pub(super) fn rank(&self) -> u32 {
+        self.roster.rank
+    }
+
+    /// The argument of a message to others.
+    pub(super) fn subject(&self, kind: Kind) -> u64 {
+        Subject { window: self.number, rank: self.rank(), kind }.encode()
+    }
+
+    /// A rank, checked.
+    #[inline]
+    pub(super) fn checked(&self, rank: i32) -> Result<u32> {
+        if (rank as u32) < self.roster.size {
+            return Ok(rank as u32);
+        }
+        fail_with(ErrorClass::Rank, || format!("rank {rank} in a window of {} processes", self.roster.size))
+    }
+
+    /// The target of an operation, if it may be accessed now.
+    #[inline]
+    pub(super) fn target(&self, rank: i32) -> Result<(u32, &Target)> {
+        let rank = self.checked(rank)?;
+        let target = &self.targets[rank as usize];
+        let open = match &self.access {
+            Access::Fence | Access::LockedAll { .. } => true,
+            Access::Nothing => false,
+            Access::Started(_) | Access::Locked(_) => target.state != State::Nothing,
+        };
+        if open { Ok((rank, target)) } else { self.not_now(rank) }
+    }
+
+    #[cold]
+    fn not_now<T>(&self, rank: u32) -> Result<T> {
+        let why = match &self.access {
+            Access::Started(_) => "it is not in the group that was started",
+            Access::Locked(_) => "it is not locked",
+            _ => "no access epoch has begun (MPI_Win_fence, _start, _lock, _lock_all)",
+        };
+        fail_with(ErrorClass::RmaSync, || format!("an operation on rank {rank}: {why}"))
+    }
+
+    fn word(&self, line: u32, at: usize) -> &AtomicU64 {
+        let common = self.common.as_ref().expect("a window that is made has its words");
+        common.word(line as usize * LINE + at)
+    }
+
+    /// The lock of a process of this host.
+    pub(super) fn lock_word(&self, line: u32) -> &AtomicU64 {
+        self.word(line, LOCK_AT)
+    }
+
+    /// The lock under which elements of its memory are combined.
+    pub(super) fn update_word(&self, line: u32) -> &AtomicU64 {
+        self.word(line, UPDATE_AT)
+    }
+
+    /// Does anybody wait for its lock who is told by its process?
+    pub(super) fn far_word(&self, line: u32) -> &AtomicU64 {
+        self.word(line, FAR_AT)
+    }
+
+    /// A synchronization has nothing to wait for. Is it time to look for messages all the same? A program may wait in a loop of
+    /// these for what others do to its memory.
+    #[inline]
+    pub(super) fn looks_around(&mut self) -> bool {
+        self.idle_rounds = self.idle_rounds.wrapping_add(1);
+        self.has_far || self.idle_rounds.is_multiple_of(IDLE_ROUNDS)
+    }
+
+    /// This process's own line.
+    pub(super) fn own_line(&self) -> u32 {
+        self.targets[self.rank() as usize].line.expect("a process is of its own host")
+    }
+
+    /// Who is at a rank.
+    pub(super) fn process(&self, rank: u32) -> Process {
+        self.roster.members.at(rank)
+    }
+
+    /// Takes the lock of a process of this host, if it can be had now.
+    pub(super) fn try_lock(&self, line: u32, attempt: &mut Attempt) -> bool {
+        attempt.take(self.lock_word(line))
+    }
+
+    /// This process's memory, at a distance that a message names: `None` if so many bytes are not there.
+    pub(super) fn own(&self, at: i64, span: (i64, i64)) -> Option<RecvBuf> {
+        let (low, high) = (at.checked_add(span.0)?, at.checked_add(span.1)?);
+        if self.flavor != WinFlavor::Dynamic {
+            let inside = low >= 0 && high as u64 <= self.bytes || span.0 == span.1;
+            return inside.then(|| self.base.shifted(at as isize));
+        }
+        if span.0 == span.1 {
+            return Some(RecvBuf::NONE);
+        }
+        // Displacements of dynamic windows are addresses.
+        let (start, (base, bytes)) = self.attached.range(..=low as u64).next_back()?;
+        let inside = high as u64 <= start.checked_add(*bytes)? && low >= 0;
+        inside.then(|| base.shifted((at as u64).wrapping_sub(*start) as isize))
+    }
+}
