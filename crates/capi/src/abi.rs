@@ -13,6 +13,7 @@ pub enum Kind {
     Errhandler = 5,
     Op = 6,
     Info = 7,
+    Win = 8,
     Keyval = 9,
     Request = 11,
     Message = 12,

@@ -1,20 +1,22 @@
-//! Attributes of communicators and datatypes: keys, values and their callbacks; and the attributes that
-//! `MPI_COMM_WORLD` has from the start.
+//! Attributes of communicators, datatypes and windows: keys, values and their callbacks; and the attributes that
+//! `MPI_COMM_WORLD` and every window have from the start.
 use crate::abi::Abi;
 use crate::args::{BufMut, Opaque, Ptr};
 use crate::callbacks;
 use crate::engine::Call;
 use crate::errors::{Failure, On, Outcome, run};
 use crate::handles;
-use mpi::core::{Keyval, KeyvalId, Object};
+use mpi::core::{Carrier, Keyval, KeyvalId, Object, WinFlavor, WinId};
+use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn handle_of<A: Abi>(object: Object) -> A::Handle {
     match object {
         Object::Comm(comm) => handles::of_comm::<A>(comm),
         Object::Type(ty) => handles::of_type::<A>(ty),
-        Object::Win(_) => A::handle(A::C.win_null),
+        Object::Win(win) => handles::of_win::<A>(win),
     }
 }
 
@@ -57,13 +59,13 @@ fn run_delete<A: Abi>(
 
 fn create<A: Abi>(
     call: &mut Call<A>,
-    copy: Opaque,
-    delete: Opaque,
+    carrier: Carrier,
+    (copy, delete): (Opaque, Opaque),
     out: Ptr<c_int>,
     extra: BufMut,
 ) -> Outcome<()> {
     out.check()?;
-    let key = call.keyval_create(Keyval { copy: copy.0, delete: delete.0, extra: extra.addr() });
+    let key = call.keyval_create(Keyval { carrier, copy: copy.0, delete: delete.0, extra: extra.addr() });
     Ok(out.set(handles::of_keyval::<A>(key))?)
 }
 
@@ -110,11 +112,19 @@ fn type_object<A: Abi>(call: &Call<A>, datatype: A::Handle) -> Outcome<Object> {
     Ok(Object::Type(id))
 }
 
+fn win_object<A: Abi>(call: &Call<A>, win: A::Handle) -> Outcome<Object> {
+    let id = handles::win::<A>(win)?;
+    call.win_flavor(id)?;
+    Ok(Object::Win(id))
+}
+
 macro_rules! key_functions {
-    ($($create:ident $free:ident $n1:literal $n2:literal),*) => {$(
+    ($($carrier:ident $create:ident $free:ident $n1:literal $n2:literal),*) => {$(
         #[doc = concat!("`", $n1, "`")]
         pub fn $create<A: Abi>(copy: Opaque, delete: Opaque, keyval: Ptr<c_int>, extra_state: BufMut) -> c_int {
-            run::<A>($n1, On::WORLD, |call| create(call, copy, delete, keyval, extra_state))
+            run::<A>($n1, On::WORLD, |call| {
+                create(call, Carrier::$carrier, (copy, delete), keyval, extra_state)
+            })
         }
         #[doc = concat!("`", $n2, "`")]
         pub fn $free<A: Abi>(keyval: Ptr<c_int>) -> c_int {
@@ -124,10 +134,10 @@ macro_rules! key_functions {
 }
 
 key_functions! {
-    comm_create_keyval comm_free_keyval "MPI_Comm_create_keyval" "MPI_Comm_free_keyval",
-    type_create_keyval type_free_keyval "MPI_Type_create_keyval" "MPI_Type_free_keyval",
-    win_create_keyval win_free_keyval "MPI_Win_create_keyval" "MPI_Win_free_keyval",
-    keyval_create keyval_free "MPI_Keyval_create" "MPI_Keyval_free"
+    Comm comm_create_keyval comm_free_keyval "MPI_Comm_create_keyval" "MPI_Comm_free_keyval",
+    Type type_create_keyval type_free_keyval "MPI_Type_create_keyval" "MPI_Type_free_keyval",
+    Win win_create_keyval win_free_keyval "MPI_Win_create_keyval" "MPI_Win_free_keyval",
+    Comm keyval_create keyval_free "MPI_Keyval_create" "MPI_Keyval_free"
 }
 
 macro_rules! comm_value_functions {
@@ -186,6 +196,97 @@ pub fn type_delete_attr<A: Abi>(datatype: A::Handle, keyval: c_int) -> c_int {
         let object = type_object(call, datatype)?;
         delete(call, object, keyval)
     })
+}
+
+/// `MPI_Win_set_attr`
+pub fn win_set_attr<A: Abi>(win: A::Handle, keyval: c_int, value: BufMut) -> c_int {
+    run::<A>("MPI_Win_set_attr", On::Win(win), |call| {
+        let object = win_object(call, win)?;
+        set(call, object, keyval, value)
+    })
+}
+
+/// `MPI_Win_get_attr`
+pub fn win_get_attr<A: Abi>(win: A::Handle, keyval: c_int, value: BufMut, flag: Ptr<c_int>) -> c_int {
+    run::<A>("MPI_Win_get_attr", On::Win(win), |call| {
+        let object = win_object(call, win)?;
+        match predefined_of_win(call, handles::win::<A>(win)?, keyval)? {
+            Some(word) => {
+                value.store(word)?;
+                Ok(flag.set(1)?)
+            }
+            None => get(call, object, keyval, value, flag),
+        }
+    })
+}
+
+/// `MPI_Win_delete_attr`
+pub fn win_delete_attr<A: Abi>(win: A::Handle, keyval: c_int) -> c_int {
+    run::<A>("MPI_Win_delete_attr", On::Win(win), |call| {
+        let object = win_object(call, win)?;
+        delete(call, object, keyval)
+    })
+}
+
+/// The integers that predefined attributes of a window point to.
+#[derive(Debug, Default)]
+struct WinWords {
+    size: AtomicI64,
+    disp_unit: AtomicI32,
+    flavor: AtomicI32,
+    model: AtomicI32,
+}
+
+/// Those of the windows that the program has asked about. Boxed: it keeps their addresses while others come and go.
+static WIN_WORDS: Mutex<BTreeMap<WinId, Box<WinWords>>> = Mutex::new(BTreeMap::new());
+
+fn win_words() -> MutexGuard<'static, BTreeMap<WinId, Box<WinWords>>> {
+    WIN_WORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The window is gone, and with it what its predefined attributes point to.
+pub fn forget_win(win: WinId) {
+    win_words().remove(&win);
+}
+
+/// The value of an attribute that every window has (MPI-5 12.2.6): its base, or the address of an integer.
+fn predefined_of_win<A: Abi>(call: &Call<A>, win: WinId, keyval: c_int) -> Outcome<Option<usize>> {
+    let keyval = i64::from(keyval as u32);
+    let all = [A::C.win_base, A::C.win_size, A::C.win_disp_unit, A::C.win_create_flavor, A::C.win_model];
+    if !all.contains(&keyval) {
+        return Ok(None);
+    }
+    let (base, size, disp_unit) = call.win_memory(win)?;
+    let mut table = win_words();
+    let words = table.entry(win).or_default();
+    let word = match keyval {
+        k if k == A::C.win_base => base,
+        k if k == A::C.win_size => {
+            words.size.store(size, Relaxed);
+            words.size.as_ptr() as usize
+        }
+        // The large form may have been given one that no `int` holds.
+        k if k == A::C.win_disp_unit => stored(&words.disp_unit, disp_unit.min(c_int::MAX.into())),
+        k if k == A::C.win_create_flavor => stored(&words.flavor, flavor::<A>(call.win_flavor(win)?)),
+        _ => stored(&words.model, A::C.win_unified),
+    };
+    Ok(Some(word))
+}
+
+/// `MPI_WIN_FLAVOR_CREATE` and its family.
+fn flavor<A: Abi>(flavor: WinFlavor) -> i64 {
+    match flavor {
+        WinFlavor::Create => A::C.win_flavor_create,
+        WinFlavor::Allocate => A::C.win_flavor_allocate,
+        WinFlavor::Shared => A::C.win_flavor_shared,
+        WinFlavor::Dynamic => A::C.win_flavor_dynamic,
+    }
+}
+
+/// The integer's address, with the value there.
+fn stored(place: &AtomicI32, value: i64) -> usize {
+    place.store(value as i32, Relaxed);
+    place.as_ptr() as usize
 }
 
 /// The integers that predefined attributes point to.

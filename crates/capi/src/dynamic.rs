@@ -29,7 +29,9 @@ pub fn close_port<A: Abi>(port_name: Text) -> c_int {
 pub fn publish_name<A: Abi>(service_name: Text, info: A::Handle, port_name: Text) -> c_int {
     run::<A>("MPI_Publish_name", On::WORLD, |call| {
         handles::info_or_null::<A>(info)?;
-        Ok(call.publish(&service_name.read()?, &port_name.read()?)?)
+        let (service, port) = (service_name.read()?, port_name.read()?);
+        call.until(|call| call.may_ask_launcher(ErrorClass::Service))?;
+        Ok(call.publish(&service, &port)?)
     })
 }
 
@@ -37,7 +39,9 @@ pub fn publish_name<A: Abi>(service_name: Text, info: A::Handle, port_name: Text
 pub fn unpublish_name<A: Abi>(service_name: Text, info: A::Handle, _port_name: Text) -> c_int {
     run::<A>("MPI_Unpublish_name", On::WORLD, |call| {
         handles::info_or_null::<A>(info)?;
-        Ok(call.unpublish(&service_name.read()?)?)
+        let service = service_name.read()?;
+        call.until(|call| call.may_ask_launcher(ErrorClass::Service))?;
+        Ok(call.unpublish(&service)?)
     })
 }
 
@@ -45,7 +49,9 @@ pub fn unpublish_name<A: Abi>(service_name: Text, info: A::Handle, _port_name: T
 pub fn lookup_name<A: Abi>(service_name: Text, info: A::Handle, port_name: TextOut) -> c_int {
     run::<A>("MPI_Lookup_name", On::WORLD, |call| {
         handles::info_or_null::<A>(info)?;
-        let port = call.look_up(&service_name.read()?)?;
+        let service = service_name.read()?;
+        call.until(|call| call.may_ask_launcher(ErrorClass::Name))?;
+        let port = call.look_up(&service)?;
         port_name.write(&port, A::C.max_port_name as usize)?;
         Ok(())
     })

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// How calls come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,9 @@ const PASSED_OVER_MAX: u32 = 16;
 const STAYED_MAX: u32 = 16;
 /// Most yields until a thread that was woken has its turn.
 const GIVE_WAY_MAX: u32 = 1000;
+/// Who watches for what no message tells of sleeps so long at first, and twice as long each time until it is so long.
+const NAP_MIN: Duration = Duration::from_micros(20);
+const NAP_MAX: Duration = Duration::from_millis(1);
 
 #[cold]
 fn lock_behind_others() -> MutexGuard<'static, ()> {
@@ -354,17 +358,58 @@ impl<A: Abi> Call<A> {
         Ok(())
     }
 
+    /// As [`Call::until`], for what may change with no message at all (a lock in memory that processes share): nobody
+    /// sleeps for long. A message wakes the caller all the same, and it notices if its launcher is gone.
+    #[cold]
+    pub fn watch(&mut self, mut ready: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
+        self.stay(true);
+        let (mut backoff, mut nap, mut rounds) = (Backoff::default(), NAP_MIN, 0_u32);
+        let ended = loop {
+            match ready(self) {
+                Ok(false) => {}
+                ended => break ended.map(|_| ()),
+            }
+            let moved = self.advance();
+            if moved {
+                (backoff, nap) = (Backoff::default(), NAP_MIN);
+            }
+            // As in `poll`.
+            rounds = rounds.saturating_add(1);
+            if self.is_threaded() && rounds < self.rounds_at_once() && WAITING.load(Relaxed) == 0 {
+                continue;
+            }
+            if !moved {
+                if self.rest_outside(&mut backoff, nap) {
+                    nap = NAP_MAX.min(2 * nap);
+                }
+            } else if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
+                self.outside(std::thread::yield_now);
+            }
+        };
+        self.stay(false);
+        ended
+    }
+
     /// Waits a moment, as the endpoint says. Where other threads may call, nobody waits inside: they need the lock.
     fn pause_outside(&mut self, backoff: &mut Backoff) {
-        if !self.is_threaded() {
-            return self.pause(backoff);
+        match self.is_threaded() {
+            true => _ = self.rest_outside(backoff, Duration::MAX),
+            false => self.pause(backoff),
         }
+    }
+
+    /// Waits a moment outside, as the endpoint says, but sleeps no longer than `most`. Has it slept?
+    fn rest_outside(&mut self, backoff: &mut Backoff, most: Duration) -> bool {
         match self.rest(backoff) {
-            Rest::Again if !SEVERAL_CALLERS.load(Relaxed) => {}
-            Rest::Again | Rest::Yield => self.outside(std::thread::yield_now),
-            Rest::Sleep(sleep, most) => {
-                self.outside(|| sleep.wait(most));
+            Rest::Again if !SEVERAL_CALLERS.load(Relaxed) => false,
+            Rest::Again | Rest::Yield => {
+                self.outside(std::thread::yield_now);
+                false
+            }
+            Rest::Sleep(sleep, due) => {
+                self.outside(|| sleep.wait(due.min(most)));
                 self.rested();
+                true
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, Target, anytime, class_of, code, deliver, fail, run};
 use crate::handles;
 use mpi::ErrorClass;
-use mpi::core::registry;
+use mpi::core::{ErrhandlerId, registry};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -50,10 +50,13 @@ pub fn errhandler_set<A: Abi>(comm: A::Handle, errhandler: A::Handle) -> c_int {
     run::<A>("MPI_Errhandler_set", On::Comm(comm), |call| set(call, comm, errhandler))
 }
 
-/// The handle given out counts as one more: it must be freed too (MPI-5 9.3).
 fn get<A: Abi>(call: &mut Call<A>, comm: A::Handle, out: Ptr<A::Handle>) -> Outcome<()> {
     out.check()?;
-    let id = call.comm_errhandler(handles::comm::<A>(comm)?)?;
+    give::<A>(call.comm_errhandler(handles::comm::<A>(comm)?)?, out)
+}
+
+/// The handle given out counts as one more: it must be freed too (MPI-5 9.3).
+fn give<A: Abi>(id: ErrhandlerId, out: Ptr<A::Handle>) -> Outcome<()> {
     registry().errhandler_retain(id)?;
     Ok(out.set(handles::of_errhandler::<A>(id))?)
 }
@@ -109,6 +112,28 @@ pub fn session_call_errhandler<A: Abi>(session: A::Handle, errorcode: c_int) -> 
     call_handler::<A>("MPI_Session_call_errhandler", On::Session(session), object, errorcode)
 }
 
+/// `MPI_Win_call_errhandler`
+pub fn win_call_errhandler<A: Abi>(win: A::Handle, errorcode: c_int) -> c_int {
+    let object = handles::win::<A>(win).map(Target::Win);
+    call_handler::<A>("MPI_Win_call_errhandler", On::Win(win), object, errorcode)
+}
+
+/// `MPI_Win_set_errhandler`
+pub fn win_set_errhandler<A: Abi>(win: A::Handle, errhandler: A::Handle) -> c_int {
+    run::<A>("MPI_Win_set_errhandler", On::Win(win), |call| {
+        let id = handles::win::<A>(win)?;
+        Ok(call.win_set_errhandler(id, handles::errhandler::<A>(errhandler)?)?)
+    })
+}
+
+/// `MPI_Win_get_errhandler`
+pub fn win_get_errhandler<A: Abi>(win: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
+    run::<A>("MPI_Win_get_errhandler", On::Win(win), |call| {
+        errhandler.check()?;
+        give::<A>(call.win_errhandler(handles::win::<A>(win)?)?, errhandler)
+    })
+}
+
 /// `MPI_Session_set_errhandler`
 pub fn session_set_errhandler<A: Abi>(session: A::Handle, errhandler: A::Handle) -> c_int {
     run::<A>("MPI_Session_set_errhandler", On::Session(session), |call| {
@@ -121,9 +146,7 @@ pub fn session_set_errhandler<A: Abi>(session: A::Handle, errhandler: A::Handle)
 pub fn session_get_errhandler<A: Abi>(session: A::Handle, errhandler: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Session_get_errhandler", On::Session(session), |call| {
         errhandler.check()?;
-        let id = call.session_errhandler(handles::session::<A>(session)?)?;
-        registry().errhandler_retain(id)?;
-        Ok(errhandler.set(handles::of_errhandler::<A>(id))?)
+        give::<A>(call.session_errhandler(handles::session::<A>(session)?)?, errhandler)
     })
 }
 

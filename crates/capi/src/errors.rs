@@ -4,7 +4,7 @@ use crate::abi::Abi;
 use crate::engine::{Call, Phase, phase};
 use crate::life::{self, World};
 use crate::{callbacks, handles};
-use mpi::core::{CommId, Errhandler, ErrhandlerId, Mpi, SessionId, registry};
+use mpi::core::{CommId, Errhandler, ErrhandlerId, Mpi, SessionId, WinId, registry};
 use mpi::{Cause, ErrorClass, MpiError};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -45,6 +45,8 @@ pub enum On<A: Abi> {
     Id(CommId),
     /// That of a session, by handle.
     Session(A::Handle),
+    /// That of a window, by handle.
+    Win(A::Handle),
     /// This one: its object does not exist yet.
     Handler(A::Handle),
     /// The call belongs to no object (see [`Target::unattached`]).
@@ -58,6 +60,8 @@ pub enum Target {
     Comm(CommId),
     /// A session.
     Session(SessionId),
+    /// A window.
+    Win(WinId),
     /// None yet: the handler itself.
     Handler(ErrhandlerId),
 }
@@ -67,6 +71,7 @@ impl Target {
         let id = match self {
             Target::Comm(comm) => mpi.comm_errhandler(comm)?,
             Target::Session(session) => mpi.session_errhandler(session)?,
+            Target::Win(win) => mpi.win_errhandler(win)?,
             Target::Handler(handler) => handler,
         };
         registry().errhandler(id)
@@ -89,20 +94,24 @@ impl Target {
         match self {
             Target::Comm(comm) => handles::of_comm::<A>(comm),
             Target::Session(session) => handles::of_session::<A>(session),
+            Target::Win(win) => handles::of_win::<A>(win),
             Target::Handler(_) => A::handle(A::C.session_null),
         }
     }
 
     fn name(self, mpi: &Mpi) -> String {
         match self {
-            Target::Comm(comm) => match mpi.comm_name(comm) {
-                Ok(name) if !name.is_empty() => name.into(),
-                _ => "a communicator".into(),
-            },
+            Target::Comm(comm) => name_or(mpi.comm_name(comm), "a communicator"),
             Target::Session(_) => "a session".into(),
+            Target::Win(win) => name_or(mpi.win_name(win), "a window"),
             Target::Handler(_) => "a new object".into(),
         }
     }
+}
+
+/// The name that the program gave an object, or what it is.
+fn name_or(name: mpi::Result<impl Into<String>>, what: &str) -> String {
+    name.ok().map(Into::into).filter(|name| !name.is_empty()).unwrap_or_else(|| what.into())
 }
 
 impl<A: Abi> Clone for On<A> {
@@ -121,6 +130,7 @@ impl<A: Abi> On<A> {
             On::Comm(handle) => handles::comm::<A>(handle).ok().map(Target::Comm),
             On::Id(comm) => Some(Target::Comm(comm)),
             On::Session(handle) => handles::session::<A>(handle).ok().map(Target::Session),
+            On::Win(handle) => handles::win::<A>(handle).ok().map(Target::Win),
             On::Handler(handle) => handles::errhandler::<A>(handle).ok().map(Target::Handler),
             On::World(_) => None,
         };

@@ -3,7 +3,7 @@
 use crate::abi::{Abi, Kind};
 use mpi::core::{
     CommId, ErrhandlerId, GroupId, InfoId, KeyvalId, MessageId, OpId, REQUESTS_MAX, RequestId, SessionId,
-    TypeId,
+    TypeId, WinId,
 };
 use mpi::{ErrorClass, MpiError, Result};
 use std::ffi::c_int;
@@ -251,6 +251,20 @@ pub fn of_session<A: Abi>(session: SessionId) -> A::Handle {
     A::dynamic(Kind::Session, session.0)
 }
 
+/// A window.
+#[inline(always)]
+pub fn win<A: Abi>(handle: A::Handle) -> Result<WinId> {
+    match A::index(Kind::Win, handle) {
+        Some(index) => Ok(WinId(index)),
+        None => Err(bad::<A>(ErrorClass::Win, "window", handle, A::C.win_null)),
+    }
+}
+
+/// The handle of a window.
+pub fn of_win<A: Abi>(win: WinId) -> A::Handle {
+    A::dynamic(Kind::Win, win.0)
+}
+
 /// Handles are the same numbers in C and in Fortran.
 macro_rules! identities {
     ($($to:ident $from:ident),* $(,)?) => {$(
@@ -310,6 +324,8 @@ mod tests {
             assert_eq!(keyval::<A>(of_keyval::<A>(KeyvalId(n))).unwrap(), KeyvalId(n));
             assert_eq!(message::<A>(of_message::<A>(MessageId(n))).unwrap(), MessageId(n));
             assert_eq!(session::<A>(of_session::<A>(SessionId(n))).unwrap(), SessionId(n));
+            assert_eq!(win::<A>(of_win::<A>(WinId(n))).unwrap(), WinId(n));
+            assert_eq!(win::<A>(win_f2c::<A>(win_c2f::<A>(of_win::<A>(WinId(n))))).unwrap(), WinId(n));
             assert_eq!(op::<A>(of_op::<A>(OpId(n + OpId::PREDEFINED))).unwrap(), OpId(n + OpId::PREDEFINED));
             assert_eq!(comm::<A>(comm_f2c::<A>(comm_c2f::<A>(of_comm::<A>(CommId(n))))).unwrap(), CommId(n));
             for flavor in [Flavor::Once, Flavor::Persistent, Flavor::Generalized] {
@@ -340,6 +356,9 @@ mod tests {
         let foreign = comm::<Mpich>(of_group::<Mpich>(GroupId(3))).unwrap_err();
         assert_eq!(foreign.cause().to_string(), "0x88000003 is not a communicator");
         assert_eq!(comm::<Standard>(0).unwrap_err().class, ErrorClass::Comm);
+        let null = win::<Mpich>(0x2000_0000).unwrap_err();
+        assert_eq!((null.class, null.cause().to_string().as_str()), (ErrorClass::Win, "null window"));
+        assert_eq!(win::<Standard>(0x110).unwrap_err().cause().to_string(), "null window");
         assert_eq!(request::<Mpich>(0x2c00_0000).unwrap(), None);
         assert!(request::<Standard>(usize::MAX).is_err());
     }

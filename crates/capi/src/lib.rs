@@ -49,6 +49,7 @@ pub mod status;
 pub mod tool;
 pub mod topo;
 mod types;
+pub mod win;
 
 pub use abi::Abi;
 pub use coll::neighborhood;

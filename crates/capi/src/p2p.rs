@@ -12,8 +12,13 @@ use std::ffi::c_int;
 /// Where a message goes; the engine checks rank and tag.
 #[inline(always)]
 pub(crate) fn dest<A: Abi>(rank: c_int, tag: c_int) -> Dest {
-    let peer = if i64::from(rank) == A::C.proc_null { Peer::Null } else { Peer::Rank(rank) };
-    Dest { peer, tag }
+    Dest { peer: peer::<A>(rank), tag }
+}
+
+/// A rank, or nobody; the engine checks it.
+#[inline(always)]
+pub(crate) fn peer<A: Abi>(rank: c_int) -> Peer {
+    if i64::from(rank) == A::C.proc_null { Peer::Null } else { Peer::Rank(rank) }
 }
 
 /// Which messages a receive or probe accepts.
