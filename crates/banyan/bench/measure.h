@@ -20,7 +20,7 @@ enum { WINDOW_MAX = 64, CHUNKS = 5, CHUNKS_SLOW = 3, LINE = 64 };
 enum { WINDOW_BYTES_MAX = 64 << 20 }; /* a window of very large messages has fewer of them */
 enum { TOUCH_FREE_MAX = 1024 };       /* up to here, reading the clock would cost more than touching the bytes */
 
-static const double CHUNK_S = 0.04;       /* CHUNKS of them are one measurement */
+static double chunk_s = 0.04;             /* CHUNKS of them are one measurement */
 static const double CALIBRATION_S = 0.01; /* long enough to trust the clock */
 
 static int rank, size;
@@ -306,8 +306,8 @@ static double measure_with(void (*body)(long), void (*together)(void), void (*pl
         if (spent < CALIBRATION_S) {
             plan[0] *= 4;
         } else {
-            plan[0] = per < CHUNK_S ? (long)(CHUNK_S / per) : 1;
-            plan[1] = per < CHUNK_S ? CHUNKS : CHUNKS_SLOW;
+            plan[0] = per < chunk_s ? (long)(chunk_s / per) : 1;
+            plan[1] = per < chunk_s ? CHUNKS : CHUNKS_SLOW;
         }
         plan_of_all(plan);
     }

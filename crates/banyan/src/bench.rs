@@ -1,7 +1,7 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
-//! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`), the
-//! kinds of its own bulletin board (`board`), budgets of connections (`budget`), the ways of messages by their length
-//! (`sizes`) and the bare machine (`limit`).
+//! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`) or
+//! whose processes access windows (`rma`), the kinds of its own bulletin board (`board`), budgets of connections
+//! (`budget`), the ways of messages by their length (`sizes`) and the bare machine (`limit`).
 mod args;
 mod board;
 mod budget;
@@ -18,6 +18,7 @@ mod peers;
 mod progress;
 mod ratio;
 mod report;
+mod rma;
 mod runner;
 mod sample;
 mod sizes;
@@ -30,13 +31,14 @@ use args::Common;
 type Main = fn(&[String]) -> i32;
 
 /// What can be measured, with what is said about it and who does it.
-const KNOWN: [(&str, &str, Main); 8] = [
+const KNOWN: [(&str, &str, Main); 9] = [
     (
         "peers",
         "messages, collectives, start-up and memory beside other MPI libraries on this host",
         peers::main,
     ),
     ("net", "messages and connections between hosts made for it, beside other libraries", net::main),
+    ("rma", "operations on windows on this host and between hosts, beside other libraries", rma::main),
     ("launch", "how fast jobs start, beside other launchers", launch::main),
     ("dynamic", "jobs that start and meet others, beside MPICH", dynamic::main),
     ("board", "the kinds of the bulletin board", board::main),

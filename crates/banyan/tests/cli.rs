@@ -22,6 +22,7 @@ fn an_unknown_command_is_named_and_exits_with_2() {
         &["bench", "peers", "--fast"],
         &["bench", "launch", "--fast"],
         &["bench", "dynamic", "--fast"],
+        &["bench", "rma", "--fast"],
         &["demo", "long"],
     ] {
         let output = banyan(args);

@@ -39,6 +39,12 @@ pub enum Group {
     Spawn,
     /// Two jobs that meet at a port.
     Meet,
+    /// Windows on one host.
+    Host,
+    /// Windows between hosts.
+    Net,
+    /// Orders in which operations on windows leave.
+    Schedules,
 }
 
 impl Group {
@@ -73,6 +79,9 @@ impl Group {
     /// Those of `bench dynamic`, in table order.
     pub const DYNAMIC: &'static [Group] = &[Group::Spawn, Group::Meet];
 
+    /// Those of `bench rma`, in the order of its tables.
+    pub const RMA: &'static [Group] = &[Group::Host, Group::Net, Group::Schedules];
+
     /// The name on the command line.
     pub fn key(self) -> &'static str {
         match self {
@@ -94,6 +103,9 @@ impl Group {
             Group::Flood => "flood",
             Group::Spawn => "spawn",
             Group::Meet => "meet",
+            Group::Host => "host",
+            Group::Net => "net",
+            Group::Schedules => "schedules",
         }
     }
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MICRO: Source = Source {
+/// What `bench peers` and `bench sizes` run.
+pub const MICRO: Source = Source {
     name: "micro.c",
     text: include_str!("../../bench/micro.c"),
     headers: &[MEASURE, OVERLAP, THREADS],
@@ -76,14 +77,21 @@ pub struct Library {
 }
 
 impl Library {
-    /// Fetches, builds and tries the library.
-    pub fn prepare(name: Name, workshop: &Workshop, limit: Duration) -> Result<Library, String> {
+    /// Fetches the library, builds the microbenchmark with it and tries it.
+    pub fn prepare(
+        name: Name,
+        source: Source,
+        workshop: &Workshop,
+        limit: Duration,
+    ) -> Result<Library, String> {
         let mut library = match name {
-            Name::Banyan => banyan(workshop)?,
-            Name::BanyanNoCma => Library { env: vec![("BANYAN_CMA", "off".into())], ..banyan(workshop)? },
-            Name::Mpich => mpich(workshop)?,
-            Name::OpenMpi => open_mpi(workshop)?,
-            Name::Intel => intel(workshop)?,
+            Name::Banyan => banyan(source, workshop)?,
+            Name::BanyanNoCma => {
+                Library { env: vec![("BANYAN_CMA", "off".into())], ..banyan(source, workshop)? }
+            }
+            Name::Mpich => mpich(source, workshop)?,
+            Name::OpenMpi => open_mpi(source, workshop)?,
+            Name::Intel => intel(source, workshop)?,
         };
         library.name = name;
         let tried = runner::run(library.command("version", 2), limit).map_err(|e| e.to_string())?;
@@ -94,8 +102,15 @@ impl Library {
 
     /// The command that starts `ranks` ranks of the microbenchmark.
     pub fn command(&self, mode: &str, ranks: usize) -> Command {
+        let mut command = self.launch(&[], ranks);
+        command.arg(mode);
+        command
+    }
+
+    /// The same without an argument for the program, and with options for the launcher.
+    pub fn launch(&self, options: &[&str], ranks: usize) -> Command {
         let mut command = Command::new(&self.launcher);
-        command.args(self.launcher_args).arg("-n").arg(ranks.to_string()).arg(&self.program).arg(mode);
+        command.args(self.launcher_args).args(options).arg("-n").arg(ranks.to_string()).arg(&self.program);
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -111,30 +126,36 @@ fn library(launcher: PathBuf, program: PathBuf) -> Library {
     Library { name, version, program, launcher, launcher_args: &[], env: Vec::new() }
 }
 
-fn banyan(workshop: &Workshop) -> Result<Library, String> {
+/// The microbenchmark, built with the compiler of a library.
+fn build(source: Source, workshop: &Workshop, home: &Path, library: &str) -> Result<PathBuf, String> {
+    let stem = source.name.trim_end_matches(".c");
+    workshop.compile(&home.join("bin/mpicc"), source, FLAGS, &format!("{stem}-{library}"))
+}
+
+fn banyan(source: Source, workshop: &Workshop) -> Result<Library, String> {
     let prefix = workshop.banyan_prefix()?;
-    let program = workshop.compile(&prefix.join("bin/mpicc"), MICRO, FLAGS, "micro-banyan")?;
+    let program = build(source, workshop, &prefix, "banyan")?;
     Ok(library(prefix.join("bin/mpiexec"), program))
 }
 
-fn mpich(workshop: &Workshop) -> Result<Library, String> {
+fn mpich(source: Source, workshop: &Workshop) -> Result<Library, String> {
     let home = workshop.environment("mpich", "mpich")?;
-    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, FLAGS, "micro-mpich")?;
+    let program = build(source, workshop, &home, "mpich")?;
     Ok(library(home.join("bin/mpiexec"), program))
 }
 
-fn open_mpi(workshop: &Workshop) -> Result<Library, String> {
+fn open_mpi(source: Source, workshop: &Workshop) -> Result<Library, String> {
     let home = workshop.environment("openmpi", "openmpi")?;
-    let program = workshop.compile(&home.join("bin/mpicc"), MICRO, FLAGS, "micro-openmpi")?;
+    let program = build(source, workshop, &home, "openmpi")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     // The program binds itself; containers run as root; more ranks than cores is what is measured.
     library.launcher_args = &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"];
     Ok(library)
 }
 
-fn intel(workshop: &Workshop) -> Result<Library, String> {
+fn intel(source: Source, workshop: &Workshop) -> Result<Library, String> {
     let mpich = workshop.environment("mpich", "mpich")?;
-    let program = workshop.compile(&mpich.join("bin/mpicc"), MICRO, FLAGS, "micro-mpich")?;
+    let program = build(source, workshop, &mpich, "mpich")?;
     let home = workshop.environment("intel", "impi-rt")?;
     let mut library = library(home.join("bin/mpiexec"), program);
     let libraries = home.join("lib").display().to_string();

@@ -1,9 +1,9 @@
 //! `banyan bench net`: messages and launches between hosts over TCP, beside other libraries. All take turns, round after
 //! round, so that a noisy minute of the machine falls on all of them.
-mod hosts;
-mod library;
+pub mod hosts;
+pub mod library;
 mod options;
-mod plan;
+pub mod plan;
 mod report;
 mod stranger;
 

@@ -1,7 +1,7 @@
 //! `banyan bench peers`: runs every library in turn, round after round, so that a noisy minute of the
 //! machine falls on all of them.
 use super::job::{EXIT_KEY, Job};
-use super::library::{self, Library, Name};
+use super::library::{self, Library, MICRO, Name};
 use super::machine;
 use super::options::{HELP, Options};
 use super::report::Report;
@@ -60,7 +60,7 @@ struct Contender {
 fn prepare(options: &Options) -> Vec<Contender> {
     let prepared = |&name: &Name| {
         eprintln!("bench: preparing {}", name.key());
-        let library = Library::prepare(name, &options.common.workshop, options.common.timeout);
+        let library = Library::prepare(name, MICRO, &options.common.workshop, options.common.timeout);
         if let Err(why) = &library {
             eprintln!("bench: {} cannot be run: {why}", name.key());
         }

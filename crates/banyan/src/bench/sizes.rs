@@ -1,7 +1,7 @@
 //! `banyan bench sizes`: how long messages of each length take on each way inside a host. The thresholds of
 //! `proto::transfer` come from this table.
 use super::args::{Common, each};
-use super::library::{Library, Name};
+use super::library::{Library, MICRO, Name};
 use super::machine;
 use super::progress::Progress;
 use super::runner;
@@ -93,7 +93,7 @@ struct Table {
 
 fn measure(common: &Common) -> Result<Table, String> {
     let load_before = machine::load_average(); // before our own preparations
-    let banyan = Library::prepare(Name::Banyan, &common.workshop, common.timeout)?;
+    let banyan = Library::prepare(Name::Banyan, MICRO, &common.workshop, common.timeout)?;
     let mut cells = vec![vec![Sample::default(); SIZES.len()]; WAYS.len()];
     let progress = Progress::new(common.rounds);
     for round in 0..common.rounds {

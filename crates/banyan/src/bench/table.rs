@@ -113,9 +113,19 @@ impl Table {
 
     /// Each library beside the best peer, with a head; lines that no peer has are left out.
     pub fn ratios(&self) -> String {
-        let mut text = format!("{RATIOS_HEAD}\n{}", self.header(RATIO_WIDTH, "best peer"));
+        let header = self.header(RATIO_WIDTH, "best peer");
+        format!("{RATIOS_HEAD}\n{header}{}", self.ratio_lines(|line| line.best_peer(&self.columns)))
+    }
+
+    /// Each column beside one of them, without a head.
+    pub fn ratios_to(&self, column: usize) -> String {
+        self.header(RATIO_WIDTH, "beside") + &self.ratio_lines(|_| Some(column))
+    }
+
+    fn ratio_lines(&self, beside: impl Fn(&Line) -> Option<usize>) -> String {
+        let mut text = String::new();
         for line in &self.lines {
-            let Some(best) = line.best_peer(&self.columns) else { continue };
+            let Some(best) = beside(line) else { continue };
             let ratio = |at| line.ratio(at, best).map_or("-".into(), |ratio| ratio.text());
             let cells: String = (0..line.cells.len()).map(|at| pad(&ratio(at), RATIO_WIDTH)).collect();
             text += &format!("{:<LABEL_WIDTH$}{cells}{}\n", line.row.label, self.columns[best].key);

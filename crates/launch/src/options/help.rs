@@ -73,6 +73,9 @@ Programs and what they get:
   --coll HOW           'auto' (default): collectives between hosts in two levels, so that one process of each host
                        crosses, and large ones of one host in memory; 'nodes': in two levels between emulated
                        nodes too; 'flat': by the published algorithms only, with messages
+  --rma HOW            in which order operations on windows leave for other nodes: 'auto' (default), 'issue' (as the
+                       program calls them), 'interleave', 'gets-first' or 'aggregate'; the info key banyan_rma of a
+                       window comes first
   --check[=strict]     Banyan's library looks for mistakes of the program: collectives that do not fit each other,
                        datatypes that do not fit a message, and what is left at the end (objects never freed, requests
                        never completed, messages never received), which 'strict' makes a failure

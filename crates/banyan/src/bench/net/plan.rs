@@ -87,7 +87,7 @@ impl Job {
 }
 
 /// "8 B", "64 KiB", "4 MiB".
-fn size_text(bytes: usize) -> String {
+pub fn size_text(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{} KiB", bytes >> 10),
