@@ -1,6 +1,7 @@
-/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early`. Each
-   waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before. A
-   second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
+/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early|long|late`.
+   Each waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before,
+   with `long` all but one have begun a collective of long messages, with `late` they begin it when that one has disconnected.
+   A second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
@@ -48,13 +49,28 @@ static MPI_Comm spawn(char *program, char *how, char *go)
     return children;
 }
 
+/* What is left works: the other job, and those that spawned both. */
+static int end(int rank, int bad, MPI_Comm living, const char *go)
+{
+    int number = 42, all;
+    MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, living);
+    MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf(all ? "%d calls found nothing wrong\n" : "they are gone, and we are here\n", all);
+    if (rank == 0)
+        unlink(go);
+    MPI_Finalize();
+    return all != 0;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parent, dying, living;
     MPI_Request request;
     MPI_Status status;
-    char self[4096], go[4200], text[MPI_MAX_ERROR_STRING];
-    int rank, number = 42, code, class, length, bad = 0, all;
+    char self[4096], go[4200], first[4200], text[MPI_MAX_ERROR_STRING];
+    int rank, number = 42, code, class, length, bad = 0;
+    static int many[2][300000];
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)
@@ -63,6 +79,7 @@ int main(int argc, char **argv)
     if (!realpath(argv[0], self))
         return 1;
     snprintf(go, sizeof go, "%s.%d", self, getpid());
+    strcpy(first, go);
     unlink(go); /* what a run that was aborted has left */
     living = spawn(self, "live", go);
     dying = spawn(self, argv[1], go);
@@ -71,6 +88,24 @@ int main(int argc, char **argv)
         close(open(go, O_CREAT | O_WRONLY, 0600));
     if (!strcmp(argv[1], "early")) /* it may count as sent, and nobody takes it */
         MPI_Send(&number, 1, MPI_INT, 1, 7, dying);
+    if (!strcmp(argv[1], "long") && rank > 0) /* rank 0 takes part in nothing any more, once it has heard */
+        bad += MPI_Allreduce(many[0], many[1], 300000, MPI_INT, MPI_SUM, dying) == MPI_SUCCESS;
+    if (!strcmp(argv[1], "late")) {
+        MPI_Bcast(go, sizeof go, MPI_CHAR, 0, MPI_COMM_WORLD);
+        strcat(go, "+");
+        while (rank > 0 && access(go, F_OK)) /* outside of MPI, so that nothing is heard */
+            usleep(1000);
+        if (rank > 0)
+            bad += MPI_Allreduce(many[0], many[1], 300000, MPI_INT, MPI_SUM, dying) == MPI_SUCCESS;
+        else
+            bad += MPI_Recv(&number, 1, MPI_INT, 0, 7, dying, &status) == MPI_SUCCESS;
+        if (rank == 0)
+            unlink(first);
+        bad += MPI_Comm_disconnect(&dying) != MPI_SUCCESS;
+        if (rank == 0)
+            close(open(go, O_CREAT | O_WRONLY, 0600));
+        return end(rank, bad, living, go);
+    }
     /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
     code = MPI_Recv(&number, 1, MPI_INT, rank % 3 == 2 ? MPI_ANY_SOURCE : rank % 2, 7, dying, &status);
     MPI_Error_class(code, &class);
@@ -96,13 +131,5 @@ int main(int argc, char **argv)
     MPI_Request_free(&request);
     if (strcmp(argv[1], "early")) /* else they finalize with it */
         bad += MPI_Comm_disconnect(&dying) != MPI_SUCCESS || dying != MPI_COMM_NULL;
-    number = 42;
-    MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, living);
-    MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf(all ? "%d calls found nothing wrong\n" : "they are gone, and we are here\n", all);
-    if (rank == 0)
-        unlink(go);
-    MPI_Finalize();
-    return all != 0;
+    return end(rank, bad, living, go);
 }
