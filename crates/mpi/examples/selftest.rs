@@ -1,6 +1,6 @@
 //! Checks the engine in a real job and exits non-zero with a message if anything is wrong.
 //!
-//! `cargo build -p banyan-mpi --features selftest --example selftest`, then run it with any number of processes.
+//! `cargo build -p banyan-mpi --example selftest`, then run it with any number of processes.
 fn main() -> std::process::ExitCode {
     let rank = std::env::var("PMI_RANK").unwrap_or_else(|_| "0".into());
     match mpi::selftest::run() {

@@ -2,7 +2,8 @@
 //!
 //! Two faces on one engine:
 //! - the crate root: a safe API for Rust programs. [`init`] joins the job, [`Communicator`] sends, receives and
-//!   runs collectives, [`Communicator::scope`] lets them go on while the program computes;
+//!   runs collectives, [`Communicator::scope`] lets them go on while the program computes, a [`Window`] is memory
+//!   that others access by themselves;
 //! - [`core`]: the engine, one object with `&mut self` methods and numbered objects, as the C interface
 //!   needs it.
 //!
@@ -28,10 +29,10 @@ mod datum;
 pub mod error;
 mod neighbors;
 mod scope;
-#[cfg(any(test, feature = "selftest"))]
 #[doc(hidden)]
 pub mod selftest;
 mod universe;
+mod window;
 
 pub use buffer::{RecvBuf, SendBuf};
 pub use collectives::Order;
@@ -42,3 +43,4 @@ pub use neighbors::Neighbors;
 pub use net::{Backoff, Rest, Stat};
 pub use scope::{Pending, Scope};
 pub use universe::{Universe, init};
+pub use window::{Access, Lock, Locked, Window};

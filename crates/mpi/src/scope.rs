@@ -43,7 +43,7 @@ impl Communicator {
 }
 
 /// A panic leaves operations under way whose buffers are about to go: the job must end here and now.
-struct EndOnPanic<'a>(&'a Communicator);
+pub(crate) struct EndOnPanic<'a>(pub(crate) &'a Communicator);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {

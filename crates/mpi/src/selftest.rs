@@ -1,7 +1,8 @@
-//! A program that checks the engine in a real job, against what every operation means. Built for tests and with the
-//! feature `selftest`; `examples/selftest.rs` runs it under a launcher.
+//! A program that checks the engine in a real job, against what every operation means; `examples/selftest.rs` runs it
+//! under a launcher.
 //!
 //! It stands in the library because it works on the engine itself, whose buffers only the library can make safely.
+//! Programs that do not call it do not have it: linkers leave it out.
 mod collectives;
 mod messages;
 mod objects;

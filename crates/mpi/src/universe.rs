@@ -1,10 +1,14 @@
 //! A process's part in a job, from start to end.
 use crate::communicator::Communicator;
-use crate::core::{Blocking, CommId, Mpi, RequestId, Status as CoreStatus, UserReduce, Waited};
+use crate::core::{
+    Blocking, CommId, Mpi, RequestId, Status as CoreStatus, Synchronizing, UserReduce, Waited,
+};
 use crate::error::{ErrorClass, Result, fail};
+use net::{Backoff, Rest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Joins the job that this process was started in; alone, the job has one process.
 ///
@@ -137,6 +141,36 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+impl Engine {
+    /// Did the last operation fail?
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// Waits for a synchronization of a window. A lock may come with no message at all: nobody sleeps for long.
+    pub(crate) fn settle(&self, mut what: Synchronizing) -> Result<()> {
+        const NAP_MAX: Duration = Duration::from_millis(1);
+        let (mut backoff, mut nap) = (Backoff::default(), Duration::from_micros(20));
+        while !self.call(|mpi| mpi.win_ended(&mut what))? {
+            let mut mpi = self.mpi.borrow_mut();
+            if mpi.progress() {
+                backoff = Backoff::default();
+                continue;
+            }
+            match mpi.rest(&mut backoff) {
+                Rest::Again => {}
+                Rest::Yield => std::thread::yield_now(),
+                Rest::Sleep(sleep, most) => {
+                    sleep.wait(most.min(nap));
+                    mpi.rested();
+                    nap = NAP_MAX.min(2 * nap);
+                }
+            }
+        }
+        Ok(())
     }
 }
 

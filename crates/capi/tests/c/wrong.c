@@ -136,7 +136,8 @@ static void objects(void)
     MPI_Op op;
     MPI_Info info;
     MPI_Errhandler handler;
-    int keyval;
+    MPI_Win window;
+    int keyval, *memory;
     MPI_Comm_dup(MPI_COMM_WORLD, &dup);
     MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &split);
     MPI_Comm_free(&dup);
@@ -146,6 +147,7 @@ static void objects(void)
     MPI_Info_create(&info);
     MPI_Comm_create_errhandler(ignore, &handler);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_nothing, &keyval, NULL);
+    MPI_Win_allocate(sizeof *memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
 }
 
 static void many(void)

@@ -213,6 +213,7 @@ const TOLD: [(&str, &[&str]); 6] = [
             "a group was never freed: number 1 of its kind, made by MPI_Comm_group",
             "a datatype was never freed: number 1 of its kind, made by MPI_Type_contiguous",
             "a reduction operation was never freed: number 1 of its kind, made by MPI_Op_create",
+            "a window was never freed: number 1 of its kind, made by MPI_Win_allocate",
             "an attribute key was never freed: number 1 of its kind, made by MPI_Comm_create_keyval",
             "an info object was never freed: number 1 of its kind, made by MPI_Info_create",
             "an error handler was never freed: number 1 of its kind, made by MPI_Comm_create_errhandler",

@@ -182,6 +182,7 @@ impl Mpi {
         self.requests.note_births();
         self.messages.note_births();
         self.keyvals.note_births();
+        self.hall.note_births();
     }
 
     /// Tells of a collective, which begins when that is answered.

@@ -97,10 +97,14 @@ impl Mpi {
     fn leftovers(&self) -> Vec<String> {
         let of_session = |session: Option<SessionId>| session.is_some_and(|id| !self.session_exists(id));
         let shared = |ty: u32| self.f90_types.iter().any(|(_, f90)| f90.0 == ty);
+        let windows = self.hall.left();
+        let of_window = |comm: u32| windows.iter().any(|(_, own)| own.0 == comm);
         let lists = [
             self.requests_left(),
+            windows.iter().map(|(birth, _)| never_freed("a window", *birth)).collect(),
             self.numbered(&self.comms, CommId::SELF.0 + 1)
                 .into_iter()
+                .filter(|(number, _)| !of_window(*number))
                 .filter(|(number, _)| !of_session(self.comms.get(*number).and_then(|comm| comm.session)))
                 // That of a spawned job with its parents was there before.
                 .filter(|(_, birth)| birth.number > 0)

@@ -8,7 +8,7 @@ use super::{WinFlavor, WinId};
 use crate::buffer::RecvBuf;
 use crate::core::comm::Roster;
 use crate::core::info::Pairs;
-use crate::core::slots::Slots;
+use crate::core::slots::{Birth, Slots};
 use crate::core::{CommId, ErrhandlerId};
 use crate::error::{ErrorClass, MpiError, Result, fail_with};
 use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
@@ -66,6 +66,17 @@ impl Hall {
     #[inline]
     pub(super) fn has_news(&self) -> bool {
         !self.inbox.borrow().is_empty()
+    }
+
+    /// Notes from now on which calls make windows.
+    pub(in crate::core) fn note_births(&self) {
+        self.windows.borrow_mut().list.note_births();
+    }
+
+    /// The windows that are there, each with its own communicator.
+    pub(in crate::core) fn left(&self) -> Vec<(Birth, CommId)> {
+        let windows = self.windows.borrow();
+        windows.list.iter().map(|(number, window)| (windows.list.birth(number), window.comm)).collect()
     }
 }
 

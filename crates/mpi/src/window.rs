@@ -1,0 +1,326 @@
+//! Windows of the safe API: memory that processes read, write and combine without each other's help.
+//!
+//! No reference to a window's memory is ever given out, since others change it at any time: a process reads and writes
+//! its own part as it does everybody's, inside an epoch, or by [`Window::read`] and [`Window::write`] outside. An epoch
+//! is a scope: it borrows the buffers of its operations and ends when they have.
+use crate::buffer::{source_of, target_of};
+use crate::communicator::{Communicator, peer};
+use crate::core::{Assert, GroupId, Mpi, NewWindow, Remote, Synchronizing, WinFlavor, WinId};
+use crate::datum::{Datum, Op, received, sent};
+use crate::error::{ErrorClass, Result, fail};
+use crate::scope::EndOnPanic;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// How others are kept away while a process accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Others may have a shared lock at the same time.
+    Shared,
+    /// Nobody else has a lock.
+    Exclusive,
+}
+
+/// Elements of every process of a communicator, zero at first. Collective to make and to drop.
+///
+/// ```no_run
+/// # let world = mpi::init()?.world();
+/// let counter = world.window::<u64>(if world.rank() == 0 { 1 } else { 0 })?;
+/// let ticket = counter.lock_all(|all| all.fetch_and_op(0, 0, 1, mpi::Op::Sum))?;
+/// println!("rank {} was number {ticket}", world.rank());
+/// # Ok::<(), mpi::MpiError>(())
+/// ```
+pub struct Window<T: Datum> {
+    comm: Communicator,
+    id: WinId,
+    len: usize,
+    marker: PhantomData<T>,
+}
+
+impl Communicator {
+    /// Collective: a window to which this process brings memory for `len` elements.
+    pub fn window<T: Datum>(&self, len: usize) -> Result<Window<T>> {
+        let new = NewWindow {
+            flavor: WinFlavor::Allocate,
+            base: target_of::<u8>(&mut []),
+            bytes: len.checked_mul(size_of::<T>()).and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1),
+            disp_unit: size_of::<T>() as i64,
+            info: None,
+        };
+        let (id, made) = self.engine().call(|mpi| mpi.win_make(self.id(), new))?;
+        self.engine().settle(made)?;
+        Ok(Window { comm: self.clone(), id, len, marker: PhantomData })
+    }
+}
+
+impl<T: Datum> Drop for Window<T> {
+    fn drop(&mut self) {
+        // A process that panics or leaves with an error ends the job: it does not wait for those who go on.
+        let engine = self.comm.engine();
+        if std::thread::panicking() || engine.has_failed() {
+            return;
+        }
+        let freed = engine.call(|mpi| mpi.win_free(self.id)).and_then(|freeing| engine.settle(freeing));
+        debug_assert!(freed.is_ok(), "no epoch outlives its window");
+    }
+}
+
+impl<T: Datum> Window<T> {
+    /// How many elements this process has brought.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Has it brought none?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads elements of this process's own part, outside of any epoch.
+    pub fn read(&self, at: usize, into: &mut [T]) -> Result<()> {
+        let own = self.comm.rank();
+        self.lock(own, Lock::Shared, |mine| mine.get(into, own, at))
+    }
+
+    /// Writes elements of this process's own part, outside of any epoch.
+    pub fn write(&self, data: &[T], at: usize) -> Result<()> {
+        let own = self.comm.rank();
+        self.lock(own, Lock::Exclusive, |mine| mine.put(data, own, at))
+    }
+
+    /// Collective: everybody may access everybody's memory in `body`, and what was done there is done for all when this
+    /// returns.
+    ///
+    /// ```no_run
+    /// # let world = mpi::init()?.world();
+    /// let window = world.window::<f64>(1)?;
+    /// let right = (world.rank() + 1) % world.size();
+    /// window.fence(|all| all.put(&[0.5], right, 0))?;
+    /// # Ok::<(), mpi::MpiError>(())
+    /// ```
+    ///
+    /// What is put must live until then:
+    /// ```compile_fail
+    /// # let world = mpi::init().unwrap().world();
+    /// let window = world.window::<f64>(1).unwrap();
+    /// window.fence(|all| {
+    ///     let gone = [0.5];
+    ///     all.put(&gone, 0, 0)
+    /// });
+    /// ```
+    pub fn fence<'env, R>(&'env self, body: impl FnOnce(&Access<'env, T>) -> Result<R>) -> Result<R> {
+        let (id, engine) = (self.id, self.comm.engine());
+        let open = Assert { no_precede: true, ..Assert::default() };
+        let close = Assert { no_succeed: true, ..Assert::default() };
+        let begun = engine.call(|mpi| mpi.win_fence(id, open))?;
+        engine.settle(begun)?;
+        self.epoch(self.accessed(), body, || engine.call(|mpi| mpi.win_fence(id, close)))
+    }
+
+    /// Accesses the memory of one process, which need not do anything for it.
+    pub fn lock<'env, R>(
+        &'env self,
+        rank: usize,
+        lock: Lock,
+        body: impl FnOnce(&Locked<'env, T>) -> Result<R>,
+    ) -> Result<R> {
+        let (id, engine) = (self.id, self.comm.engine());
+        let rank = i32::try_from(rank).unwrap_or(i32::MAX);
+        let exclusive = lock == Lock::Exclusive;
+        let begun = engine.call(|mpi| mpi.win_lock(id, rank, exclusive, Assert::default()))?;
+        engine.settle(begun)?;
+        self.epoch(Locked(self.accessed()), body, || engine.call(|mpi| mpi.win_unlock(id, rank)))
+    }
+
+    /// Accesses the memory of everybody with shared locks.
+    pub fn lock_all<'env, R>(&'env self, body: impl FnOnce(&Locked<'env, T>) -> Result<R>) -> Result<R> {
+        let (id, engine) = (self.id, self.comm.engine());
+        let begun = engine.call(|mpi| mpi.win_lock_all(id, Assert::default()))?;
+        engine.settle(begun)?;
+        self.epoch(Locked(self.accessed()), body, || engine.call(|mpi| mpi.win_unlock_all(id)))
+    }
+
+    /// Lets these processes access this one's memory while `body` runs, and waits until they are done. Each of them
+    /// calls [`Window::access`].
+    pub fn expose<R>(&self, to: &[usize], body: impl FnOnce() -> Result<R>) -> Result<R> {
+        let (id, engine) = (self.id, self.comm.engine());
+        self.with_group(to, |group| engine.call(|mpi| mpi.win_post(id, group, Assert::default())))?;
+        let result = body();
+        let waited = engine.call(|mpi| mpi.win_wait(id)).and_then(|waiting| engine.settle(waiting));
+        let result = engine.note(result)?;
+        waited?;
+        Ok(result)
+    }
+
+    /// Accesses the memory of these processes, each of which calls [`Window::expose`] with this one.
+    pub fn access<'env, R>(
+        &'env self,
+        to: &[usize],
+        body: impl FnOnce(&Access<'env, T>) -> Result<R>,
+    ) -> Result<R> {
+        let (id, engine) = (self.id, self.comm.engine());
+        let start = |group| engine.call(|mpi| mpi.win_start(id, group, Assert::default()));
+        let begun = self.with_group(to, start)?;
+        engine.settle(begun)?;
+        self.epoch(self.accessed(), body, || engine.call(|mpi| mpi.win_complete(id)))
+    }
+
+    /// A group of ranks for as long as `call` takes.
+    fn with_group<R>(&self, ranks: &[usize], call: impl FnOnce(GroupId) -> Result<R>) -> Result<R> {
+        let engine = self.comm.engine();
+        let ranks: Vec<i32> = ranks.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
+        let group = engine.call(|mpi| {
+            let all = mpi.win_group(self.id)?;
+            let some = mpi.group_incl(all, &ranks);
+            mpi.group_free(all)?;
+            some
+        })?;
+        let result = call(group);
+        engine.mpi.borrow_mut().group_free(group)?;
+        result
+    }
+
+    fn accessed(&self) -> Access<'_, T> {
+        Access { window: self, marker: PhantomData }
+    }
+
+    /// Runs the body of an epoch that has begun, and ends it, also after an error.
+    fn epoch<A, R>(
+        &self,
+        access: A,
+        body: impl FnOnce(&A) -> Result<R>,
+        end: impl FnOnce() -> Result<Synchronizing>,
+    ) -> Result<R> {
+        let engine = self.comm.engine();
+        let guard = EndOnPanic(&self.comm);
+        let result = body(&access);
+        if let Err(error) = end().and_then(|ending| engine.settle(ending)) {
+            // Operations may be under way whose buffers are about to go.
+            engine.mpi.borrow_mut().abort(1, &error.to_string());
+        }
+        std::mem::forget(guard);
+        engine.note(result)
+    }
+}
+
+/// Where operations on memory of others are begun. What they read and write here is borrowed until the epoch has ended.
+pub struct Access<'env, T: Datum> {
+    window: &'env Window<T>,
+    /// Invariant, so that it cannot be shortened to let a buffer go early.
+    marker: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env, T: Datum> Access<'env, T> {
+    /// Begins to write elements at `at` of a process's part.
+    pub fn put(&self, data: &'env [T], to: usize, at: usize) -> Result<()> {
+        let remote = remote::<T>(to, at, data.len());
+        self.call(|mpi, win| mpi.win_put(win, sent(data), remote))
+    }
+
+    /// Begins to read elements at `at` of a process's part.
+    pub fn get(&self, into: &'env mut [T], from: usize, at: usize) -> Result<()> {
+        let remote = remote::<T>(from, at, into.len());
+        self.call(|mpi, win| mpi.win_get(win, received(into), remote))
+    }
+
+    /// Begins to combine elements with those at `at` of a process's part, each of them atomically.
+    pub fn accumulate(&self, data: &'env [T], to: usize, at: usize, op: Op) -> Result<()> {
+        let remote = remote::<T>(to, at, data.len());
+        self.call(|mpi, win| mpi.win_accumulate(win, sent(data), remote, op.id()))
+    }
+
+    /// As [`Access::accumulate`], and gives what was there before. Both slices have one length.
+    pub fn get_accumulate(
+        &self,
+        data: &'env [T],
+        into: &'env mut [T],
+        to: usize,
+        at: usize,
+        op: Op,
+    ) -> Result<()> {
+        if data.len() != into.len() {
+            let text = format!("{} elements are combined, and {} fetched", data.len(), into.len());
+            return self.window.comm.engine().note(fail(ErrorClass::Count, text));
+        }
+        let remote = remote::<T>(to, at, data.len());
+        self.call(|mpi, win| mpi.win_get_accumulate(win, sent(data), received(into), remote, op.id()))
+    }
+
+    fn call<R>(&self, call: impl FnOnce(&mut Mpi, WinId) -> Result<R>) -> Result<R> {
+        self.window.comm.engine().call(|mpi| call(mpi, self.window.id))
+    }
+}
+
+/// Access under a lock: operations may be waited for before it is given back.
+pub struct Locked<'env, T: Datum>(Access<'env, T>);
+
+impl<'env, T: Datum> Deref for Locked<'env, T> {
+    type Target = Access<'env, T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T: Datum> Locked<'_, T> {
+    /// Waits until what was begun for a process is done there.
+    pub fn flush(&self, rank: usize) -> Result<()> {
+        let rank = i32::try_from(rank).unwrap_or(i32::MAX);
+        let begun = self.call(|mpi, win| mpi.win_flush(win, Some(rank)))?;
+        self.window.comm.engine().settle(begun)
+    }
+
+    /// Waits until what was begun for anybody is done there.
+    pub fn flush_all(&self) -> Result<()> {
+        let begun = self.call(|mpi, win| mpi.win_flush(win, None))?;
+        self.window.comm.engine().settle(begun)
+    }
+
+    /// Combines one element with that at `at` of a process's part, atomically, and gives what was there before.
+    pub fn fetch_and_op(&self, rank: usize, at: usize, value: T, op: Op) -> Result<T> {
+        self.fetch(rank, [value], |mpi, win, [value], into| {
+            let (from, into) = (source_of(std::slice::from_ref(value)), target_of(into));
+            mpi.win_fetch_and_op(win, from, into, T::TYPE, peer(rank), place(at), op.id())
+        })
+    }
+
+    /// Stores `value` at `at` of a process's part if `expected` is there, atomically; gives what was there. Integers
+    /// only.
+    pub fn compare_and_swap(&self, rank: usize, at: usize, expected: T, value: T) -> Result<T> {
+        self.fetch(rank, [expected, value], |mpi, win, [expected, value], into| {
+            let from = source_of(std::slice::from_ref(value));
+            let compare = source_of(std::slice::from_ref(expected));
+            mpi.win_compare_and_swap(win, from, compare, target_of(into), T::TYPE, peer(rank), place(at))
+        })
+    }
+
+    /// Begins something that gives one element, and waits for it.
+    fn fetch<const N: usize>(
+        &self,
+        rank: usize,
+        given: [T; N],
+        begin: impl FnOnce(&mut Mpi, WinId, &[T; N], &mut [T]) -> Result<()>,
+    ) -> Result<T> {
+        let mut used = Box::new((given, [T::default()]));
+        let (given, into) = &mut *used;
+        self.call(|mpi, win| begin(mpi, win, given, into))?;
+        match self.flush(rank) {
+            Ok(()) => Ok(used.1[0]),
+            Err(error) => {
+                // It may still be under way, until the epoch ends, which then ends the job.
+                std::mem::forget(used);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Where an element is. What is too far stays out of every process's part.
+fn place(at: usize) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+/// Elements of a process's part.
+fn remote<T: Datum>(rank: usize, at: usize, count: usize) -> Remote {
+    Remote { peer: peer(rank), disp: place(at), count: count as i64, ty: T::TYPE }
+}
