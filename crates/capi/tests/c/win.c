@@ -92,6 +92,7 @@ static void shared_layout(MPI_Win win, int me, int n, const int *mine, int apart
         MPI_Win_shared_query(win, i, &bytes, &unit, &base);
         SAME(bytes, words * (int)sizeof(int));
         SAME(unit, sizeof(int));
+        CHECK((base == NULL) == !words);
         if (!words)
             continue;
         CHECK(i != me || base == mine);
@@ -175,7 +176,8 @@ static void dynamic(void)
     memset(second, 0, 400);
     second[70] = 7000 + rank, second[71] = 8000 + rank;
     MPI_Win_attach(win, first, sizeof first);
-    MPI_Win_attach(win, second, 400);
+    MPI_Win_attach(win, second, 200); /* two pieces, side by side: an operation may be on both */
+    MPI_Win_attach(win, second + 50, 200);
     MPI_Get_address(first, &mine[0]);
     MPI_Get_address(second, &mine[1]);
     MPI_Allgather(mine, 2, MPI_AINT, all, 2, MPI_AINT, MPI_COMM_WORLD);
@@ -183,7 +185,10 @@ static void dynamic(void)
     MPI_Put(out, 2, MPI_INT, right, MPI_Aint_add(all[2 * right], 4), 2, MPI_INT, win);
     MPI_Put(&out[2], 1, MPI_INT, right, MPI_Aint_add(all[2 * right + 1], 396), 1, MPI_INT, win);
     MPI_Get(in, 2, MPI_INT, left, MPI_Aint_add(all[2 * left + 1], 280), 2, MPI_INT, win);
+    MPI_Accumulate(out, 3, MPI_INT, right, MPI_Aint_add(all[2 * right + 1], 196), 3, MPI_INT, MPI_SUM, win);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    SAME(second[49], left);
+    SAME(second[51], 20 + left);
     SAME(first[0], -1);
     SAME(first[1], left);
     SAME(first[2], 10 + left);
@@ -208,6 +213,7 @@ static void dynamic(void)
     close_own(win);
     SAME(first[1], left); /* as it was left */
     MPI_Win_detach(win, second);
+    MPI_Win_detach(win, second + 50);
     MPI_Win_free(&win); /* detaches the third */
     free(second);
     free(all);

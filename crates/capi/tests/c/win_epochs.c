@@ -366,6 +366,10 @@ static void null_targets(void)
     MPI_Rget_accumulate(&out, 1, MPI_INT, &in, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, MPI_SUM, win, &requests[3]);
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     MPI_Win_unlock_all(win);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, MPI_PROC_NULL, 0, win);
+    MPI_Rput(&out, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win, &requests[0]);
+    MPI_Win_unlock(MPI_PROC_NULL, win);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     SAME(cell, 5);
     SAME(in, 6);
     MPI_Win_free(&win);

@@ -190,6 +190,8 @@ impl Mpi {
         let mapped = |rank: usize| {
             let Target { bytes, unit, reach, .. } = window.targets[rank];
             match reach {
+                // Of what has no bytes there is no place.
+                Reach::Mapped(_) if bytes == 0 => Some((0, 0, unit)),
                 Reach::Mapped(base) => Some((base.as_ptr() as usize, bytes as i64, unit)),
                 _ => None,
             }

@@ -368,9 +368,12 @@ impl Window {
         if span.0 == span.1 {
             return Some(RecvBuf::NONE);
         }
-        // Displacements of dynamic windows are addresses.
+        // Displacements of dynamic windows are addresses. Pieces that lie side by side are as one.
         let (start, (base, bytes)) = self.attached.range(..=low as u64).next_back()?;
-        let inside = high as u64 <= start.checked_add(*bytes)? && low >= 0;
-        inside.then(|| base.shifted((at as u64).wrapping_sub(*start) as isize))
+        let mut end = start.checked_add(*bytes)?;
+        while end < high as u64 {
+            end = end.checked_add(self.attached.get(&end)?.1).filter(|further| *further > end)?;
+        }
+        (low >= 0 && low as u64 <= end).then(|| base.shifted((at as u64).wrapping_sub(*start) as isize))
     }
 }
