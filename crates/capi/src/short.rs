@@ -4,7 +4,7 @@ use crate::abi::{Abi, Count, Kind};
 use crate::args::{self, Buf, BufMut, Memory};
 use crate::engine;
 use crate::p2p;
-use mpi::core::{CommId, Data, Push, RequestId, Status, TypeId};
+use mpi::core::{CommId, Data, OpId, Place, Push, RequestId, Status, TypeId, WinId};
 use std::ffi::c_int;
 
 /// Sends; `false` if nothing has been done.
@@ -67,6 +67,129 @@ pub fn recv<A: Abi>(
     mpi.recv_short(comm, data, p2p::source::<A>(source, tag))
 }
 
+/// Puts; `false` if nothing has been done.
+#[inline(always)]
+pub fn put<A: Abi>(
+    own: (Buf, impl Count, A::Handle),
+    target: (c_int, i64, impl Count, A::Handle),
+    win: A::Handle,
+) -> bool {
+    let Some(mpi) = engine::short() else { return false };
+    let (Some(win), Some(to)) = (self::win::<A>(win), place::<A>(target)) else { return false };
+    data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.put_short(win, data, to))
+}
+
+/// Gets; `false` if nothing has been done.
+#[inline(always)]
+pub fn get<A: Abi>(
+    own: (BufMut, impl Count, A::Handle),
+    target: (c_int, i64, impl Count, A::Handle),
+    win: A::Handle,
+) -> bool {
+    let Some(mpi) = engine::short() else { return false };
+    let (Some(win), Some(from)) = (self::win::<A>(win), place::<A>(target)) else { return false };
+    data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.get_short(win, data, from))
+}
+
+/// Accumulates; `false` if nothing has been done.
+#[inline(always)]
+pub fn accumulate<A: Abi>(
+    own: (Buf, impl Count, A::Handle),
+    target: (c_int, i64, impl Count, A::Handle),
+    op: A::Handle,
+    win: A::Handle,
+) -> bool {
+    let Some(mpi) = engine::short() else { return false };
+    let (Some(win), Some(to), Some(op)) = (self::win::<A>(win), place::<A>(target), op_of::<A>(op)) else {
+        return false;
+    };
+    data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.accumulate_short(win, data, to, op))
+}
+
+/// Fetches and combines an element; `false` if nothing has been done.
+#[inline(always)]
+pub fn fetch<A: Abi>(
+    (from, into, datatype): (Buf, BufMut, A::Handle),
+    (rank, disp): (c_int, i64),
+    op: A::Handle,
+    win: A::Handle,
+) -> bool {
+    let Some(mpi) = engine::short() else { return false };
+    let (Some(win), Some(op)) = (self::win::<A>(win), op_of::<A>(op)) else { return false };
+    let (Some(from), Some(into)) = (data::<A, _>(from, 1, datatype), data::<A, _>(into, 1, datatype)) else {
+        return false;
+    };
+    mpi.fetch_short(win, from.buf, into.buf, into.ty, rank, disp, op)
+}
+
+/// Swaps an element if it is as expected; `false` if nothing has been done.
+#[inline(always)]
+pub fn swap<A: Abi>(
+    (from, compare, into, datatype): (Buf, Buf, BufMut, A::Handle),
+    (rank, disp): (c_int, i64),
+    win: A::Handle,
+) -> bool {
+    let Some(mpi) = engine::short() else { return false };
+    let one = |buf| data::<A, _>(buf, 1, datatype);
+    let (Some(win), Some(from), Some(compare)) = (self::win::<A>(win), one(from), one(compare)) else {
+        return false;
+    };
+    let Some(into) = data::<A, _>(into, 1, datatype) else { return false };
+    mpi.swap_short(win, from.buf, compare.buf, into.buf, into.ty, rank, disp)
+}
+
+/// Flushes; `false` if that is not done.
+#[inline(always)]
+pub fn flush<A: Abi>(rank: c_int, win: A::Handle) -> bool {
+    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    mpi.flush_short(win, rank)
+}
+
+/// Locks; `false` if that is not done.
+#[inline(always)]
+pub fn lock<A: Abi>(lock_type: c_int, rank: c_int, assert: c_int, win: A::Handle) -> bool {
+    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    let exclusive = i64::from(lock_type) == A::C.lock_exclusive;
+    let plain = assert == 0 && (exclusive || i64::from(lock_type) == A::C.lock_shared);
+    plain && mpi.lock_short(win, rank, exclusive)
+}
+
+/// Unlocks; `false` if that is not done.
+#[inline(always)]
+pub fn unlock<A: Abi>(rank: c_int, win: A::Handle) -> bool {
+    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    mpi.unlock_short(win, rank)
+}
+
+#[inline(always)]
+fn win<A: Abi>(handle: A::Handle) -> Option<WinId> {
+    A::index(Kind::Win, handle).map(WinId)
+}
+
+/// The commonest operations on windows.
+#[inline(always)]
+fn op_of<A: Abi>(handle: A::Handle) -> Option<OpId> {
+    match A::bits(handle) {
+        bits if bits == A::C.sum => Some(OpId::SUM),
+        bits if bits == A::C.replace => Some(OpId::REPLACE),
+        bits if bits == A::C.no_op => Some(OpId::NO_OP),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn place<A: Abi>((rank, disp, count, datatype): (c_int, i64, impl Count, A::Handle)) -> Option<Place> {
+    Some(Place { rank, disp, count: count.wide(), ty: type_of::<A>(datatype)? })
+}
+
+#[inline(always)]
+fn type_of<A: Abi>(datatype: A::Handle) -> Option<TypeId> {
+    match A::predefined_type(datatype) {
+        Some(ty) => Some(ty),
+        None => Some(TypeId(TypeId::PREDEFINED + A::index(Kind::Datatype, datatype)?)),
+    }
+}
+
 #[inline(always)]
 fn comm<A: Abi>(handle: A::Handle) -> Option<CommId> {
     if A::bits(handle) == A::C.comm_world {
@@ -78,10 +201,7 @@ fn comm<A: Abi>(handle: A::Handle) -> Option<CommId> {
 /// Data that is surely somewhere.
 #[inline(always)]
 fn data<A: Abi, M: Memory>(buf: M, count: impl Count, datatype: A::Handle) -> Option<Data<M::Engine>> {
-    let ty = match A::predefined_type(datatype) {
-        Some(ty) => ty,
-        None => TypeId(TypeId::PREDEFINED + A::index(Kind::Datatype, datatype)?),
-    };
+    let ty = type_of::<A>(datatype)?;
     if buf.address() == 0 || args::is_in_place::<A>(buf) {
         return None;
     }

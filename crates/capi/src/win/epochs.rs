@@ -6,6 +6,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles;
 use crate::p2p::peer;
+use crate::short;
 use mpi::ErrorClass;
 use mpi::core::{Assert, Peer, WinId};
 use std::ffi::c_int;
@@ -115,6 +116,9 @@ pub fn win_test<A: Abi>(win: A::Handle, flag: Ptr<c_int>) -> c_int {
 /// `MPI_Win_lock`
 #[inline(always)]
 pub fn win_lock<A: Abi>(lock_type: c_int, rank: c_int, assert: c_int, win: A::Handle) -> c_int {
+    if short::lock::<A>(lock_type, rank, assert, win) {
+        return 0;
+    }
     run::<A>("MPI_Win_lock", On::Win(win), |call| {
         let (win, exclusive) = (handles::win::<A>(win)?, is_exclusive::<A>(lock_type)?);
         let assert = asserted::<A>(assert, A::C.mode_nocheck)?;
@@ -139,6 +143,9 @@ pub fn win_lock_all<A: Abi>(assert: c_int, win: A::Handle) -> c_int {
 /// `MPI_Win_unlock`
 #[inline(always)]
 pub fn win_unlock<A: Abi>(rank: c_int, win: A::Handle) -> c_int {
+    if short::unlock::<A>(rank, win) {
+        return 0;
+    }
     run::<A>("MPI_Win_unlock", On::Win(win), |call| {
         let win = handles::win::<A>(win)?;
         if peer::<A>(rank) == Peer::Null {
@@ -154,6 +161,9 @@ macro_rules! flushes {
         #[doc = concat!("`", $n1, "`")]
         #[inline(always)]
         pub fn $one<A: Abi>(rank: c_int, win: A::Handle) -> c_int {
+            if short::flush::<A>(rank, win) {
+                return 0;
+            }
             run::<A>($n1, On::Win(win), |call| {
                 let win = handles::win::<A>(win)?;
                 if peer::<A>(rank) == Peer::Null {

@@ -6,6 +6,7 @@ use crate::args::{self, Buf, BufMut, Ptr, not_negative};
 use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
 use crate::p2p::{carried, peer, put_request};
+use crate::short;
 use mpi::SendBuf;
 use mpi::core::{OpId, Remote, SendData, TypeId};
 use std::ffi::c_int;
@@ -55,6 +56,10 @@ pub fn put<A: Abi, C: Count>(
     target_datatype: A::Handle,
     win: A::Handle,
 ) -> c_int {
+    let own = (origin_addr, origin_count, origin_datatype);
+    if short::put::<A>(own, (target_rank, target_disp, target_count, target_datatype), win) {
+        return 0;
+    }
     run::<A>("MPI_Put", On::Win(win), |call| {
         let win = handles::win::<A>(win)?;
         let from = carried::<A, _>(origin_addr, origin_count, origin_datatype, target_rank)?;
@@ -100,6 +105,10 @@ pub fn get<A: Abi, C: Count>(
     target_datatype: A::Handle,
     win: A::Handle,
 ) -> c_int {
+    let own = (origin_addr, origin_count, origin_datatype);
+    if short::get::<A>(own, (target_rank, target_disp, target_count, target_datatype), win) {
+        return 0;
+    }
     run::<A>("MPI_Get", On::Win(win), |call| {
         let win = handles::win::<A>(win)?;
         let into = carried::<A, _>(origin_addr, origin_count, origin_datatype, target_rank)?;
@@ -146,6 +155,10 @@ pub fn accumulate<A: Abi, C: Count>(
     op: A::Handle,
     win: A::Handle,
 ) -> c_int {
+    let own = (origin_addr, origin_count, origin_datatype);
+    if short::accumulate::<A>(own, (target_rank, target_disp, target_count, target_datatype), op, win) {
+        return 0;
+    }
     run::<A>("MPI_Accumulate", On::Win(win), |call| {
         let (win, op) = (handles::win::<A>(win)?, handles::op::<A>(op)?);
         let from = carried::<A, _>(origin_addr, origin_count, origin_datatype, target_rank)?;
@@ -245,6 +258,9 @@ pub fn fetch_and_op<A: Abi>(
     op: A::Handle,
     win: A::Handle,
 ) -> c_int {
+    if short::fetch::<A>((origin_addr, result_addr, datatype), (target_rank, target_disp), op, win) {
+        return 0;
+    }
     run::<A>("MPI_Fetch_and_op", On::Win(win), |call| {
         let (win, op) = (handles::win::<A>(win)?, handles::op::<A>(op)?);
         let ty = handles::datatype::<A>(datatype)?;
@@ -269,6 +285,10 @@ pub fn compare_and_swap<A: Abi>(
     target_disp: i64,
     win: A::Handle,
 ) -> c_int {
+    let own = (origin_addr, compare_addr, result_addr, datatype);
+    if short::swap::<A>(own, (target_rank, target_disp), win) {
+        return 0;
+    }
     run::<A>("MPI_Compare_and_swap", On::Win(win), |call| {
         let (win, ty) = (handles::win::<A>(win)?, handles::datatype::<A>(datatype)?);
         let from = args::at::<A, _>(origin_addr, 1, ty)?.buf;

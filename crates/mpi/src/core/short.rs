@@ -90,7 +90,7 @@ impl Mpi {
 
     /// Where bytes in a row begin, and how many they are.
     #[inline(always)]
-    fn row<B>(&self, data: Data<B>) -> Option<(isize, usize)> {
+    pub(in crate::core) fn row<B>(&self, data: Data<B>) -> Option<(isize, usize)> {
         let ty: &Datatype = &self.types.get(data.ty.0)?.ty;
         if data.count < 0 || !ty.committed.get() {
             return None;

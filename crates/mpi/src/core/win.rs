@@ -5,6 +5,7 @@
 //! | `making` | how a window comes about, and how it goes |
 //! | `window` | what one is, and how its targets are reached |
 //! | `ops` | operations; those on memory that is mapped here |
+//! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
 //! | `epochs`, `lock` | synchronization |
@@ -17,6 +18,7 @@ mod making;
 mod memory;
 mod ops;
 mod serve;
+mod short;
 mod window;
 mod wire;
 
@@ -26,9 +28,11 @@ use super::status::Peer;
 use super::{Mpi, Pairs};
 use crate::buffer::{RecvBuf, source_of};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use epochs::Wanted;
+use epochs::{Looking, Wanted};
 use making::{Freeing, Making};
 use net::{Endpoint, Process, ReqId};
+pub use short::Place;
+use std::rc::Rc;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
 
@@ -106,9 +110,14 @@ enum Stage {
         barrier: Option<super::RequestId>,
     },
     /// These have posted their memory.
-    Start(Vec<u32>),
+    Start {
+        ranks: Rc<[u32]>,
+        /// So many of them have.
+        posted: usize,
+        looking: Looking,
+    },
     /// Those who may access this process's memory are done.
-    Wait,
+    Wait(Looking),
     /// Everything for these ranks is done.
     Settle(Vec<u32>),
     /// These locks are had.

@@ -3,12 +3,13 @@
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
 use super::far::{Last, Lock};
 use super::lock::{Attempt, Want, give_back};
-use super::window::{Access, State, Window, Windows};
+use super::window::{Access, State, Window, Windows, Word};
 use super::wire::{Kind, Writer};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, Process};
+use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// A lock of a process of this host that is to be taken.
@@ -17,6 +18,31 @@ pub(super) struct Wanted {
     rank: u32,
     line: u32,
     attempt: Attempt,
+}
+
+/// Looks for words of others before these are asked to wake who looks: nobody sleeps that soon.
+const LOOKS: u32 = 150;
+
+/// Somebody who looks for words of others.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    looks: u32,
+}
+
+impl Looking {
+    /// To be called before each look.
+    fn again(&mut self, window: &Window) {
+        self.looks = self.looks.saturating_add(1);
+        if self.looks == LOOKS {
+            window.falls_asleep();
+        }
+    }
+
+    fn ended(&self, window: &Window) {
+        if self.looks >= LOOKS {
+            window.is_awake();
+        }
+    }
 }
 
 impl Mpi {
@@ -50,13 +76,8 @@ impl Mpi {
                 return fail(ErrorClass::RmaSync, "MPI_Win_post again, before MPI_Win_wait");
             }
             window.exposed_to = Some(ranks.clone());
-            for rank in ranks.into_iter().filter(|_| !assert.no_check) {
-                let window = windows.get_mut(win)?;
-                if rank == window.rank() {
-                    *window.posts.entry(rank).or_default() += 1;
-                } else {
-                    windows.send(endpoint, win, rank, Kind::Post, Writer::default())?;
-                }
+            for rank in ranks.iter().filter(|_| !assert.no_check) {
+                windows.tell(endpoint, win, *rank, Word::Post)?;
             }
             Ok(())
         })
@@ -74,34 +95,32 @@ impl Mpi {
             }
             _ => return fail(ErrorClass::RmaSync, "MPI_Win_start while targets are locked"),
         }
-        for rank in &ranks {
+        for rank in ranks.iter() {
             window.targets[*rank as usize].state = State::Started;
         }
         window.access = Access::Started(ranks.clone());
-        let waits_for = if assert.no_check { Vec::new() } else { ranks };
-        Ok(Synchronizing::new(win, Stage::Start(waits_for)))
+        let posted = if assert.no_check { ranks.len() } else { 0 };
+        Ok(Synchronizing::new(win, Stage::Start { ranks, posted, looking: Looking::default() }))
     }
 
     /// The access that was started is over.
     pub fn win_complete(&mut self, win: WinId) -> Result<Synchronizing> {
         let mut windows = self.hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
-        let ranks = match &mut window.access {
-            Access::Started(ranks) => std::mem::take(ranks),
+        let ranks = match &window.access {
+            Access::Started(ranks) => ranks.clone(),
             _ => return fail(ErrorClass::RmaSync, "MPI_Win_complete without MPI_Win_start"),
         };
         window.access = Access::Nothing;
         let mut far = Vec::new();
-        for rank in ranks {
+        for rank in ranks.iter().copied() {
             let window = windows.get_mut(win)?;
             window.targets[rank as usize].state = State::Nothing;
-            if rank == window.rank() {
-                *window.completes.entry(rank).or_default() += 1;
-            } else if window.far.contains_key(&rank) {
+            if window.far.contains_key(&rank) {
                 windows.close(&mut self.endpoint, win, rank, Last::Complete)?;
                 far.push(rank);
             } else {
-                windows.send(&mut self.endpoint, win, rank, Kind::Complete, Writer::default())?;
+                windows.tell(&mut self.endpoint, win, rank, Word::Complete)?;
             }
         }
         Ok(Synchronizing::new(win, Stage::Settle(far)))
@@ -113,7 +132,7 @@ impl Mpi {
         if windows.get(win)?.exposed_to.is_none() {
             return fail(ErrorClass::RmaSync, "MPI_Win_wait without MPI_Win_post");
         }
-        Ok(Synchronizing::new(win, Stage::Wait))
+        Ok(Synchronizing::new(win, Stage::Wait(Looking::default())))
     }
 
     /// Would `win_wait` have ended? Then it has.
@@ -277,7 +296,7 @@ impl Mpi {
     }
 
     /// The ranks in the window of the members of a group.
-    fn ranks_in(&self, win: WinId, group: GroupId) -> Result<Vec<u32>> {
+    fn ranks_in(&self, win: WinId, group: GroupId) -> Result<Rc<[u32]>> {
         let windows = self.hall.windows.borrow();
         let members = &windows.get(win)?.roster.members;
         let rank_of = |process| match members.rank_of(process) {
@@ -311,17 +330,24 @@ impl Mpi {
                     return Ok(self.test(request)?.is_some());
                 }
             },
-            Stage::Start(waits_for) => {
+            Stage::Start { ranks, posted, looking } => {
                 let window = windows.get_mut(win)?;
-                waits_for.retain(|rank| !take_one(&mut window.posts, *rank));
-                waits_for.is_empty()
-            }
-            Stage::Wait => {
-                let window = windows.get_mut(win)?;
-                let all = window.exposed_to.iter().flatten().all(|rank| window.completes.contains_key(rank));
+                looking.again(window);
+                *posted += ranks[*posted..].iter().take_while(|rank| window.has_posted(**rank)).count();
+                let all = *posted == ranks.len();
                 if all {
-                    for rank in window.exposed_to.take().into_iter().flatten() {
-                        take_one(&mut window.completes, rank);
+                    looking.ended(window);
+                }
+                all
+            }
+            Stage::Wait(looking) => {
+                let window = windows.get_mut(win)?;
+                looking.again(window);
+                let all = window.open().is_none();
+                if all {
+                    looking.ended(window);
+                    for rank in window.exposed_to.take().iter().flat_map(|ranks| ranks.iter()) {
+                        window.forget_done(*rank);
                     }
                 }
                 all
@@ -354,14 +380,8 @@ impl Stage {
     pub(super) fn awaits(&self, window: &Window) -> Option<(Process, &'static str)> {
         let (rank, what) = match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
-            Stage::Start(ranks) => (ranks.first(), "to post its window"),
-            Stage::Wait => {
-                let mut open = window.exposed_to.iter().flatten();
-                (
-                    open.find(|rank| !window.completes.contains_key(rank)),
-                    "to complete its access to a window here",
-                )
-            }
+            Stage::Start { ranks, posted, .. } => (ranks.get(*posted), "to post its window"),
+            Stage::Wait(_) => (window.open(), "to complete its access to a window here"),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
                 (ranks.last(), "to do what it was sent for its window")
             }
@@ -383,7 +403,45 @@ fn take_one(words: &mut std::collections::BTreeMap<u32, u32>, rank: u32) -> bool
     true
 }
 
+impl Window {
+    /// Takes the word that a rank has posted its memory, if it has come.
+    fn has_posted(&mut self, rank: u32) -> bool {
+        let line = self.targets[rank as usize].line;
+        line.is_some_and(|line| self.hear(Word::Post, line)) || take_one(&mut self.posts, rank)
+    }
+
+    /// Is a rank done with this process's memory? It says so by a word in memory, or behind what it has sent.
+    fn is_done(&self, rank: u32) -> bool {
+        let line = self.targets[rank as usize].line;
+        line.is_some_and(|line| self.is_told(Word::Complete, line)) || self.completes.contains_key(&rank)
+    }
+
+    /// A rank that is not done.
+    fn open(&self) -> Option<&u32> {
+        self.exposed_to.iter().flat_map(|ranks| ranks.iter()).find(|rank| !self.is_done(**rank))
+    }
+
+    fn forget_done(&mut self, rank: u32) {
+        let line = self.targets[rank as usize].line;
+        if !line.is_some_and(|line| self.hear(Word::Complete, line)) {
+            take_one(&mut self.completes, rank);
+        }
+    }
+}
+
 impl Windows {
+    /// Tells a rank something, by a word in memory if it is of this host.
+    fn tell(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, word: Word) -> Result<()> {
+        let window: &Window = self.get(win)?;
+        let kind = match (window.targets[rank as usize].line, word) {
+            (Some(line), _) if !window.tell(line, word) || rank == window.rank() => return Ok(()),
+            (Some(_), _) => Kind::Nudge,
+            (None, Word::Post) => Kind::Post,
+            (None, Word::Complete) => Kind::Complete,
+        };
+        self.send(endpoint, win, rank, kind, Writer::default())
+    }
+
     /// Has everything leave for all targets that are sent messages; gives their ranks.
     pub(super) fn flush_all(&mut self, endpoint: &mut Endpoint, win: WinId) -> Result<Vec<u32>> {
         let ranks: Vec<u32> = self.get(win)?.far.keys().copied().collect();

@@ -31,8 +31,21 @@ impl Attempt {
         Attempt { want, waits: false }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free, and waits for it otherwise: is to be called again.
     pub(super) fn take(&mut self, word: &AtomicU64) -> bool {
+        if self.take_free(word) {
+            return true;
+        }
+        if self.want == Want::Alone && !self.waits {
+            self.waits = true;
+            word.fetch_add(WAITING, SeqCst);
+        }
+        false
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub(super) fn take_free(&self, word: &AtomicU64) -> bool {
         let mut now = word.load(Relaxed);
         loop {
             let (free, then) = match self.want {
@@ -43,18 +56,13 @@ impl Attempt {
                 }
             };
             if !free {
-                break;
+                return false;
             }
             match word.compare_exchange_weak(now, then, SeqCst, Relaxed) {
                 Ok(_) => return true,
                 Err(other) => now = other,
             }
         }
-        if self.want == Want::Alone && !self.waits {
-            self.waits = true;
-            word.fetch_add(WAITING, SeqCst);
-        }
-        false
     }
 }
 

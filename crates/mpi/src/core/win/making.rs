@@ -4,7 +4,7 @@
 //! a communicator of its own; everybody's facts; memory of each host, made by one of its processes and mapped by the others;
 //! whether all of them could
 //! ```
-use super::window::{Hall, LINE, Reach, State, Target, Window};
+use super::window::{Hall, LINE, Reach, State, Target, Window, lines_bytes};
 use super::{NewWindow, Stage, Synchronizing, WinFlavor, WinId};
 use crate::buffer::{RecvBuf, Scratch};
 use crate::core::data::Data;
@@ -209,7 +209,7 @@ impl Mpi {
         }
         let allocates = matches!(making.new.flavor, WinFlavor::Allocate | WinFlavor::Shared);
         let packed = making.new.flavor == WinFlavor::Shared && !making.noncontiguous;
-        let mut end = (mates.len() * LINE).next_multiple_of(PAGE);
+        let mut end = lines_bytes(mates.len()).next_multiple_of(PAGE);
         for (rank, start) in &mut mates {
             *start = end;
             if allocates {
@@ -303,6 +303,7 @@ impl Mpi {
         if let Some(common) = &mut window.common {
             common.close();
         }
+        window.heard = vec![Default::default(); making.mates.len()];
         let Window { common, targets, roster, base, .. } = window;
         let common = common.as_ref().expect("made or mapped above");
         let allocates = matches!(making.new.flavor, WinFlavor::Allocate | WinFlavor::Shared);

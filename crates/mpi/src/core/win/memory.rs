@@ -46,7 +46,13 @@ impl Combining {
     }
 
     /// Combines bytes in a row with others: whole elements.
-    fn combine(&self, source: UserBuf, target: UserBufMut, before: Option<UserBufMut>, lock: &AtomicU64) {
+    pub(super) fn combine(
+        &self,
+        source: UserBuf,
+        target: UserBufMut,
+        before: Option<UserBufMut>,
+        lock: &AtomicU64,
+    ) {
         let width = self.how.width();
         if is_integer(self.how.scalar) && atomic::fits(width, target) {
             return atomic::change(width, self.change(), source, target, before);

@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Bytes of the words that belong to one process in memory that is shared: a line of the caches.
 pub(super) const LINE: usize = 64;
@@ -25,8 +25,31 @@ pub(super) const LINE: usize = 64;
 const LOCK_AT: usize = 0;
 /// that of [`super::memory`],
 const UPDATE_AT: usize = 8;
-/// and whether others wait for the first who have no part in the memory.
+/// whether others wait for the first who have no part in the memory,
 const FAR_AT: usize = 16;
+
+/// and whether it may sleep until somebody tells it something.
+const SLEEPS_AT: usize = 24;
+/// What a process of the host tells another by a number there that it alone changes: how often it has said so. Who reads it
+/// writes nothing, so that a word costs two ways between the processors' caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Its memory is exposed.
+    Post,
+    /// It is done with the other's memory.
+    Complete,
+}
+/// How many there are.
+const WORDS: usize = 2;
+
+/// The lines of so many processes, and behind them what each is told by each.
+pub(super) fn lines_bytes(near: usize) -> usize {
+    near * (LINE + told_bytes(near))
+}
+
+fn told_bytes(near: usize) -> usize {
+    (near * WORDS * size_of::<u64>()).next_multiple_of(LINE)
+}
 
 /// So many synchronizations that cost nothing come to a look for messages, which costs as much as several of them.
 const IDLE_ROUNDS: u32 = 16;
@@ -112,6 +135,8 @@ pub(super) struct Window {
     pub(super) attached: BTreeMap<u64, (RecvBuf, u64)>,
     /// What the processes of this host share.
     pub(super) common: Option<Common>,
+    /// How often each of these has said something that this process knows of.
+    pub(super) heard: Vec<[u64; WORDS]>,
     pub(super) targets: Vec<Target>,
     /// Is the memory of some of them reached by messages, so that messages come for this process's?
     pub(super) has_far: bool,
@@ -119,7 +144,7 @@ pub(super) struct Window {
     pub(super) idle_rounds: u32,
     pub(super) access: Access,
     /// Who may access this process's memory until they say that they are done.
-    pub(super) exposed_to: Option<Vec<u32>>,
+    pub(super) exposed_to: Option<Rc<[u32]>>,
     /// From whom such words have come: that memory is exposed, and that somebody is done.
     pub(super) posts: BTreeMap<u32, u32>,
     pub(super) completes: BTreeMap<u32, u32>,
@@ -150,7 +175,7 @@ pub(super) enum Access {
     /// Anything, until the next fence.
     Fence,
     /// To these.
-    Started(Vec<u32>),
+    Started(Rc<[u32]>),
     /// To so many that are locked.
     Locked(u32),
     /// Anything.
@@ -252,6 +277,7 @@ impl Window {
             unit,
             attached: BTreeMap::new(),
             common: None,
+            heard: Vec::new(),
             targets: Vec::new(),
             has_far: false,
             idle_rounds: 0,
@@ -333,6 +359,42 @@ impl Window {
     /// Does anybody wait for its lock who is told by its process?
     pub(super) fn far_word(&self, line: u32) -> &AtomicU64 {
         self.word(line, FAR_AT)
+    }
+
+    /// How often one process has told another something, by their lines.
+    fn told(&self, at: u32, word: Word, of: u32) -> &AtomicU64 {
+        let (common, near) = (self.common.as_ref(), self.heard.len());
+        let row = near * LINE + at as usize * told_bytes(near);
+        let common = common.expect("a window that is made has its words");
+        common.word(row + (of as usize * WORDS + word as usize) * size_of::<u64>())
+    }
+
+    /// Tells another process something, which then sees what was stored before. Is it to be woken, since it may sleep?
+    pub(super) fn tell(&self, at: u32, word: Word) -> bool {
+        self.told(at, word, self.own_line()).fetch_add(1, SeqCst);
+        self.word(at, SLEEPS_AT).load(SeqCst) != 0
+    }
+
+    /// Has another process said something that was not heard yet?
+    pub(super) fn is_told(&self, word: Word, of: u32) -> bool {
+        self.told(self.own_line(), word, of).load(Acquire) != self.heard[of as usize][word as usize]
+    }
+
+    /// Hears it, if it has.
+    pub(super) fn hear(&mut self, word: Word, of: u32) -> bool {
+        let is_told = self.is_told(word, of);
+        self.heard[of as usize][word as usize] += u64::from(is_told);
+        is_told
+    }
+
+    /// From now on this process may sleep until it is told something: who does so wakes it. To be said before a last look.
+    pub(super) fn falls_asleep(&self) {
+        self.word(self.own_line(), SLEEPS_AT).fetch_add(1, SeqCst);
+    }
+
+    /// It looks by itself again.
+    pub(super) fn is_awake(&self) {
+        self.word(self.own_line(), SLEEPS_AT).fetch_sub(1, SeqCst);
     }
 
     /// A synchronization has nothing to wait for. Is it time to look for messages all the same? A program may wait in a loop of
