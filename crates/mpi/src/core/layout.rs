@@ -23,7 +23,7 @@ use std::rc::Rc;
 use walk::{Elements, Sink, walk};
 
 /// No memory of a process begins below this address.
-const NOTHING_BELOW: usize = 4096;
+pub(super) const NOTHING_BELOW: usize = 4096;
 
 /// How a datatype was made.
 #[derive(Clone)]

@@ -92,6 +92,14 @@ pub struct Remote {
     pub ty: TypeId,
 }
 
+impl Remote {
+    /// For the short way, if it is of a rank.
+    fn place(&self) -> Option<Place> {
+        let Peer::Rank(rank) = self.peer else { return None };
+        Some(Place { rank, disp: self.disp, count: self.count, ty: self.ty })
+    }
+}
+
 /// Something that has been begun, and is asked for until it has ended.
 #[must_use = "it has not ended"]
 pub struct Synchronizing {

@@ -13,7 +13,7 @@ use crate::core::predefined::Scalar;
 use crate::core::request::{Request, State};
 use crate::core::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, NetError, Process, UserBuf, UserBufMut};
+use net::{Endpoint, NetError, Process, UserBuf};
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ impl Mpi {
     /// Copies elements into a target's memory.
     #[inline]
     pub fn win_put(&mut self, win: WinId, from: SendData, to: Remote) -> Result<()> {
-        if self.put_row(win, &from, &to)? {
+        if to.place().is_some_and(|to| self.put_short(win, from, to)) {
             return Ok(());
         }
         self.put(win, from, to, None)
@@ -43,7 +43,7 @@ impl Mpi {
     /// Copies elements from a target's memory.
     #[inline]
     pub fn win_get(&mut self, win: WinId, into: RecvData, from: Remote) -> Result<()> {
-        if self.get_row(win, &into, &from)? {
+        if from.place().is_some_and(|from| self.get_short(win, into, from)) {
             return Ok(());
         }
         self.get(win, into, from, None)
@@ -189,30 +189,6 @@ impl Mpi {
             return Ok(RequestId::SENT);
         }
         Ok(self.add_request(Request::new(comm, State::Flush(done))))
-    }
-
-    /// Bytes in a row on both sides, into memory that is mapped here: the short way. `false`: it is something else.
-    #[inline(always)]
-    fn put_row(&mut self, win: WinId, from: &SendData, to: &Remote) -> Result<bool> {
-        let windows = self.hall.windows.borrow();
-        let window = windows.get(win)?;
-        let Some((target, source)) = row(self, window, from.buf.as_recv(), (from.count, from.ty), to)? else {
-            return Ok(false);
-        };
-        target.copy_from(&source.as_source());
-        Ok(true)
-    }
-
-    /// As [`Mpi::put_row`], the other way.
-    #[inline(always)]
-    fn get_row(&mut self, win: WinId, into: &RecvData, from: &Remote) -> Result<bool> {
-        let windows = self.hall.windows.borrow();
-        let window = windows.get(win)?;
-        let Some((source, target)) = row(self, window, into.buf, (into.count, into.ty), from)? else {
-            return Ok(false);
-        };
-        target.copy_from(&source.as_source());
-        Ok(true)
     }
 
     fn put(&mut self, win: WinId, from: SendData, to: Remote, waits: Waits) -> Result<()> {
@@ -382,37 +358,6 @@ impl Windows {
         }
         Ok(copied)
     }
-}
-
-/// The target's bytes and this process's own, if both are in a row and mapped here.
-#[inline(always)]
-fn row(
-    mpi: &Mpi,
-    window: &super::window::Window,
-    buf: RecvBuf,
-    (count, ty): (i64, TypeId),
-    to: &Remote,
-) -> Result<Option<(UserBufMut, UserBufMut)>> {
-    let Peer::Rank(rank) = to.peer else { return Ok(None) };
-    let (_, target) = window.target(rank)?;
-    let Reach::Mapped(base) = target.reach else { return Ok(None) };
-    let (own, theirs) = (mpi.committed(ty)?, mpi.committed(to.ty)?);
-    let (Ok(count), Ok(their_count)) = (usize::try_from(count), usize::try_from(to.count)) else {
-        return Ok(None);
-    };
-    let (Some((start, bytes)), Some((offset, their_bytes))) = (own.row(count), theirs.row(their_count))
-    else {
-        return Ok(None);
-    };
-    own.check_at(buf, count)?;
-    let Some(at) = to.disp.checked_mul(target.unit).and_then(|at| at.checked_add(offset as i64)) else {
-        return Ok(None);
-    };
-    let inside = at >= 0 && (at as u64).checked_add(bytes as u64).is_some_and(|end| end <= target.bytes);
-    if !inside || bytes != their_bytes || window.flavor == WinFlavor::Dynamic {
-        return Ok(None);
-    }
-    Ok(Some((base.range(at as isize, bytes), buf.range(start, bytes))))
 }
 
 /// Where an operation goes; `None`: nowhere.

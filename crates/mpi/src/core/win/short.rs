@@ -7,7 +7,8 @@ use super::window::{Access, Reach, State, Target, Window};
 use super::wire::Combination;
 use super::{WinFlavor, WinId};
 use crate::buffer::atomic::{self, Change};
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::{At, RecvBuf, SendBuf};
+use crate::core::layout::NOTHING_BELOW;
 use crate::core::predefined::{Meaning, Scalar};
 use crate::core::{Mpi, OpId, RecvData, SendData, TypeId};
 use net::UserBufMut;
@@ -31,7 +32,9 @@ impl Mpi {
     pub fn put_short(&self, win: WinId, from: SendData, to: Place) -> bool {
         let windows = self.hall.windows.borrow();
         let Some(window) = windows.list.get(win.0) else { return false };
-        let Some((start, bytes)) = self.row(from) else { return false };
+        let Some((start, bytes)) = self.row(from).filter(|(start, _)| is_somewhere(from.buf, *start)) else {
+            return false;
+        };
         let Some(target) = self.in_row(window, (from.count, from.ty, start, bytes), to) else { return false };
         target.copy_from(&from.buf.range(start, bytes));
         true
@@ -42,7 +45,9 @@ impl Mpi {
     pub fn get_short(&self, win: WinId, into: RecvData, from: Place) -> bool {
         let windows = self.hall.windows.borrow();
         let Some(window) = windows.list.get(win.0) else { return false };
-        let Some((start, bytes)) = self.row(into) else { return false };
+        let Some((start, bytes)) = self.row(into).filter(|(start, _)| is_somewhere(into.buf, *start)) else {
+            return false;
+        };
         let Some(source) = self.in_row(window, (into.count, into.ty, start, bytes), from) else {
             return false;
         };
@@ -202,6 +207,12 @@ impl Mpi {
         let element = inside(target, base, disp, 0, width)?;
         (meaning == Meaning::Integer && atomic::fits(width, element)).then_some((element, width))
     }
+}
+
+/// Can there be anything? (Other mistakes than these cannot be seen.)
+#[inline(always)]
+fn is_somewhere(buf: impl At, start: isize) -> bool {
+    buf.at().wrapping_add_signed(start) >= NOTHING_BELOW
 }
 
 /// A target that may be accessed now, whose memory is mapped here.
