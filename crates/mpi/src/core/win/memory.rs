@@ -2,8 +2,8 @@
 //! mapped, or a message.
 //!
 //! One rule makes accumulates atomic to each other on every path. An integer of 1, 2, 4 or 8 bytes at a place that is a
-//! multiple of its length is changed by one instruction of the processor, element by element; so it also goes together with
-//! atomic instructions of the program. Everything else is changed while the lock of its process is held, which is a word in
+//! multiple of its length is changed by one instruction of the processor, alone or with its neighbours; so it also goes
+//! together with atomic instructions of the program. Everything else is changed while the lock of its process is held, which is a word in
 //! memory that all have who have the window mapped. MPI demands no more than that those who change a place at once do it
 //! with the same basic datatype, and so by the same half of the rule.
 use super::wire::{Combination, Shape};
