@@ -5,7 +5,7 @@
 //! Callbacks of the program run while nobody is inside (they may call MPI).
 use crate::abi::Abi;
 use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited, enter_call};
-use mpi::{Backoff, Rest, Result};
+use mpi::{Backoff, Nap, Rest, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -131,9 +131,6 @@ const PASSED_OVER_MAX: u32 = 16;
 const STAYED_MAX: u32 = 16;
 /// Most yields until a thread that was woken has its turn.
 const GIVE_WAY_MAX: u32 = 1000;
-/// Who watches for what no message tells of sleeps so long at first, and twice as long each time until it is so long.
-const NAP_MIN: Duration = Duration::from_micros(20);
-const NAP_MAX: Duration = Duration::from_millis(1);
 
 #[cold]
 fn lock_behind_others() -> MutexGuard<'static, ()> {
@@ -363,7 +360,7 @@ impl<A: Abi> Call<A> {
     #[cold]
     pub fn watch(&mut self, mut ready: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
         self.stay(true);
-        let (mut backoff, mut nap, mut rounds) = (Backoff::default(), NAP_MIN, 0_u32);
+        let (mut backoff, mut nap, mut rounds) = (Backoff::default(), Nap::default(), 0_u32);
         let ended = loop {
             match ready(self) {
                 Ok(false) => {}
@@ -371,7 +368,7 @@ impl<A: Abi> Call<A> {
             }
             let moved = self.advance();
             if moved {
-                (backoff, nap) = (Backoff::default(), NAP_MIN);
+                (backoff, nap) = (Backoff::default(), Nap::default());
             }
             // As in `poll`.
             rounds = rounds.saturating_add(1);
@@ -379,8 +376,8 @@ impl<A: Abi> Call<A> {
                 continue;
             }
             if !moved {
-                if self.rest_outside(&mut backoff, nap) {
-                    nap = NAP_MAX.min(2 * nap);
+                if self.rest_outside(&mut backoff, nap.most()) {
+                    nap.again();
                 }
             } else if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
                 self.outside(std::thread::yield_now);

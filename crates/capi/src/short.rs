@@ -4,7 +4,7 @@ use crate::abi::{Abi, Count, Kind};
 use crate::args::{self, Buf, BufMut, Memory};
 use crate::engine;
 use crate::p2p;
-use mpi::core::{CommId, Data, OpId, Place, Push, RequestId, Status, TypeId, WinId};
+use mpi::core::{CommId, Data, OpId, Peer, Push, Remote, RequestId, Status, TypeId, WinId};
 use std::ffi::c_int;
 
 /// Sends; `false` if nothing has been done.
@@ -75,7 +75,7 @@ pub fn put<A: Abi>(
     win: A::Handle,
 ) -> bool {
     let Some(mpi) = engine::short() else { return false };
-    let (Some(win), Some(to)) = (self::win::<A>(win), place::<A>(target)) else { return false };
+    let (Some(win), Some(to)) = (self::win::<A>(win), remote::<A>(target)) else { return false };
     data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.put_short(win, data, to))
 }
 
@@ -87,7 +87,7 @@ pub fn get<A: Abi>(
     win: A::Handle,
 ) -> bool {
     let Some(mpi) = engine::short() else { return false };
-    let (Some(win), Some(from)) = (self::win::<A>(win), place::<A>(target)) else { return false };
+    let (Some(win), Some(from)) = (self::win::<A>(win), remote::<A>(target)) else { return false };
     data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.get_short(win, data, from))
 }
 
@@ -100,7 +100,7 @@ pub fn accumulate<A: Abi>(
     win: A::Handle,
 ) -> bool {
     let Some(mpi) = engine::short() else { return false };
-    let (Some(win), Some(to), Some(op)) = (self::win::<A>(win), place::<A>(target), op_of::<A>(op)) else {
+    let (Some(win), Some(to), Some(op)) = (self::win::<A>(win), remote::<A>(target), op_of::<A>(op)) else {
         return false;
     };
     data::<A, _>(own.0, own.1, own.2).is_some_and(|data| mpi.accumulate_short(win, data, to, op))
@@ -138,17 +138,20 @@ pub fn swap<A: Abi>(
     mpi.swap_short(win, from.buf, compare.buf, into.buf, into.ty, rank, disp)
 }
 
-/// Flushes; `false` if that is not done.
+/// Flushes; `false` if that is not done. As at the end of every synchronization, what was sent before is on its way: the
+/// program may compute next.
 #[inline(always)]
 pub fn flush<A: Abi>(rank: c_int, win: A::Handle) -> bool {
-    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    let (Some(mut mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    mpi.push_out();
     mpi.flush_short(win, rank)
 }
 
 /// Locks; `false` if that is not done.
 #[inline(always)]
 pub fn lock<A: Abi>(lock_type: c_int, rank: c_int, assert: c_int, win: A::Handle) -> bool {
-    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    let (Some(mut mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    mpi.push_out();
     let exclusive = i64::from(lock_type) == A::C.lock_exclusive;
     let plain = assert == 0 && (exclusive || i64::from(lock_type) == A::C.lock_shared);
     plain && mpi.lock_short(win, rank, exclusive)
@@ -157,7 +160,8 @@ pub fn lock<A: Abi>(lock_type: c_int, rank: c_int, assert: c_int, win: A::Handle
 /// Unlocks; `false` if that is not done.
 #[inline(always)]
 pub fn unlock<A: Abi>(rank: c_int, win: A::Handle) -> bool {
-    let (Some(mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    let (Some(mut mpi), Some(win)) = (engine::short(), self::win::<A>(win)) else { return false };
+    mpi.push_out();
     mpi.unlock_short(win, rank)
 }
 
@@ -178,8 +182,9 @@ fn op_of<A: Abi>(handle: A::Handle) -> Option<OpId> {
 }
 
 #[inline(always)]
-fn place<A: Abi>((rank, disp, count, datatype): (c_int, i64, impl Count, A::Handle)) -> Option<Place> {
-    Some(Place { rank, disp, count: count.wide(), ty: type_of::<A>(datatype)? })
+fn remote<A: Abi>((rank, disp, count, datatype): (c_int, i64, impl Count, A::Handle)) -> Option<Remote> {
+    // (Of one that is no rank there is no target.)
+    Some(Remote { peer: Peer::Rank(rank), disp, count: count.wide(), ty: type_of::<A>(datatype)? })
 }
 
 #[inline(always)]

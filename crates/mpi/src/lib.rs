@@ -40,7 +40,7 @@ pub use communicator::{Any, Communicator, Source, Status, Tag};
 pub use datum::{Datum, Op};
 pub use error::{Cause, ErrorClass, MpiError, Result};
 pub use neighbors::Neighbors;
-pub use net::{Backoff, Rest, Stat};
+pub use net::{Backoff, Nap, Rest, Stat};
 pub use scope::{Pending, Scope};
 pub use universe::{Universe, init};
 pub use window::{Access, Lock, Locked, Window};

@@ -4,11 +4,10 @@ use crate::core::{
     Blocking, CommId, Mpi, RequestId, Status as CoreStatus, Synchronizing, UserReduce, Waited,
 };
 use crate::error::{ErrorClass, Result, fail};
-use net::{Backoff, Rest};
+use net::{Backoff, Nap, Rest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Joins the job that this process was started in; alone, the job has one process.
 ///
@@ -152,8 +151,7 @@ impl Engine {
 
     /// Waits for a synchronization of a window. A lock may come with no message at all: nobody sleeps for long.
     pub(crate) fn settle(&self, mut what: Synchronizing) -> Result<()> {
-        const NAP_MAX: Duration = Duration::from_millis(1);
-        let (mut backoff, mut nap) = (Backoff::default(), Duration::from_micros(20));
+        let (mut backoff, mut nap) = (Backoff::default(), Nap::default());
         while !self.call(|mpi| mpi.win_ended(&mut what))? {
             let mut mpi = self.mpi.borrow_mut();
             if mpi.progress() {
@@ -164,9 +162,9 @@ impl Engine {
                 Rest::Again => {}
                 Rest::Yield => std::thread::yield_now(),
                 Rest::Sleep(sleep, most) => {
-                    sleep.wait(most.min(nap));
+                    sleep.wait(most.min(nap.most()));
                     mpi.rested();
-                    nap = NAP_MAX.min(2 * nap);
+                    nap.again();
                 }
             }
         }

@@ -47,6 +47,31 @@ pub struct Backoff {
     warned: u32,
 }
 
+/// How long somebody may sleep who watches for what no message tells of, such as a lock in memory that processes share: twice
+/// as long each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Nap(Duration);
+
+impl Default for Nap {
+    fn default() -> Self {
+        Nap(Duration::from_micros(20))
+    }
+}
+
+impl Nap {
+    const MAX: Duration = Duration::from_millis(1);
+
+    /// The longest sleep now.
+    pub fn most(self) -> Duration {
+        self.0
+    }
+
+    /// It has slept in vain.
+    pub fn again(&mut self) {
+        self.0 = Nap::MAX.min(2 * self.0);
+    }
+}
+
 /// What a caller that still waits should do, without holding what others need.
 #[derive(Debug)]
 pub enum Rest {

@@ -31,7 +31,6 @@ use crate::error::{ErrorClass, Result, fail, fail_with};
 use epochs::{Looking, Wanted};
 use making::{Freeing, Making};
 use net::{Endpoint, Process, ReqId};
-pub use short::Place;
 use std::rc::Rc;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
@@ -90,14 +89,6 @@ pub struct Remote {
     pub count: i64,
     /// Their datatype.
     pub ty: TypeId,
-}
-
-impl Remote {
-    /// For the short way, if it is of a rank.
-    fn place(&self) -> Option<Place> {
-        let Peer::Rank(rank) = self.peer else { return None };
-        Some(Place { rank, disp: self.disp, count: self.count, ty: self.ty })
-    }
 }
 
 /// Something that has been begun, and is asked for until it has ended.

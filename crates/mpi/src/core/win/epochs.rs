@@ -260,11 +260,9 @@ impl Mpi {
         let mut windows = self.hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
         let rank = rank.map(|rank| window.checked(rank)).transpose()?;
-        let locked = match (&window.access, rank) {
-            (Access::LockedAll { .. }, _) => true,
-            (Access::Locked(_), Some(rank)) => window.targets[rank as usize].state != State::Nothing,
-            (Access::Locked(_), None) => true,
-            _ => false,
+        let locked = match rank {
+            Some(rank) => window.is_locked(&window.targets[rank as usize]),
+            None => matches!(window.access, Access::Locked(_) | Access::LockedAll { .. }),
         };
         if !locked {
             return fail(ErrorClass::RmaSync, "a flush of a target that is not locked");

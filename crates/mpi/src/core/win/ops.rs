@@ -34,7 +34,7 @@ impl Mpi {
     /// Copies elements into a target's memory.
     #[inline]
     pub fn win_put(&mut self, win: WinId, from: SendData, to: Remote) -> Result<()> {
-        if to.place().is_some_and(|to| self.put_short(win, from, to)) {
+        if self.put_short(win, from, to) {
             return Ok(());
         }
         self.put(win, from, to, None)
@@ -43,7 +43,7 @@ impl Mpi {
     /// Copies elements from a target's memory.
     #[inline]
     pub fn win_get(&mut self, win: WinId, into: RecvData, from: Remote) -> Result<()> {
-        if from.place().is_some_and(|from| self.get_short(win, into, from)) {
+        if self.get_short(win, into, from) {
             return Ok(());
         }
         self.get(win, into, from, None)

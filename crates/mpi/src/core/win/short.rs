@@ -5,31 +5,18 @@ use super::lock::{Attempt, Want, give_back};
 use super::memory::{Combining, is_integer};
 use super::window::{Access, Reach, State, Target, Window};
 use super::wire::Combination;
-use super::{WinFlavor, WinId};
+use super::{Remote, WinFlavor, WinId};
 use crate::buffer::atomic::{self, Change};
 use crate::buffer::{At, RecvBuf, SendBuf};
 use crate::core::layout::NOTHING_BELOW;
 use crate::core::predefined::{Meaning, Scalar};
-use crate::core::{Mpi, OpId, RecvData, SendData, TypeId};
+use crate::core::{Mpi, OpId, Peer, RecvData, SendData, TypeId};
 use net::UserBufMut;
-
-/// Elements of a target, as [`super::Remote`], of a rank that may be none.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Whose.
-    pub rank: i32,
-    /// Where they begin, in units of the target.
-    pub disp: i64,
-    /// Number of elements.
-    pub count: i64,
-    /// Their datatype.
-    pub ty: TypeId,
-}
 
 impl Mpi {
     /// As [`Mpi::win_put`].
     #[inline(always)]
-    pub fn put_short(&self, win: WinId, from: SendData, to: Place) -> bool {
+    pub fn put_short(&self, win: WinId, from: SendData, to: Remote) -> bool {
         let windows = self.hall.windows.borrow();
         let Some(window) = windows.list.get(win.0) else { return false };
         let Some((start, bytes)) = self.row(from).filter(|(start, _)| is_somewhere(from.buf, *start)) else {
@@ -42,7 +29,7 @@ impl Mpi {
 
     /// As [`Mpi::win_get`].
     #[inline(always)]
-    pub fn get_short(&self, win: WinId, into: RecvData, from: Place) -> bool {
+    pub fn get_short(&self, win: WinId, into: RecvData, from: Remote) -> bool {
         let windows = self.hall.windows.borrow();
         let Some(window) = windows.list.get(win.0) else { return false };
         let Some((start, bytes)) = self.row(into).filter(|(start, _)| is_somewhere(into.buf, *start)) else {
@@ -57,19 +44,21 @@ impl Mpi {
 
     /// As [`Mpi::win_accumulate`].
     #[inline(always)]
-    pub fn accumulate_short(&self, win: WinId, from: SendData, to: Place, op: OpId) -> bool {
+    pub fn accumulate_short(&self, win: WinId, from: SendData, to: Remote, op: OpId) -> bool {
         let windows = self.hall.windows.borrow();
         let Some(window) = windows.list.get(win.0) else { return false };
         let Some((start, bytes)) = self.row(from).filter(|_| from.ty == to.ty && op != OpId::NO_OP) else {
             return false;
         };
         let Some(target) = self.in_row(window, (from.count, from.ty, start, bytes), to) else { return false };
-        let Some((meaning, scalar)) = self.types.get(to.ty.0).and_then(|entry| entry.ty.scalar) else {
+        let (Some(entry), Peer::Rank(rank)) = (self.types.get(to.ty.0), to.peer) else { return false };
+        // A value and its index have bytes between or behind them, which belong to the element.
+        let Some((meaning, scalar)) = entry.ty.scalar.filter(|_| entry.ty.size as i64 == entry.ty.extent)
+        else {
             return false;
         };
-        // (A value and its index are no row.)
         let how = Combining::of(Combination { op, meaning, scalar });
-        let (Some(how), Some(line)) = (how, window.targets[to.rank as usize].line) else { return false };
+        let (Some(how), Some(line)) = (how, window.targets[rank as usize].line) else { return false };
         how.combine(from.buf.range(start, bytes), target, None, window.update_word(line));
         true
     }
@@ -126,12 +115,7 @@ impl Mpi {
         let mut windows = self.hall.windows.borrow_mut();
         let Some(window) = windows.list.get_mut(win.0) else { return false };
         let Some(target) = window.targets.get(rank as usize) else { return false };
-        let locked = match window.access {
-            Access::LockedAll { .. } => true,
-            Access::Locked(_) => target.state != State::Nothing,
-            _ => false,
-        };
-        locked && window.far.is_empty() && window.error.is_none() && !window.looks_around()
+        window.is_locked(target) && window.far.is_empty() && window.error.is_none() && !window.looks_around()
     }
 
     /// As [`Mpi::win_lock`], which has ended.
@@ -181,9 +165,10 @@ impl Mpi {
         &self,
         window: &Window,
         (count, ty, start, bytes): (i64, TypeId, isize, usize),
-        to: Place,
+        to: Remote,
     ) -> Option<UserBufMut> {
-        let (target, base) = near(window, to.rank)?;
+        let Peer::Rank(rank) = to.peer else { return None };
+        let (target, base) = near(window, rank)?;
         let offset = if (to.count, to.ty) == (count, ty) {
             start
         } else {
@@ -219,13 +204,10 @@ fn is_somewhere(buf: impl At, start: isize) -> bool {
 #[inline(always)]
 fn near(window: &Window, rank: i32) -> Option<(&Target, RecvBuf)> {
     let target = window.targets.get(rank as usize)?;
-    let open = match &window.access {
-        Access::Fence | Access::LockedAll { .. } => true,
-        Access::Nothing => false,
-        Access::Started(_) | Access::Locked(_) => target.state != State::Nothing,
-    };
     match target.reach {
-        Reach::Mapped(base) if open && window.flavor != WinFlavor::Dynamic => Some((target, base)),
+        Reach::Mapped(base) if window.is_open(target) && window.flavor != WinFlavor::Dynamic => {
+            Some((target, base))
+        }
         _ => None,
     }
 }

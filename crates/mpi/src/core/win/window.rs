@@ -27,9 +27,9 @@ const LOCK_AT: usize = 0;
 const UPDATE_AT: usize = 8;
 /// whether others wait for the first who have no part in the memory,
 const FAR_AT: usize = 16;
-
 /// and whether it may sleep until somebody tells it something.
 const SLEEPS_AT: usize = 24;
+
 /// What a process of the host tells another by a number there that it alone changes: how often it has said so. Who reads it
 /// writes nothing, so that a word costs two ways between the processors' caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) enum Word {
     /// It is done with the other's memory.
     Complete,
 }
+
 /// How many there are.
 const WORDS: usize = 2;
 
@@ -323,12 +324,23 @@ impl Window {
     pub(super) fn target(&self, rank: i32) -> Result<(u32, &Target)> {
         let rank = self.checked(rank)?;
         let target = &self.targets[rank as usize];
-        let open = match &self.access {
+        if self.is_open(target) { Ok((rank, target)) } else { self.not_now(rank) }
+    }
+
+    /// May a target be accessed now?
+    #[inline(always)]
+    pub(super) fn is_open(&self, target: &Target) -> bool {
+        match &self.access {
             Access::Fence | Access::LockedAll { .. } => true,
             Access::Nothing => false,
             Access::Started(_) | Access::Locked(_) => target.state != State::Nothing,
-        };
-        if open { Ok((rank, target)) } else { self.not_now(rank) }
+        }
+    }
+
+    /// Is it locked, so that it can be flushed?
+    #[inline(always)]
+    pub(super) fn is_locked(&self, target: &Target) -> bool {
+        matches!(self.access, Access::Locked(_) | Access::LockedAll { .. }) && self.is_open(target)
     }
 
     #[cold]
