@@ -4,11 +4,8 @@ mod table;
 
 fn main() {
     println!("cargo::rerun-if-changed=../capi/table");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
-    // Calls inside the library stay inside it, also when a profiler defines the same names.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,max-page-size={}", table::PAGE_SIZE_MAX);
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    table::link("libmpi_abi.so.1", &out);
     std::fs::write(format!("{out}/exports.rs"), table::rust_exports(table::Side::Std))
         .expect("exports are written");
 }

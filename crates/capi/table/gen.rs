@@ -12,12 +12,39 @@ const CONSTANTS: &str = include_str!("constants.txt");
 const TYPES_MPICH: &str = include_str!("types_mpich.h");
 const TYPES_STD: &str = include_str!("types_std.h");
 const CALLBACKS: &str = include_str!("callbacks.h");
+const ORDER: &str = include_str!("order.txt");
 
 /// What the libraries' segments are aligned to. Linux puts a file that takes 2 MiB or more at multiples of 2 MiB, the same
 /// page of it at the same place of the translation cache in every process: ranks that share a core then drive each
 /// other's pages out (an allreduce of 32 ranks on 2 cores took 1.3 times as long). The loader finds a place of its own
 /// for whatever wants to be aligned to more than a page.
 pub const PAGE_SIZE_MAX: u32 = 8192;
+
+/// Tells the linker what a build script may tell it about a library called `soname`, and leaves what it is to read in `out`.
+pub fn link(soname: &str, out: &str) {
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    // Calls inside the library stay inside it, also when a profiler defines the same names.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,max-page-size={PAGE_SIZE_MAX}");
+    // A linker that somebody has chosen may not know scripts.
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let chosen =
+        flags.contains("linker") || flags.contains("fuse-ld") || std::env::var_os("RUSTC_LINKER").is_some();
+    if !chosen && std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        let script = format!("{out}/order.ld");
+        std::fs::write(&script, order_script()).expect("the linker's script is written");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{script}");
+    }
+}
+
+/// Puts the functions of `order.txt` side by side, before all others: what every process needs is then on few pages, and
+/// a process that starts touches those only. Cold functions have sections of another name.
+fn order_script() -> String {
+    let functions = ORDER.lines().filter(|line| !line.starts_with('#'));
+    let sections: String =
+        functions.map(|name| format!("    *(.text.{name} .text.unlikely.{name})\n")).collect();
+    format!("SECTIONS {{\n  .text.start : {{\n{sections}  }}\n}}\nINSERT BEFORE .text;\n")
+}
 
 /// One of the two binary interfaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
