@@ -21,7 +21,7 @@ const EAGER_PLACED: usize = 64 << 10;
 
 /// Longest message that is sent without asking through a ring that has grown, as long as the ring takes it: two copies of
 /// so little are faster than a question and an answer, or a system call.
-pub const EAGER_GROWN: usize = 8 << 10;
+pub const EAGER_GROWN: usize = 16 << 10;
 
 /// Longest message that is kept for a peer before anything is known about the way to it.
 pub const EAGER_UNKNOWN: usize = EAGER_READ;

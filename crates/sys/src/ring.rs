@@ -139,6 +139,8 @@ const LOOKS: u32 = 16;
 /// So far ahead of a small message its writer claims a line; and a reader that is behind fetches one.
 const CLAIM_AHEAD: usize = 4;
 const FETCH_AHEAD: usize = 4;
+/// Of a longer one it claims at most so many.
+const CLAIM_MAX: u32 = 256;
 
 /// How often a writer found no room, or had to look whether there is.
 #[derive(Debug, Default)]
@@ -213,7 +215,18 @@ impl RingTx {
         self.map.write_words(line + 8, header);
         self.write_payload(payload, lines);
         self.publish(lines, Kind::Data, payload.len());
+        self.claim_ahead(lines);
         Ok(())
+    }
+
+    /// The reader has had the lines ahead since the last lap: asks for those of another message like this one, which
+    /// come while the reader is busy with this one.
+    #[inline]
+    fn claim_ahead(&self, lines: u32) {
+        let known = self.limit.saturating_sub(self.written) as u32;
+        for ahead in 0..lines.min(known).min(CLAIM_MAX) {
+            self.map.claim(wrapped(&self.map, (self.at + ahead + 1) as usize * LINE));
+        }
     }
 
     /// As [`RingTx::send`], if there is room that is known already. Nothing has been done if it says `false`.
