@@ -1,4 +1,5 @@
 //! Collective operations: the call as data, and three ways to run it.
+use super::again::Likeness;
 use super::comm::SEQUENCE_MASK;
 use super::request::Request;
 use super::*;
@@ -97,12 +98,22 @@ pub enum Coll<'a> {
 /// caller's own: others meet them too, and wait for whoever finds them.
 impl Mpi {
     /// Runs a collective and waits for it.
+    #[inline]
     pub fn collective(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {
+        match self.again(comm, &call) {
+            Some(done) => done,
+            None => self.collective_anew(comm, call),
+        }
+    }
+
+    fn collective_anew(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
         if self.check.is_some() {
             self.announce_collective(comm, &call, check::Form::Blocking, &mut operation)?;
+        } else {
+            operation.likeness = Likeness::of(&call);
         }
         self.run(comm, operation)
     }

@@ -1,6 +1,7 @@
 //! Runs one schedule: a collective operation under way.
 mod direct;
 
+use super::again::Likeness;
 use super::check::{Answer, Ticket};
 use super::comm::Roster;
 use super::data::Checked;
@@ -11,6 +12,8 @@ use crate::error::{ErrorClass, MpiError, Result};
 use net::{Backoff, Endpoint};
 use net::{Envelope, Outcome, Pattern, Process, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
+use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Working memory above this is given back when an operation ends.
@@ -86,11 +89,19 @@ pub(super) struct Collective {
     pub(super) misfit: Option<Misfit>,
     /// What was told of it where the program is checked; it begins when that is answered.
     pub(super) ticket: Option<Rc<Ticket>>,
+    /// If the next call like this one may use it again.
+    pub(super) likeness: Option<Likeness>,
     started: bool,
     finished: bool,
     /// What failed first, until somebody asks; its class stays.
     error: Option<MpiError>,
     failed: ErrorClass,
+}
+
+impl fmt::Debug for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Collective({}/{} steps)", self.next, self.schedule.steps().len())
+    }
 }
 
 /// How far `advance` came.
@@ -125,6 +136,7 @@ impl Collective {
             shift: 0,
             misfit: None,
             ticket: None,
+            likeness: None,
             started: false,
             finished: false,
             error: None,
@@ -140,7 +152,7 @@ impl Collective {
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
         (self.unit, self.shift, self.across) = (1, 0, None);
-        (self.misfit, self.ticket) = (None, None);
+        (self.misfit, self.ticket, self.likeness) = (None, None, None);
         self.restart(0);
     }
 
@@ -150,6 +162,19 @@ impl Collective {
         self.tag = tag;
         (self.next, self.started, self.finished) = (0, false, false);
         (self.error, self.failed) = (None, ErrorClass::Success);
+    }
+
+    /// Ready to run the same again, with other buffers, and begun.
+    pub(super) fn repeat(&mut self, tag: i32, input: SendBuf, output: RecvBuf) {
+        self.restart(tag);
+        (self.input, self.output, self.started) = (input, output, true);
+    }
+
+    pub(super) fn has_ended_well(&self) -> bool {
+        self.finished
+            && self.failed == ErrorClass::Success
+            && self.outstanding.is_empty()
+            && self.misfit.is_none()
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -233,6 +258,86 @@ impl Collective {
         }
         self.finish();
         Advance::Done
+    }
+
+    /// Goes on by the short way of messages, as far as that takes it: what comes at once is not even asked for. Is that the
+    /// end? Where it is not, [`Collective::advance`] goes on.
+    pub(super) fn hasten(&mut self, endpoint: &mut Endpoint) -> bool {
+        while let Some(&step) = self.schedule.steps().get(self.next) {
+            match step {
+                Step::Copy { from, into } => self.copy(from, into),
+                Step::Reduce { from, into } => match self.combine {
+                    Some(Combine::Kernel(kernel)) => kernel(self.source(from), self.target(into)),
+                    _ => return false,
+                },
+                Step::Wait => {}
+                Step::Send { .. } | Step::Recv { .. } => {
+                    if !self.hasten_messages(endpoint) {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+            self.next += 1;
+        }
+        endpoint.push_out();
+        self.finished = endpoint.loss_in(self.context).is_none();
+        self.finished
+    }
+
+    /// The messages up to the next wait. All leave before the first is waited for.
+    fn hasten_messages(&mut self, endpoint: &mut Endpoint) -> bool {
+        let first = self.next;
+        let count =
+            self.schedule.steps()[first..].iter().take_while(|step| !matches!(step, Step::Wait)).count();
+        let messages = first..first + count;
+        for at in messages.clone() {
+            if let Step::Send { to, from } = self.schedule.steps()[at] {
+                let (to, envelope) = self.way(to);
+                if !endpoint.send_short(to, envelope, self.source(from)) {
+                    self.send_slowly(endpoint, at, messages);
+                    return false;
+                }
+            }
+        }
+        endpoint.push_out();
+        self.next = messages.end;
+        for at in messages.clone() {
+            let Step::Recv { from, into } = self.schedule.steps()[at] else { continue };
+            let (source, Envelope { context, tag }) = self.way(from);
+            let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+            let Some(end) = endpoint.recv_short(pattern, self.target(into)) else {
+                self.recv_slowly(endpoint, at..messages.end);
+                return false;
+            };
+            if end.truncated || end.bytes != into.len {
+                self.fail(self.unexpected(&end, Expected { from, bytes: into.len }));
+                self.recv_slowly(endpoint, at + 1..messages.end);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The message that the short way did not take, those behind it, and all that are expected.
+    #[cold]
+    fn send_slowly(&mut self, endpoint: &mut Endpoint, from: usize, messages: Range<usize>) {
+        self.recv_slowly(endpoint, messages.clone());
+        for at in from..messages.end {
+            if let Step::Send { to, from } = self.schedule.steps()[at] {
+                self.send(endpoint, to, from);
+            }
+        }
+        self.next = messages.end;
+    }
+
+    #[cold]
+    fn recv_slowly(&mut self, endpoint: &mut Endpoint, messages: Range<usize>) {
+        for at in messages {
+            if let Step::Recv { from, into } = self.schedule.steps()[at] {
+                self.recv(endpoint, from, into);
+            }
+        }
     }
 
     /// May it begin? After a fault it is at its end.
@@ -446,7 +551,7 @@ impl Mpi {
             match c.advance(&mut self.endpoint) {
                 Advance::Done => {
                     let status = c.status();
-                    self.recycle(c);
+                    self.put_away(comm, c);
                     return Ok(Blocking::Done(status?.unwrap_or(Status::EMPTY)));
                 }
                 Advance::Job => return Ok(Blocking::Pending(self.adopt(comm, c))),

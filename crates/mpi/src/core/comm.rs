@@ -3,6 +3,7 @@
 //! A number separates the messages of communicators. Disjoint communicators made by one call share it: their members
 //! never meet in it.
 use super::attr::Attributes;
+use super::collective::Collective;
 use super::info::Pairs;
 use super::members::Members;
 use super::topology::Topology;
@@ -204,6 +205,9 @@ pub(super) struct Comm {
     pub(super) roster: Rc<Roster>,
     /// Number of the next collective: its messages carry it, so that operations under way do not mix.
     pub(super) sequence: u32,
+    /// Collectives of which the next may be like one: see [`super::again`].
+    #[allow(clippy::vec_box)]
+    pub(super) kept: Vec<Box<Collective>>,
     pub(super) errhandler: ErrhandlerId,
     pub(super) attributes: Attributes,
     /// The session that it, or what it was made of, came from.
@@ -214,10 +218,19 @@ pub(super) struct Comm {
 }
 
 impl Comm {
+    /// The number of the next collective, as a tag.
+    #[inline]
+    pub(super) fn take_sequence(&mut self) -> i32 {
+        let sequence = self.sequence;
+        self.sequence = (sequence + 1) & SEQUENCE_MASK;
+        sequence as i32
+    }
+
     pub(super) fn new(members: Members, me: Process, number: u32, name: &str) -> Self {
         Comm {
             roster: Rc::new(Roster::new(members, me, number)),
             sequence: 0,
+            kept: Vec::new(),
             errhandler: ErrhandlerId::FATAL,
             attributes: Attributes::new(),
             session: None,
@@ -415,10 +428,7 @@ impl Mpi {
 
     /// The number of the next collective on a communicator, as a tag.
     pub(super) fn next_sequence(&mut self, comm: CommId) -> Result<i32> {
-        let comm = self.comm_mut(comm)?;
-        let sequence = comm.sequence;
-        comm.sequence = (sequence + 1) & SEQUENCE_MASK;
-        Ok(sequence as i32)
+        Ok(self.comm_mut(comm)?.take_sequence())
     }
 }
 

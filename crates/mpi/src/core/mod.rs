@@ -14,6 +14,7 @@
 //!     }
 //! }
 //! ```
+mod again;
 mod attr;
 mod buffered;
 mod check;

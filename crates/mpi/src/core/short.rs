@@ -84,7 +84,7 @@ impl Mpi {
 
     /// Is there nothing but messages to be moved along?
     #[inline(always)]
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.running.is_empty() && self.orphans.is_empty() && self.buffers.is_idle()
     }
 

@@ -1,0 +1,123 @@
+//! Small collectives that a program calls again and again: what was prepared for one is kept with its communicator, and
+//! the next like it runs at once, by the short way of messages. From where that does not take it further, the long way
+//! goes on with the same operation.
+use super::collective::Collective;
+use super::op::Combine;
+use super::*;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::error::Result;
+use proto::coll::{Schedule, Step};
+
+/// Operations that a communicator keeps.
+const KEPT_MAX: usize = 4;
+/// Longest message of one that is kept, and most working memory.
+const MESSAGE_MAX: usize = 8 << 10;
+const SCRATCH_MAX: usize = 64 << 10;
+
+/// What two calls have in common whose operations differ in their buffers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Likeness {
+    what: What,
+    count: i64,
+    ty: TypeId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Barrier,
+    Bcast { root: i32 },
+    Allreduce { op: OpId, in_place: bool },
+    Reduce { op: OpId, root: i32, in_place: bool },
+}
+
+impl Likeness {
+    /// `None` for calls that are not kept: of other kinds, or with datatypes and operations of the program, which come
+    /// and go.
+    #[inline]
+    pub(super) fn of(call: &Coll<'_>) -> Option<Likeness> {
+        let (what, data) = match *call {
+            Coll::Barrier => (What::Barrier, RecvData::NONE),
+            Coll::Bcast { data, root: Peer::Rank(root) } => (What::Bcast { root }, data),
+            Coll::Allreduce(Reduction { send, recv, op }) => {
+                (What::Allreduce { op, in_place: send.is_in_place() }, recv)
+            }
+            Coll::Reduce { of: Reduction { send, recv, op }, root: Peer::Rank(root) } => {
+                (What::Reduce { op, root, in_place: send.is_in_place() }, recv)
+            }
+            _ => return None,
+        };
+        Some(Likeness { what, count: data.count, ty: data.ty }).filter(|_| data.ty.0 < TypeId::PREDEFINED)
+    }
+}
+
+/// Where an operation finds the program's bytes, or `None` for mistakes that the long way names.
+#[inline]
+fn buffers(call: &Coll<'_>) -> Option<(SendBuf, RecvBuf)> {
+    match *call {
+        Coll::Bcast { data, .. } => (!data.buf.is_in_place()).then_some((SendBuf::NONE, data.buf)),
+        Coll::Allreduce(Reduction { send, recv, .. })
+        | Coll::Reduce { of: Reduction { send, recv, .. }, .. } => {
+            let from = if send.is_in_place() { recv.buf.as_source() } else { send };
+            let aliased = !send.is_in_place() && send.as_ptr() == recv.buf.as_source().as_ptr();
+            (!aliased && !recv.buf.is_in_place()).then_some((from, recv.buf))
+        }
+        _ => Some((SendBuf::NONE, RecvBuf::NONE)),
+    }
+}
+
+impl Mpi {
+    /// Runs a collective as an earlier one was run, if there was one like it; or `None`, and nothing has been done.
+    #[inline]
+    pub(super) fn again(&mut self, at: CommId, call: &Coll<'_>) -> Option<Result<Blocking>> {
+        let likeness = Likeness::of(call)?;
+        let comm = self.comms.get_mut(at.0)?;
+        let place = comm.kept.iter().position(|kept| kept.likeness == Some(likeness))?;
+        let (input, output) = buffers(call)?;
+        if !self.is_quiet() {
+            return None;
+        }
+        let comm = self.comms.get_mut(at.0)?;
+        let mut c = comm.kept.swap_remove(place);
+        c.repeat(comm.take_sequence(), input, output);
+        if c.hasten(&mut self.endpoint) {
+            comm.kept.push(c);
+            return Some(Ok(Blocking::Done(Status::EMPTY)));
+        }
+        Some(self.run(at, c))
+    }
+
+    /// What becomes of an operation that has ended well.
+    pub(super) fn put_away(&mut self, comm: CommId, c: Box<Collective>) {
+        match self.comms.get_mut(comm.0) {
+            Some(entry) if entry.kept.len() < KEPT_MAX && c.may_be_kept() => entry.kept.push(c),
+            Some(entry) if c.may_be_kept() => {
+                let oldest = std::mem::replace(&mut entry.kept[0], c);
+                entry.kept.rotate_left(1);
+                self.recycle(oldest);
+            }
+            _ => self.recycle(c),
+        }
+    }
+}
+
+impl Collective {
+    /// Does it work in the program's memory only, with few small messages, and without asking the program?
+    fn may_be_kept(&self) -> bool {
+        self.likeness.is_some()
+            && self.has_ended_well()
+            && self.loads.is_empty()
+            && self.stores.is_empty()
+            && matches!(self.combine, None | Some(Combine::Kernel(_)))
+            && is_small(&self.schedule)
+    }
+}
+
+/// Do these steps exchange small messages and nothing else?
+fn is_small(schedule: &Schedule) -> bool {
+    let step = |step: &Step| match step {
+        Step::Send { from: slice, .. } | Step::Recv { into: slice, .. } => slice.len <= MESSAGE_MAX,
+        Step::Copy { .. } | Step::Reduce { .. } | Step::Wait => true,
+        _ => false,
+    };
+    schedule.scratch_bytes() <= SCRATCH_MAX && schedule.steps().iter().all(step)
+}
