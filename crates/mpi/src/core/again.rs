@@ -20,6 +20,8 @@ pub(super) struct Likeness {
     what: What,
     count: i64,
     ty: TypeId,
+    /// Of what is sent, where that may be something else.
+    sent: (i64, TypeId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ enum What {
     Bcast { root: i32 },
     Allreduce { op: OpId, in_place: bool },
     Reduce { op: OpId, root: i32, in_place: bool },
+    Allgather,
+    Alltoall,
 }
 
 impl Likeness {
@@ -35,34 +39,49 @@ impl Likeness {
     /// and go.
     #[inline]
     pub(super) fn of(call: &Coll<'_>) -> Option<Likeness> {
-        let (what, data) = match *call {
-            Coll::Barrier => (What::Barrier, RecvData::NONE),
-            Coll::Bcast { data, root: Peer::Rank(root) } => (What::Bcast { root }, data),
+        let (what, data, sent) = match *call {
+            Coll::Barrier => (What::Barrier, RecvData::NONE, SendData::NONE),
+            Coll::Bcast { data, root: Peer::Rank(root) } => (What::Bcast { root }, data, SendData::NONE),
             Coll::Allreduce(Reduction { send, recv, op }) => {
-                (What::Allreduce { op, in_place: send.is_in_place() }, recv)
+                (What::Allreduce { op, in_place: send.is_in_place() }, recv, SendData::NONE)
             }
             Coll::Reduce { of: Reduction { send, recv, op }, root: Peer::Rank(root) } => {
-                (What::Reduce { op, root, in_place: send.is_in_place() }, recv)
+                (What::Reduce { op, root, in_place: send.is_in_place() }, recv, SendData::NONE)
             }
+            Coll::Allgather { send, recv } if !send.buf.is_in_place() => (What::Allgather, recv, send),
+            Coll::Alltoall { send, recv } if !send.buf.is_in_place() => (What::Alltoall, recv, send),
             _ => return None,
         };
-        Some(Likeness { what, count: data.count, ty: data.ty }).filter(|_| data.ty.0 < TypeId::PREDEFINED)
+        let predefined = data.ty.0 < TypeId::PREDEFINED && sent.ty.0 < TypeId::PREDEFINED;
+        predefined.then_some(Likeness { what, count: data.count, ty: data.ty, sent: (sent.count, sent.ty) })
     }
 }
 
-/// Where an operation finds the program's bytes, or `None` for mistakes that the long way names.
+/// Where an operation finds the program's bytes, or `None` for mistakes that the long way names. A block of a buffer with
+/// one for each process has `block` bytes.
 #[inline]
-fn buffers(call: &Coll<'_>) -> Option<(SendBuf, RecvBuf)> {
-    match *call {
-        Coll::Bcast { data, .. } => (!data.buf.is_in_place()).then_some((SendBuf::NONE, data.buf)),
-        Coll::Allreduce(Reduction { send, recv, .. })
-        | Coll::Reduce { of: Reduction { send, recv, .. }, .. } => {
-            let from = if send.is_in_place() { recv.buf.as_source() } else { send };
-            let aliased = !send.is_in_place() && send.as_ptr() == recv.buf.as_source().as_ptr();
-            (!aliased && !recv.buf.is_in_place()).then_some((from, recv.buf))
+fn buffers(call: &Coll<'_>, rank: u32, block: usize) -> Option<(SendBuf, RecvBuf)> {
+    let (send, recv, written) = match *call {
+        Coll::Bcast { data: Data { buf, .. }, .. } => {
+            return (!buf.is_in_place() && !buf.as_ptr().is_null()).then_some((SendBuf::NONE, buf));
         }
-        _ => Some((SendBuf::NONE, RecvBuf::NONE)),
+        Coll::Reduce { of: Reduction { send, .. }, root } if root != Peer::Rank(rank as i32) => {
+            return (!send.as_ptr().is_null()).then_some((send, RecvBuf::NONE));
+        }
+        Coll::Allreduce(Reduction { send, recv, .. })
+        | Coll::Reduce { of: Reduction { send, recv, .. }, .. } => (send, recv.buf, 0),
+        Coll::Allgather { send, recv } => (send.buf, recv.buf, rank as usize * block),
+        Coll::Alltoall { send, recv } => (send.buf, recv.buf, 0),
+        _ => return Some((SendBuf::NONE, RecvBuf::NONE)),
+    };
+    if recv.is_in_place() || recv.as_ptr().is_null() {
+        return None;
     }
+    if send.is_in_place() {
+        return Some((recv.as_source(), recv));
+    }
+    let aliased = send.as_ptr() == recv.as_source().as_ptr().wrapping_add(written);
+    (!aliased && !send.as_ptr().is_null()).then_some((send, recv))
 }
 
 impl Mpi {
@@ -72,7 +91,8 @@ impl Mpi {
         let likeness = Likeness::of(call)?;
         let comm = self.comms.get_mut(at.0)?;
         let place = comm.kept.iter().position(|kept| kept.likeness == Some(likeness))?;
-        let (input, output) = buffers(call)?;
+        let block = likeness.count as usize * self.types.get(likeness.ty.0)?.ty.size;
+        let (input, output) = buffers(call, comm.roster.rank, block)?;
         if !self.is_quiet() {
             return None;
         }

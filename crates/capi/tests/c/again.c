@@ -1,0 +1,128 @@
+/* Small collectives called again and again: like the last one, and unlike it in one thing. */
+#include "check.h"
+
+enum { ROUNDS = 60, WORDS = 5 };
+
+static void fill(int *words, int count, int round, int from)
+{
+    for (int i = 0; i < count; i++)
+        words[i] = 1000 * round + 10 * from + i;
+}
+
+static int filled(const int *words, int count, int round, int from)
+{
+    for (int i = 0; i < count; i++)
+        if (words[i] != 1000 * round + 10 * from + i)
+            return 0;
+    return 1;
+}
+
+/* What differs from one round to the next: root, count, datatype, operation, buffer. */
+static void turns(MPI_Comm comm)
+{
+    int me, all, other[2][WORDS], *many = calloc(2 * (size_t)size * WORDS, sizeof *many);
+    MPI_Comm_rank(comm, &me);
+    MPI_Comm_size(comm, &all);
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = 1 + round / 3 % WORDS, root = round / 2 % all, *mine = other[round % 2];
+        if (me == root)
+            fill(mine, count, round, root);
+        MPI_Bcast(mine, round % 5 ? count : 4 * count, round % 5 ? MPI_INT : MPI_BYTE, root, comm);
+        CHECK(filled(mine, count, round, root));
+
+        int one = me + round, sum = -1, most = -1;
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(sum == all * (all - 1) / 2 + all * round);
+        MPI_Allreduce(&one, &most, 1, MPI_INT, MPI_MAX, comm);
+        CHECK(most == all - 1 + round);
+        sum = one;
+        MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(sum == all * (all - 1) / 2 + all * round);
+        sum = -1;
+        MPI_Reduce(&one, me == root ? &sum : NULL, 1, MPI_INT, MPI_SUM, root, comm);
+        CHECK(sum == (me == root ? all * (all - 1) / 2 + all * round : -1));
+        MPI_Barrier(comm);
+
+        int *out = many, *in = many + all * count;
+        fill(out, count, round, me);
+        MPI_Allgather(out, count, MPI_INT, in, count, MPI_INT, comm);
+        for (int r = 0; r < all; r++)
+            CHECK(filled(in + r * count, count, round, r));
+        for (int r = 0; r < all; r++)
+            fill(out + r * count, count, round, me + r);
+        MPI_Alltoall(out, count, MPI_INT, in, count, MPI_INT, comm);
+        for (int r = 0; r < all; r++)
+            CHECK(filled(in + r * count, count, round, me + r));
+    }
+    free(many);
+}
+
+/* Collectives between messages that are under way, and that nobody waits for yet. */
+static void among_messages(void)
+{
+    int left = (rank + size - 1) % size, right = (rank + 1) % size;
+    for (int round = 0; round < ROUNDS; round++) {
+        int in = -1, out = round, sum = 0;
+        MPI_Request requests[2], barrier;
+        if (round % 3)
+            MPI_Irecv(&in, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(&out, 1, MPI_INT, right, 5, MPI_COMM_WORLD, &requests[1]);
+        MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+        if (round % 2)
+            MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+        MPI_Allreduce(&out, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        CHECK(sum == size * round);
+        if (!(round % 3))
+            MPI_Irecv(&in, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[0]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+        CHECK(in == round);
+    }
+}
+
+/* Mistakes are found out although the same call was right before, and the next is right again. */
+static void mistakes(void)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int words[8] = {0}, sum = 0, one = 1;
+    for (int round = 0; round < 4; round++) {
+        CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == size);
+        CHECK(MPI_Bcast(words, 2, MPI_INT, 0, comm) == MPI_SUCCESS);
+        CHECK(class_of(MPI_Allreduce(&one, &one, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Allreduce(&one, NULL, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Allreduce(NULL, &sum, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Allreduce(&one, &sum, -1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_COUNT);
+        CHECK(class_of(MPI_Bcast(NULL, 2, MPI_INT, 0, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Bcast(words, 2, MPI_INT, size, comm)) == MPI_ERR_ROOT);
+        /* The last process means another length than its parent. */
+        int odd = rank == size - 1 && size > 1;
+        int code = MPI_Bcast(words, odd ? 1 : 2, MPI_INT, 0, comm);
+        CHECK(odd ? class_of(code) == MPI_ERR_TRUNCATE : code == MPI_SUCCESS || class_of(code) == MPI_ERR_TRUNCATE);
+    }
+    MPI_Comm_free(&comm);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    turns(MPI_COMM_WORLD);
+    /* Communicators that come and go have no memory of those before them. */
+    for (int i = 0; i < 8; i++) {
+        MPI_Comm part;
+        MPI_Comm_split(MPI_COMM_WORLD, i % 2 ? rank % 2 : rank / 2, i % 3 ? rank : -rank, &part);
+        int one = 1, all = 0, expected;
+        MPI_Comm_size(part, &expected);
+        for (int round = 0; round < 3; round++, all = 0) {
+            MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, part);
+            CHECK(all == expected);
+        }
+        if (size <= 16)
+            turns(part);
+        MPI_Comm_free(&part);
+    }
+    among_messages();
+    mistakes();
+    return finish("again");
+}
