@@ -17,43 +17,66 @@ static int filled(const int *words, int count, int round, int from)
     return 1;
 }
 
-/* What differs from one round to the next: root, count, datatype, operation, buffer. */
-static void turns(MPI_Comm comm)
+enum { BCAST, SUM, MOST, SUM_IN_PLACE, REDUCE, ALLGATHER, ALLTOALL, KINDS };
+
+/* One collective; `many` has room for what everybody gives and gets. */
+static void call(MPI_Comm comm, int kind, int round, int *many)
 {
-    int me, all, other[2][WORDS], *many = calloc(2 * (size_t)size * WORDS, sizeof *many);
+    int me, all, other[2][WORDS];
     MPI_Comm_rank(comm, &me);
     MPI_Comm_size(comm, &all);
-    for (int round = 0; round < ROUNDS; round++) {
-        int count = 1 + round / 3 % WORDS, root = round / 2 % all, *mine = other[round % 2];
+    /* Root, count, datatype and buffer differ now and then. */
+    int count = 1 + round / 3 % WORDS, root = round / 2 % all, *mine = other[round % 2];
+    int one = me + round, got = -1, sum = all * (all - 1) / 2 + all * round, *out = many, *in = many + all * count;
+    switch (kind) {
+    case BCAST:
         if (me == root)
             fill(mine, count, round, root);
         MPI_Bcast(mine, round % 5 ? count : 4 * count, round % 5 ? MPI_INT : MPI_BYTE, root, comm);
         CHECK(filled(mine, count, round, root));
-
-        int one = me + round, sum = -1, most = -1;
-        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
-        CHECK(sum == all * (all - 1) / 2 + all * round);
-        MPI_Allreduce(&one, &most, 1, MPI_INT, MPI_MAX, comm);
-        CHECK(most == all - 1 + round);
-        sum = one;
-        MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm);
-        CHECK(sum == all * (all - 1) / 2 + all * round);
-        sum = -1;
-        MPI_Reduce(&one, me == root ? &sum : NULL, 1, MPI_INT, MPI_SUM, root, comm);
-        CHECK(sum == (me == root ? all * (all - 1) / 2 + all * round : -1));
-        MPI_Barrier(comm);
-
-        int *out = many, *in = many + all * count;
+        break;
+    case SUM:
+        MPI_Allreduce(&one, &got, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(got == sum);
+        break;
+    case MOST:
+        MPI_Allreduce(&one, &got, 1, MPI_INT, MPI_MAX, comm);
+        CHECK(got == all - 1 + round);
+        break;
+    case SUM_IN_PLACE:
+        MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(one == sum);
+        break;
+    case REDUCE:
+        MPI_Reduce(&one, me == root ? &got : NULL, 1, MPI_INT, MPI_SUM, root, comm);
+        CHECK(got == (me == root ? sum : -1));
+        break;
+    case ALLGATHER:
         fill(out, count, round, me);
         MPI_Allgather(out, count, MPI_INT, in, count, MPI_INT, comm);
         for (int r = 0; r < all; r++)
             CHECK(filled(in + r * count, count, round, r));
+        break;
+    case ALLTOALL:
         for (int r = 0; r < all; r++)
             fill(out + r * count, count, round, me + r);
         MPI_Alltoall(out, count, MPI_INT, in, count, MPI_INT, comm);
         for (int r = 0; r < all; r++)
             CHECK(filled(in + r * count, count, round, me + r));
     }
+}
+
+/* Each kind by itself, so that calls follow others like them, and all kinds in turn. */
+static void turns(MPI_Comm comm)
+{
+    int *many = calloc(2 * (size_t)size * WORDS, sizeof *many);
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int round = 0; round < ROUNDS; round++)
+            call(comm, kind, round, many);
+        MPI_Barrier(comm);
+    }
+    for (int round = 0; round < ROUNDS; round++)
+        call(comm, round % KINDS, round / KINDS, many);
     free(many);
 }
 
@@ -122,6 +145,10 @@ int main(int argc, char **argv)
             turns(part);
         MPI_Comm_free(&part);
     }
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    turns(node);
+    MPI_Comm_free(&node);
     among_messages();
     mistakes();
     return finish("again");

@@ -9,7 +9,7 @@ use crate::error::Result;
 use proto::coll::{Schedule, Step};
 
 /// Operations that a communicator keeps.
-const KEPT_MAX: usize = 4;
+const KEPT_MAX: usize = 8;
 /// Longest message of one that is kept, and most working memory.
 const MESSAGE_MAX: usize = 8 << 10;
 const SCRATCH_MAX: usize = 64 << 10;

@@ -263,20 +263,9 @@ impl Collective {
     /// Goes on by the short way of messages, as far as that takes it: what comes at once is not even asked for. Is that the
     /// end? Where it is not, [`Collective::advance`] goes on.
     pub(super) fn hasten(&mut self, endpoint: &mut Endpoint) -> bool {
-        while let Some(&step) = self.schedule.steps().get(self.next) {
-            match step {
-                Step::Copy { from, into } => self.copy(from, into),
-                Step::Reduce { from, into } => match self.combine {
-                    Some(Combine::Kernel(kernel)) => kernel(self.source(from), self.target(into)),
-                    _ => return false,
-                },
-                Step::Wait => {}
-                Step::Send { .. } | Step::Recv { .. } => {
-                    if !self.hasten_messages(endpoint) {
-                        return false;
-                    }
-                }
-                _ => return false,
+        while self.next < self.schedule.steps().len() {
+            if !self.hasten_to_wait(endpoint) {
+                return false;
             }
             self.next += 1;
         }
@@ -285,50 +274,70 @@ impl Collective {
         self.finished
     }
 
-    /// The messages up to the next wait. All leave before the first is waited for.
-    fn hasten_messages(&mut self, endpoint: &mut Endpoint) -> bool {
-        let first = self.next;
-        let count =
-            self.schedule.steps()[first..].iter().take_while(|step| !matches!(step, Step::Wait)).count();
-        let messages = first..first + count;
-        for at in messages.clone() {
-            if let Step::Send { to, from } = self.schedule.steps()[at] {
-                let (to, envelope) = self.way(to);
-                if !endpoint.send_short(to, envelope, self.source(from)) {
-                    self.send_slowly(endpoint, at, messages);
-                    return false;
+    /// What stands before the next wait, and that. All messages leave before the first is waited for; nothing else there
+    /// can depend on one that comes.
+    fn hasten_to_wait(&mut self, endpoint: &mut Endpoint) -> bool {
+        let steps = &self.schedule.steps()[self.next..];
+        let count = steps.iter().position(|step| matches!(step, Step::Wait)).unwrap_or(steps.len());
+        let steps = self.next..self.next + count;
+        self.next = steps.end;
+        let mut expected = 0;
+        for at in steps.clone() {
+            match self.schedule.steps()[at] {
+                Step::Send { to, from } => {
+                    let (to, envelope) = self.way(to);
+                    if !endpoint.send_short(to, envelope, self.source(from)) {
+                        self.slow_down(endpoint, steps, at);
+                        return false;
+                    }
                 }
+                Step::Recv { .. } => expected += 1,
+                step => self.work(step),
             }
         }
+        if expected == 0 {
+            return true;
+        }
         endpoint.push_out();
-        self.next = messages.end;
-        for at in messages.clone() {
+        for at in steps.clone() {
             let Step::Recv { from, into } = self.schedule.steps()[at] else { continue };
             let (source, Envelope { context, tag }) = self.way(from);
             let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
             let Some(end) = endpoint.recv_short(pattern, self.target(into)) else {
-                self.recv_slowly(endpoint, at..messages.end);
+                self.recv_slowly(endpoint, at..steps.end);
                 return false;
             };
             if end.truncated || end.bytes != into.len {
                 self.fail(self.unexpected(&end, Expected { from, bytes: into.len }));
-                self.recv_slowly(endpoint, at + 1..messages.end);
+                self.recv_slowly(endpoint, at + 1..steps.end);
                 return false;
             }
         }
         true
     }
 
-    /// The message that the short way did not take, those behind it, and all that are expected.
+    /// A step that is no message, of an operation that needs no function of the program.
+    fn work(&mut self, step: Step) {
+        match (step, &self.combine) {
+            (Step::Copy { from, into }, _) => self.copy(from, into),
+            (Step::Reduce { from, into }, Some(Combine::Kernel(kernel))) => {
+                kernel(self.source(from), self.target(into))
+            }
+            _ => unreachable!("kept operations copy, combine and exchange messages"),
+        }
+    }
+
+    /// The message that the short way did not take, what stands behind it, and all messages that are expected.
     #[cold]
-    fn send_slowly(&mut self, endpoint: &mut Endpoint, from: usize, messages: Range<usize>) {
-        self.recv_slowly(endpoint, messages.clone());
-        for at in from..messages.end {
-            if let Step::Send { to, from } = self.schedule.steps()[at] {
-                self.send(endpoint, to, from);
+    fn slow_down(&mut self, endpoint: &mut Endpoint, steps: Range<usize>, refused: usize) {
+        self.recv_slowly(endpoint, steps.clone());
+        for at in refused..steps.end {
+            match self.schedule.steps()[at] {
+                Step::Send { to, from } => self.send(endpoint, to, from),
+                Step::Recv { .. } => {}
+                step => self.work(step),
             }
         }
-        self.next = messages.end;
     }
 
     #[cold]
