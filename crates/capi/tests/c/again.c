@@ -17,7 +17,7 @@ static int filled(const int *words, int count, int round, int from)
     return 1;
 }
 
-enum { BCAST, SUM, MOST, SUM_IN_PLACE, REDUCE, ALLGATHER, ALLTOALL, KINDS };
+enum { BCAST, SUM, MOST, SUM_IN_PLACE, REDUCE, SCATTERED, ALLGATHER, ALLTOALL, KINDS };
 
 /* One collective; `many` has room for what everybody gives and gets. */
 static void call(MPI_Comm comm, int kind, int round, int *many)
@@ -50,6 +50,12 @@ static void call(MPI_Comm comm, int kind, int round, int *many)
     case REDUCE:
         MPI_Reduce(&one, me == root ? &got : NULL, 1, MPI_INT, MPI_SUM, root, comm);
         CHECK(got == (me == root ? sum : -1));
+        break;
+    case SCATTERED:
+        for (int r = 0; r < all; r++)
+            out[r] = one + 1000 * r;
+        MPI_Reduce_scatter_block(out, &got, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(got == sum + 1000 * me * all);
         break;
     case ALLGATHER:
         fill(out, count, round, me);

@@ -29,6 +29,7 @@ enum What {
     Barrier,
     Bcast { root: i32 },
     Allreduce { op: OpId, in_place: bool },
+    ReduceScatterBlock { op: OpId, in_place: bool },
     Reduce { op: OpId, root: i32, in_place: bool },
     Allgather,
     Alltoall,
@@ -44,6 +45,9 @@ impl Likeness {
             Coll::Bcast { data, root: Peer::Rank(root) } => (What::Bcast { root }, data, SendData::NONE),
             Coll::Allreduce(Reduction { send, recv, op }) => {
                 (What::Allreduce { op, in_place: send.is_in_place() }, recv, SendData::NONE)
+            }
+            Coll::ReduceScatterBlock(Reduction { send, recv, op }) => {
+                (What::ReduceScatterBlock { op, in_place: send.is_in_place() }, recv, SendData::NONE)
             }
             Coll::Reduce { of: Reduction { send, recv, op }, root: Peer::Rank(root) } => {
                 (What::Reduce { op, root, in_place: send.is_in_place() }, recv, SendData::NONE)
@@ -69,6 +73,7 @@ fn buffers(call: &Coll<'_>, rank: u32, block: usize) -> Option<(SendBuf, RecvBuf
             return (!send.as_ptr().is_null()).then_some((send, RecvBuf::NONE));
         }
         Coll::Allreduce(Reduction { send, recv, .. })
+        | Coll::ReduceScatterBlock(Reduction { send, recv, .. })
         | Coll::Reduce { of: Reduction { send, recv, .. }, .. } => (send, recv.buf, 0),
         Coll::Allgather { send, recv } => (send.buf, recv.buf, rank as usize * block),
         Coll::Alltoall { send, recv } => (send.buf, recv.buf, 0),

@@ -112,7 +112,7 @@ impl Mpi {
         operation.tag = self.next_sequence(comm)?;
         if self.check.is_some() {
             self.announce_collective(comm, &call, check::Form::Blocking, &mut operation)?;
-        } else {
+        } else if !operation.roster.is_inter() {
             operation.likeness = Likeness::of(&call);
         }
         self.run(comm, operation)
