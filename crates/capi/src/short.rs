@@ -4,7 +4,7 @@ use crate::abi::{Abi, Count, Kind};
 use crate::args::{self, Buf, BufMut, Memory};
 use crate::engine;
 use crate::p2p;
-use mpi::core::{CommId, Data, OpId, Peer, Push, Remote, RequestId, Status, TypeId, WinId};
+use mpi::core::{CommId, Data, NOTHING_BELOW, OpId, Peer, Push, Remote, RequestId, Status, TypeId, WinId};
 use std::ffi::c_int;
 
 /// Sends; `false` if nothing has been done.
@@ -207,7 +207,7 @@ fn comm<A: Abi>(handle: A::Handle) -> Option<CommId> {
 #[inline(always)]
 fn data<A: Abi, M: Memory>(buf: M, count: impl Count, datatype: A::Handle) -> Option<Data<M::Engine>> {
     let ty = type_of::<A>(datatype)?;
-    if buf.address() == 0 || args::is_in_place::<A>(buf) {
+    if buf.address() < NOTHING_BELOW || args::is_in_place::<A>(buf) {
         return None;
     }
     Some(Data::new(buf.engine(), count.wide(), ty))

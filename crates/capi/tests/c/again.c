@@ -124,6 +124,11 @@ static void mistakes(void)
         CHECK(class_of(MPI_Allreduce(NULL, &sum, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
         CHECK(class_of(MPI_Allreduce(&one, &sum, -1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_COUNT);
         CHECK(class_of(MPI_Bcast(NULL, 2, MPI_INT, 0, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Bcast((void *)16, 2, MPI_INT, 0, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Allreduce((void *)16, &sum, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Send((void *)16, 1, MPI_INT, rank, 0, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Send((void *)16, 1, MPI_INT, (rank + 1) % size, 0, comm)) == MPI_ERR_BUFFER);
+        CHECK(class_of(MPI_Recv((void *)16, 1, MPI_INT, MPI_ANY_SOURCE, 0, comm, MPI_STATUS_IGNORE)) == MPI_ERR_BUFFER);
         CHECK(class_of(MPI_Bcast(words, 2, MPI_INT, size, comm)) == MPI_ERR_ROOT);
         /* The last process means another length than its parent. */
         int odd = rank == size - 1 && size > 1;

@@ -2,6 +2,7 @@
 //! the next like it runs at once, by the short way of messages. From where that does not take it further, the long way
 //! goes on with the same operation.
 use super::collective::Collective;
+use super::layout::is_somewhere;
 use super::op::Combine;
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
@@ -13,6 +14,8 @@ const KEPT_MAX: usize = 8;
 /// Longest message of one that is kept, and most working memory.
 const MESSAGE_MAX: usize = 8 << 10;
 const SCRATCH_MAX: usize = 64 << 10;
+/// Most steps.
+const STEPS_MAX: usize = 256;
 
 /// What two calls have in common whose operations differ in their buffers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +70,10 @@ impl Likeness {
 fn buffers(call: &Coll<'_>, rank: u32, block: usize) -> Option<(SendBuf, RecvBuf)> {
     let (send, recv, written) = match *call {
         Coll::Bcast { data: Data { buf, .. }, .. } => {
-            return (!buf.is_in_place() && !buf.as_ptr().is_null()).then_some((SendBuf::NONE, buf));
+            return (!buf.is_in_place() && is_somewhere(buf, 0)).then_some((SendBuf::NONE, buf));
         }
         Coll::Reduce { of: Reduction { send, .. }, root } if root != Peer::Rank(rank as i32) => {
-            return (!send.as_ptr().is_null()).then_some((send, RecvBuf::NONE));
+            return is_somewhere(send, 0).then_some((send, RecvBuf::NONE));
         }
         Coll::Allreduce(Reduction { send, recv, .. })
         | Coll::ReduceScatterBlock(Reduction { send, recv, .. })
@@ -79,14 +82,14 @@ fn buffers(call: &Coll<'_>, rank: u32, block: usize) -> Option<(SendBuf, RecvBuf
         Coll::Alltoall { send, recv } => (send.buf, recv.buf, 0),
         _ => return Some((SendBuf::NONE, RecvBuf::NONE)),
     };
-    if recv.is_in_place() || recv.as_ptr().is_null() {
+    if recv.is_in_place() || !is_somewhere(recv, 0) {
         return None;
     }
     if send.is_in_place() {
         return Some((recv.as_source(), recv));
     }
     let aliased = send.as_ptr() == recv.as_source().as_ptr().wrapping_add(written);
-    (!aliased && !send.as_ptr().is_null()).then_some((send, recv))
+    (!aliased && is_somewhere(send, 0)).then_some((send, recv))
 }
 
 impl Mpi {
@@ -102,7 +105,7 @@ impl Mpi {
             return None;
         }
         let comm = self.comms.get_mut(at.0)?;
-        let mut c = comm.kept.swap_remove(place);
+        let mut c = comm.kept.remove(place); // (the first is the one that was not used for the longest time)
         c.repeat(comm.take_sequence(), input, output);
         if c.hasten(&mut self.endpoint) {
             comm.kept.push(c);
@@ -111,16 +114,19 @@ impl Mpi {
         Some(self.run(at, c))
     }
 
-    /// What becomes of an operation that has ended well.
-    pub(super) fn put_away(&mut self, comm: CommId, c: Box<Collective>) {
-        match self.comms.get_mut(comm.0) {
-            Some(entry) if entry.kept.len() < KEPT_MAX && c.may_be_kept() => entry.kept.push(c),
-            Some(entry) if c.may_be_kept() => {
-                let oldest = std::mem::replace(&mut entry.kept[0], c);
-                entry.kept.rotate_left(1);
-                self.recycle(oldest);
-            }
-            _ => self.recycle(c),
+    /// What becomes of an operation that has ended.
+    pub(super) fn put_away(&mut self, comm: CommId, mut c: Box<Collective>) {
+        let Some(entry) = self.comms.get_mut(comm.0).filter(|_| c.may_be_kept()) else {
+            return self.recycle(c);
+        };
+        if entry.kept.iter().any(|kept| kept.likeness == c.likeness) {
+            return self.recycle(c);
+        }
+        c.shed();
+        entry.kept.push(c);
+        if entry.kept.len() > KEPT_MAX {
+            let oldest = entry.kept.remove(0);
+            self.recycle(oldest);
         }
     }
 }
@@ -144,5 +150,7 @@ fn is_small(schedule: &Schedule) -> bool {
         Step::Copy { .. } | Step::Reduce { .. } | Step::Wait => true,
         _ => false,
     };
-    schedule.scratch_bytes() <= SCRATCH_MAX && schedule.steps().iter().all(step)
+    schedule.scratch_bytes() <= SCRATCH_MAX
+        && schedule.steps().len() <= STEPS_MAX
+        && schedule.steps().iter().all(step)
 }

@@ -19,6 +19,9 @@ use std::rc::Rc;
 /// Working memory above this is given back when an operation ends.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
+/// What is kept for one kind of call has its working memory to this unit.
+const KEPT_SCRATCH_UNIT: usize = 4 << 10;
+
 /// Finished operations kept for reuse.
 const SPARE_MAX: usize = 8;
 
@@ -168,6 +171,14 @@ impl Collective {
     pub(super) fn repeat(&mut self, tag: i32, input: SendBuf, output: RecvBuf) {
         self.restart(tag);
         (self.input, self.output, self.started) = (input, output, true);
+    }
+
+    /// Gives back memory that another operation left to it and that it does not need.
+    pub(super) fn shed(&mut self) {
+        self.staging = Scratch::default();
+        if self.scratch.bytes() > self.schedule.scratch_bytes().next_multiple_of(KEPT_SCRATCH_UNIT) {
+            self.scratch = Scratch::with(self.schedule.scratch_bytes());
+        }
     }
 
     pub(super) fn has_ended_well(&self) -> bool {

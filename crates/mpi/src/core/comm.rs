@@ -336,6 +336,9 @@ impl Mpi {
             for (key, _) in old.attributes {
                 self.release_keyval(key);
             }
+            for operation in old.kept {
+                self.recycle(operation);
+            }
         }
     }
 

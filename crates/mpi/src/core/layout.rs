@@ -23,7 +23,13 @@ use std::rc::Rc;
 use walk::{Elements, Sink, walk};
 
 /// No memory of a process begins below this address.
-pub(super) const NOTHING_BELOW: usize = 4096;
+pub const NOTHING_BELOW: usize = 4096;
+
+/// Can there be anything, so far from the begin of a buffer? (Other mistakes than these cannot be seen.)
+#[inline(always)]
+pub(super) fn is_somewhere(buf: impl At, start: isize) -> bool {
+    buf.at().wrapping_add_signed(start) >= NOTHING_BELOW
+}
 
 /// How a datatype was made.
 #[derive(Clone)]

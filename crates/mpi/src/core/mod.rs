@@ -72,6 +72,7 @@ pub use graph::{Distributed as DistributedGraph, Graph, GraphEdge};
 pub use hardware::Resource;
 pub use ids::*;
 pub use info::Pairs;
+pub use layout::NOTHING_BELOW;
 pub use making::{Bridge, Made, Meanwhile};
 pub use net::Push;
 pub use op::{UserOp, UserReduce};

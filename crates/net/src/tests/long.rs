@@ -172,6 +172,7 @@ fn a_ring_grows_for_senders_that_wait_again_and_again_and_carries_a_stream_then(
     // Of one length alone, and after shorter ones, for which a smaller ring was enough.
     for lengths in [[20_000, 20_000], [64 << 10, 64 << 10], [10_000, 64 << 10]] {
         let mut world = pair();
+        world.ends[0].job.eager_grown = 8 << 10;
         let mut streamed = Vec::new();
         for turn in 0..24 {
             let bytes = lengths[turn / 12];
@@ -346,4 +347,30 @@ fn shorter_messages_go_without_asking_where_the_ring_takes_them() {
     // In a ring that has not grown it is offered.
     let mut world = pair();
     assert!(!send(&mut world, SendMode::Standard));
+}
+
+#[test]
+fn the_longest_that_go_without_asking_follow_each_other_round_the_ring_until_it_is_full() {
+    let mut world = grown();
+    let longest = proto::transfer::EAGER_GROWN;
+    world.ends[0].job.eager_grown = longest;
+    let messages: Vec<Vec<u8>> = (0..24u8).map(|number| vec![number; longest]).collect();
+    // Every second round more are sent than the ring takes: the rest is offered, and order is kept.
+    for round in 0..12 {
+        let count = if round % 2 == 0 { 1 } else { messages.len() };
+        let send = |message: &Vec<u8>| {
+            world.ends[0].isend_now(Rank(1), ENVELOPE, source(message), SendMode::Standard).unwrap()
+        };
+        let sent: Vec<_> = messages[..count].iter().map(send).collect();
+        assert_eq!(sent.iter().all(Option::is_none), count == 1, "a full ring takes no more");
+        for message in &messages[..count] {
+            let to = UserBufMut::of_static(room(longest));
+            let received = world.ends[1].irecv(from(0), to);
+            world.wait(1, received).unwrap();
+            assert_eq!(got(to, longest), *message);
+        }
+        for sent in sent.into_iter().flatten() {
+            world.wait(0, sent).unwrap();
+        }
+    }
 }

@@ -7,8 +7,8 @@ use super::window::{Access, Reach, State, Target, Window};
 use super::wire::Combination;
 use super::{Remote, WinFlavor, WinId};
 use crate::buffer::atomic::{self, Change};
-use crate::buffer::{At, RecvBuf, SendBuf};
-use crate::core::layout::NOTHING_BELOW;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::core::layout::is_somewhere;
 use crate::core::predefined::{Meaning, Scalar};
 use crate::core::{Mpi, OpId, Peer, RecvData, SendData, TypeId};
 use net::UserBufMut;
@@ -192,12 +192,6 @@ impl Mpi {
         let element = inside(target, base, disp, 0, width)?;
         (meaning == Meaning::Integer && atomic::fits(width, element)).then_some((element, width))
     }
-}
-
-/// Can there be anything? (Other mistakes than these cannot be seen.)
-#[inline(always)]
-fn is_somewhere(buf: impl At, start: isize) -> bool {
-    buf.at().wrapping_add_signed(start) >= NOTHING_BELOW
 }
 
 /// A target that may be accessed now, whose memory is mapped here.
