@@ -18,7 +18,7 @@ const ORDER: &str = include_str!("order.txt");
 /// page of it at the same place of the translation cache in every process: ranks that share a core then drive each
 /// other's pages out (an allreduce of 32 ranks on 2 cores took 1.3 times as long). The loader finds a place of its own
 /// for whatever wants to be aligned to more than a page.
-pub const PAGE_SIZE_MAX: u32 = 8192;
+const PAGE_SIZE_MAX: u32 = 8192;
 
 /// Tells the linker what a build script may tell it about a library called `soname`, and leaves what it is to read in `out`.
 pub fn link(soname: &str, out: &str) {
@@ -33,7 +33,7 @@ pub fn link(soname: &str, out: &str) {
     if !chosen && std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         let script = format!("{out}/order.ld");
         std::fs::write(&script, order_script()).expect("the linker's script is written");
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{script}");
+        println!("cargo::rustc-cdylib-link-arg=-T{script}"); // (not by -Wl: a path may hold a comma)
     }
 }
 
