@@ -35,7 +35,8 @@ fn main() -> mpi::Result<()> {
     told.read(0, &mut heard)?;
     world.sendrecv(&done, right, &mut expected, left, 0)?;
     assert_eq!(heard, [expected[0]; 2], "what the neighbour did");
-    // One of all is first.
+    // From here on everybody writes at rank 0, which must have read what its neighbour wrote there.
+    world.barrier()?;
     let first = told.lock(0, Lock::Exclusive, |zero| {
         zero.put(&[u64::MAX], 0, 0).and_then(|()| zero.flush(0))?;
         zero.compare_and_swap(0, 0, u64::MAX, rank as u64)
