@@ -13,13 +13,13 @@ mod tests;
 pub use record::{Block, Flow, Key, Record};
 pub use signature::Signature;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-/// Collectives under way that are compared at a time; others are let through.
+/// Collectives under way that are compared at a time.
 pub const MEETINGS_MAX: usize = 1 << 16;
 /// Members that are named where many have not called.
 const NAMED_MAX: usize = 8;
@@ -43,22 +43,36 @@ struct Meeting<P> {
 }
 
 /// Compares what the members of communicators call: `P` names a process.
+///
+/// There are at most `meetings_max` meetings. If one more is to begin, the oldest that nobody waits at is forgotten: a
+/// member may free as many communicators as it has before another frees the first. If somebody waits at each, the new
+/// collective is let through, and with it each of its communicator up to it that has no meeting yet: what one member was
+/// not asked to wait for, none is.
 #[derive(Debug)]
 pub struct Hub<P> {
     meetings: BTreeMap<Key, Meeting<P>>,
     meetings_max: usize,
+    /// Meetings that began with somebody who does not wait, the oldest first; some of them have ended.
+    idle: VecDeque<Key>,
+    /// The last collective that was let through, of each communicator that has such.
+    passed: BTreeMap<(u32, u64), u32>,
 }
 
 impl<P> Default for Hub<P> {
     fn default() -> Self {
-        Hub { meetings: BTreeMap::new(), meetings_max: MEETINGS_MAX }
+        Hub {
+            meetings: BTreeMap::new(),
+            meetings_max: MEETINGS_MAX,
+            idle: VecDeque::new(),
+            passed: BTreeMap::new(),
+        }
     }
 }
 
 impl<P: Copy> Hub<P> {
     /// Hears what a process calls; gives what is to be told now, and to whom.
     pub fn hear(&mut self, record: Record, from: P) -> Vec<Verdict<P>> {
-        if self.meetings.len() >= self.meetings_max && !self.meetings.contains_key(&record.key) {
+        if !self.meetings.contains_key(&record.key) && !self.begins(&record) {
             return verdict(&record, from, None).into_iter().collect();
         }
         let (key, size) = (record.key, record.size as usize);
@@ -83,6 +97,37 @@ impl<P: Copy> Hub<P> {
             self.meetings.remove(&key);
         }
         verdicts
+    }
+
+    /// Is there to be a meeting for this record, which is the first of a collective? If not, it is let through.
+    fn begins(&mut self, record: &Record) -> bool {
+        let Key { number, members, sequence } = record.key;
+        if self.passed.get(&(number, members)).is_some_and(|passed| sequence <= *passed) {
+            return false;
+        }
+        if self.meetings.len() >= self.meetings_max && !self.forget_idle() {
+            self.passed.insert((number, members), sequence);
+            return false;
+        }
+        if !record.waits {
+            if self.idle.len() >= 2 * self.meetings_max {
+                self.idle.retain(|key| self.meetings.contains_key(key));
+            }
+            self.idle.push_back(record.key);
+        }
+        true
+    }
+
+    /// Forgets the oldest meeting that nobody waits at. Is there room now?
+    fn forget_idle(&mut self) -> bool {
+        while let Some(key) = self.idle.pop_front() {
+            let waited_at = |meeting: &Meeting<P>| meeting.records.iter().any(|(record, _)| record.waits);
+            if self.meetings.get(&key).is_some_and(|meeting| !waited_at(meeting)) {
+                self.meetings.remove(&key);
+                return true;
+            }
+        }
+        false
     }
 
     /// Who of its members has not called a collective that others have called, in words.

@@ -115,13 +115,43 @@ fn who_does_not_wait_is_not_told() {
     assert_eq!(hub.open(), 1);
 }
 
+fn later(rank: u32, number: u32, sequence: u32, call: &str) -> Record {
+    Record { key: Key { number, members: 9, sequence }, ..record(rank, call) }
+}
+
 #[test]
-fn past_the_maximum_everything_is_let_through() {
+fn past_the_maximum_a_collective_is_let_through_for_all_or_none() {
     let mut hub = Hub { meetings_max: 1, ..Hub::default() };
-    assert_eq!(hub.hear(record(0, "MPI_Barrier"), 0), []);
-    let next = Record { key: Key { sequence: 17, ..record(0, "").key }, ..record(0, "MPI_Bcast") };
-    assert_eq!(hub.hear(next, 0), [Verdict { to: 0, ticket: 100, fault: None }]);
+    assert_eq!(hub.hear(record(0, "MPI_Ibarrier"), 0), []);
+    assert_eq!(hub.hear(later(0, 3, 17, "MPI_Ibarrier"), 0), [Verdict { to: 0, ticket: 100, fault: None }]);
+    for rank in 1..4 {
+        let told = hub.hear(record(rank, "MPI_Ibarrier"), rank);
+        assert_eq!(told.len(), if rank == 3 { 4 } else { 0 });
+    }
+    // There is room now, but the first member was not asked to wait.
+    for rank in 1..4 {
+        assert_eq!(hub.hear(later(rank, 3, 17, "MPI_Ibarrier"), rank).len(), 1);
+    }
+    // The next ones are compared again, and so is another communicator.
+    assert_eq!(hub.hear(later(1, 3, 18, "MPI_Ibarrier"), 1), []);
+    assert_eq!(hub.hear(later(2, 3, 18, "MPI_Bcast"), 2).len(), 2);
     assert_eq!(hub.open(), 1);
+}
+
+#[test]
+fn members_that_free_all_they_have_leave_room_for_collectives() {
+    let mut hub = Hub { meetings_max: 4, ..Hub::default() };
+    for rank in [2, 0, 3, 1] {
+        for number in 10..110 {
+            let free = Record { waits: false, ..later(rank, number, 5, "MPI_Comm_free") };
+            assert_eq!(hub.hear(free, rank), []);
+            assert!(hub.open() <= 4 && hub.idle.len() <= 8);
+        }
+        let told = hub.hear(record(rank, "MPI_Reduce"), rank);
+        assert_eq!(told.len(), if rank == 1 { 4 } else { 0 });
+    }
+    assert_eq!(hub.hear(later(0, 3, 17, "MPI_Reduce"), 0), []);
+    assert_eq!(hub.hear(later(1, 3, 17, "MPI_Bcast"), 1).len(), 2, "still compared");
 }
 
 #[test]
