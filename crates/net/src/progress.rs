@@ -164,6 +164,7 @@ impl Endpoint {
             Header::Withdraw { request } => self.receive_withdrawn(request, source),
             Header::Clear { request, into, headed } => self.send_fragments(request, into, headed, source),
             Header::Wrote { request, well } => self.receive_written(request, source, well),
+            Header::Took { request } => self.send_taken(request, source),
             Header::Message { .. }
             | Header::Fragment { .. }
             | Header::Active { .. }
@@ -342,7 +343,8 @@ pub(crate) fn take_in(
         | Header::Refuse { .. }
         | Header::Withdraw { .. }
         | Header::Clear { .. }
-        | Header::Wrote { .. } => After::Control(source, header),
+        | Header::Wrote { .. }
+        | Header::Took { .. } => After::Control(source, header),
     }
 }
 

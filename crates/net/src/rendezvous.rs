@@ -8,7 +8,8 @@
 //! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
 //! their beginning at once (HEAD), so that nobody is idle while offer and answer travel. Of longer ones, and of those whose
 //! sender may wait by now, the receiver reads parts from the front, while the sender, if it comes, writes others from the
-//! end (SHARE), until they meet. Only if there are such others the sender says when they are written (WROTE).
+//! end (SHARE), until they meet. If there are such others, the sender says when they are written (WROTE) and the receiver
+//! that it has read the rest (TOOK) instead of a last word: so nobody waits for one who computes again by then.
 //! Where memory cannot be read, or a read fails, the receiver asks for fragments (CLEAR); if the sender's memory is not
 //! there at all, it refuses the message (REFUSE), so that the sender does not wait for ever. So does a receiver that has heard
 //! of the loss of a job, for messages of collectives with it: it will not receive them.
@@ -107,7 +108,7 @@ impl Endpoint {
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
         let Help { waits, headed } = help;
         let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits, headed };
-        self.requests.replace(id, State::SendOffered { data, key, to: ix, waits, headed });
+        self.requests.replace(id, State::SendOffered { data, key, to: ix, waits, headed, unwritten: false });
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         Pending::owned(header, &offer.encode())
     }
@@ -181,8 +182,10 @@ impl Endpoint {
     }
 
     fn is_shared(&self, bytes: usize, offer: &Offer, qp: Qp) -> bool {
-        let reads_alone = self.context.reads_alone(qp);
-        transfer::is_shared(bytes, self.only_waits(), offer.waits, reads_alone, self.job.long)
+        let both_wait = offer.waits && self.only_waits();
+        !self.job.oversubscribed
+            && self.context.reads_alone(qp)
+            && transfer::is_shared(bytes, both_wait, self.job.long)
     }
 
     fn is_streamed(&self, offer: &Offer, qp: Qp) -> bool {
@@ -225,6 +228,10 @@ impl Endpoint {
             self.unpin(kind, pinned, bytes);
             self.requests.replace(id, State::Done(Err(Box::new(error))));
         } else {
+            if read {
+                let took = Header::Took { request: offer.request };
+                self.enqueue(end.source, Pending::owned(took, &[]), Push::Now);
+            }
             self.requests.replace(id, State::ReceiveShared(Box::new(sharing)));
         }
         true
@@ -266,6 +273,11 @@ impl Endpoint {
             };
             well = Some(matches!(written, Ok(Posted::Done)));
         }
+        if well == Some(false)
+            && let Some(State::SendOffered { unwritten, .. }) = self.requests.get_mut(id)
+        {
+            *unwritten = true;
+        }
         well
     }
 
@@ -283,11 +295,13 @@ impl Endpoint {
 
     /// Both sides have done their parts. What one of them could not do is read after all.
     fn end_shared(&mut self, id: ReqId, sharing: Sharing, written: bool) {
-        let Sharing { reading, key: (kind, key), read, .. } = sharing;
+        let Sharing { reading, key: (kind, key), missing, read } = sharing;
         self.unpin(kind, key, reading.bytes());
         if read && written {
             self.finish_receive(id, reading.end);
-            self.answer(reading.end.source, reading.offer.request);
+            if missing == 0 {
+                self.answer(reading.end.source, reading.offer.request);
+            }
         } else {
             self.read_alone(id, reading);
         }
@@ -347,6 +361,15 @@ impl Endpoint {
     pub(crate) fn send_finished(&mut self, request: u32, by: PeerIx) {
         if let Some(id) = self.end_offer(request, by) {
             self.requests.replace(id, State::Done(Ok(sent(by))));
+        }
+    }
+
+    /// The receiver has read its parts of a send that was offered. That it lets this side write others came before, so that
+    /// they are written by now, if they could be.
+    pub(crate) fn send_taken(&mut self, request: u32, by: PeerIx) {
+        let id = self.requests.by_index(request);
+        if !matches!(id.and_then(|id| self.requests.get(id)), Some(State::SendOffered { unwritten: true, .. })) {
+            self.send_finished(request, by);
         }
     }
 

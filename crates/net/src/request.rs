@@ -41,7 +41,7 @@ pub(crate) struct Sharing {
     pub key: (ProviderKind, MrKey),
     /// Bytes that the sender writes.
     pub missing: usize,
-    /// Was this side's part read well?
+    /// Was this side's part read well? Then the sender has been told, and hears no more if it has written well.
     pub read: bool,
 }
 
@@ -62,6 +62,8 @@ pub(crate) enum State {
         waits: bool,
         /// Was its beginning sent with the offer, as far as is known in vain?
         headed: bool,
+        /// Could parts that this side was to write not be written? The receiver reads all of it then.
+        unwritten: bool,
     },
     /// A receive without a message.
     ReceivePosted {
@@ -91,7 +93,7 @@ pub(crate) enum State {
 impl State {
     /// A send that only waits for its match.
     pub fn offered(data: Lent, to: PeerIx) -> State {
-        State::SendOffered { data, key: None, to, waits: false, headed: false }
+        State::SendOffered { data, key: None, to, waits: false, headed: false, unwritten: false }
     }
 
     /// The peer without which it cannot end, if that is one.

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Wrote = 12,
     /// The beginning of the message whose offer came just before.
     Head = 13,
+    /// The receiver has read its parts of the sender's message: it is over if the sender has written the others.
+    Took = 14,
 }
 
 impl Kind {
@@ -57,6 +59,7 @@ impl Kind {
             11 => Kind::Share,
             12 => Kind::Wrote,
             13 => Kind::Head,
+            14 => Kind::Took,
             _ => return None,
         })
     }
@@ -88,6 +91,8 @@ pub(crate) enum Header {
     Wrote { request: u32, well: bool },
     /// The beginning of a message that was offered just before; `request` is the sender's.
     Head { request: u32 },
+    /// `request` is the addressee's send.
+    Took { request: u32 },
 }
 
 /// Requests in flight per process; an index must fit its field.
@@ -124,6 +129,7 @@ impl Header {
             Header::Share { request, into } => [first(Kind::Share, request, into), second(0)],
             Header::Wrote { request, well } => [first(Kind::Wrote, request, well.into()), second(0)],
             Header::Head { request } => [first(Kind::Head, request, 0), second(0)],
+            Header::Took { request } => [first(Kind::Took, request, 0), second(0)],
         }
     }
 
@@ -159,6 +165,7 @@ impl Header {
             Kind::Share => (Header::Share { request, into: rest }, high),
             Kind::Wrote => (Header::Wrote { request, well: rest != 0 }, high),
             Kind::Head => (Header::Head { request }, high),
+            Kind::Took => (Header::Took { request }, high),
         })
     }
 }
@@ -269,6 +276,7 @@ mod tests {
             Header::Share { request: 4, into: u32::MAX },
             Header::Wrote { request: 5, well: true },
             Header::Wrote { request: 5, well: false },
+            Header::Took { request: REQUEST_MAX },
         ] {
             for name in [0, 77, UNNAMED] {
                 assert_eq!(Header::decode(header.encode(name)), Some((header, name)));

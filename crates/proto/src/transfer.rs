@@ -38,7 +38,7 @@ pub fn stream_room(bytes: usize) -> usize {
 }
 /// Longest message that both sides copy through a ring, if its sender waits.
 const STREAM_MAX: usize = 1 << 20;
-/// Shortest message of a sender that did not wait which is read in parts, so that the sender can help.
+/// Shortest message which is read in parts though one side did not wait.
 const SHARE_MIN: usize = 256 << 10;
 /// Bytes of such a part: a system call, and what one side may have to wait for the other in the end.
 const PART_BYTES: usize = 128 << 10;
@@ -109,23 +109,16 @@ impl Heads {
     }
 }
 
-/// Is a message read by its receiver in parts, from the front, while its sender may write others, from the end? Longer ones
-/// than those that are streamed; and those of a sender who did not wait when it offered them, but may do so by now. A
-/// receiver that does not wait would leave the sender waiting for its last word.
-pub fn is_shared(
-    bytes: usize,
-    receiver_waits: bool,
-    sender_waits: bool,
-    reads_alone: bool,
-    long: Long,
-) -> bool {
-    let is_long = match long {
-        Long::Auto if sender_waits => !may_stream(bytes, long),
+/// Is a message that can be read better read by its receiver in parts, from the front, while its sender may write others,
+/// from the end? Longer ones than those that are streamed; and those of which one side does not wait, but may do so by now
+/// or look in now and then.
+pub fn is_shared(bytes: usize, both_wait: bool, long: Long) -> bool {
+    match long {
+        Long::Auto if both_wait => !may_stream(bytes, long),
         Long::Auto => bytes >= SHARE_MIN,
         Long::Share => true,
         Long::Read | Long::Stream => false,
-    };
-    is_long && receiver_waits && reads_alone
+    }
 }
 
 /// Parts of a message that is shared.
@@ -174,14 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_receiver_reads_that_waits_its_sender_may_write() {
-        let shared = |bytes, receiver, sender, reads| is_shared(bytes, receiver, sender, reads, Long::Auto);
-        assert!(
-            shared(64 << 20, true, true, true) && !shared(512 << 10, true, true, true),
-            "that is streamed"
-        );
-        assert!(shared(512 << 10, true, false, true) && !shared(64 << 10, true, false, true));
-        assert!(!shared(64 << 20, false, true, true) && !shared(64 << 20, true, true, false));
+    fn what_a_receiver_reads_its_sender_may_write() {
+        let shared = |bytes, both_wait| is_shared(bytes, both_wait, Long::Auto);
+        assert!(shared(64 << 20, true) && !shared(512 << 10, true), "that is streamed");
+        assert!(shared(512 << 10, false) && !shared(64 << 10, false));
     }
 
     #[test]
@@ -214,8 +203,8 @@ mod tests {
     fn a_way_that_was_asked_for_is_taken_at_any_length() {
         for bytes in [8 << 10, 64 << 20] {
             assert!(is_streamed(bytes, true, 256 << 10, Long::Stream));
-            for sender_waits in [true, false] {
-                let shared = |long| is_shared(bytes, true, sender_waits, true, long);
+            for both_wait in [true, false] {
+                let shared = |long| is_shared(bytes, both_wait, long);
                 assert!(shared(Long::Share) && !shared(Long::Stream) && !shared(Long::Read));
             }
             assert!(!may_stream(bytes, Long::Share) && !may_stream(bytes, Long::Read));
