@@ -22,6 +22,7 @@ fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
             gatherv(s, at, 0, block, blocks);
             bcast(s, at, 0, block * at.size as usize);
         }
+        (Allgather::Straight, _) => straight(s, at, blocks),
         (Allgather::Direct, _) => direct::gather_to_all(s, at, blocks),
         (Allgather::Ring, _) => {
             own_block(s, at, blocks);
@@ -34,6 +35,15 @@ fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
 fn own_block(s: &mut Schedule, at: Place, blocks: Blocks<'_>) {
     let own = blocks.of(at.rank);
     s.copy(input(0, own.len), output(own.at, own.len));
+}
+
+/// As many messages as there are pairs, but one wait.
+fn straight(s: &mut Schedule, at: Place, blocks: Blocks<'_>) {
+    let others = || (1..at.size).map(|distance| at.right(distance));
+    others().for_each(|peer| s.recv(peer, blocks.output(peer)));
+    others().for_each(|peer| s.send(peer, input(0, blocks.of(at.rank).len)));
+    own_block(s, at, blocks);
+    s.wait();
 }
 
 fn doubling(s: &mut Schedule, at: Place, block: usize) {

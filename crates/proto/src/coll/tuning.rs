@@ -48,6 +48,13 @@ pub const DIRECT_SHARED_TOTAL_BYTES: usize = 512 << 10;
 /// and what only moves data does not among more processes than these: everybody would wait for everybody twice, and find
 /// its cache cold.
 pub const DIRECT_SHARED_SIZE: u32 = 2;
+/// From here on a message between processes of one host that share cores is read by its receiver in one piece: blocks go
+/// straight from where they are to where they are wanted.
+pub const FETCHED_BYTES_MIN: usize = 32 << 10;
+/// But not from the root of a broadcast if it has more, so that a cache does not hold it while all read it;
+pub const BCAST_FETCHED_BYTES_MAX: usize = 1 << 20;
+/// nor in an allgather of more processes, each of which would be connected to all.
+pub const STRAIGHT_SIZE_MAX: u32 = 16;
 /// Bytes that a process combines at a time where it reads the operands of others: they should stay in its cache.
 pub const DIRECT_BLOCK_BYTES: usize = 256 << 10;
 
@@ -75,6 +82,11 @@ pub fn bcast_share(at: Place, bytes: usize) -> usize {
 /// May a wide tree carry messages of this size?
 fn wide(at: Place, bytes: usize) -> bool {
     at.cores == Cores::Shared && at.size > 2 && bytes <= WIDE_BYTES_MAX
+}
+
+/// Does a message of this size cost its receiver one wait and one copy, where more of either is what counts?
+fn fetched(at: Place, bytes: usize) -> bool {
+    at.cores == Cores::Shared && at.size > 2 && at.memory == Memory::OneHost && bytes >= FETCHED_BYTES_MIN
 }
 
 /// The radix of a tree that carries messages of this size.
@@ -126,6 +138,8 @@ pub enum Bcast {
 pub fn bcast(at: Place, bytes: usize) -> Bcast {
     if moves_direct(at, bytes, DIRECT_BYTES) {
         Bcast::Direct
+    } else if fetched(at, bytes) && bytes <= BCAST_FETCHED_BYTES_MAX {
+        Bcast::Tree { radix: WIDE_RADIX }
     } else if bytes < BCAST_LARGE_BYTES || at.size < 4 {
         Bcast::Tree { radix: radix(at, bytes) }
     } else {
@@ -192,6 +206,8 @@ pub enum Allgather {
     Ring,
     /// Everything to rank 0 and back.
     GatherBcast,
+    /// Every block from its process to each of the others.
+    Straight,
     /// Everyone reads everyone's memory.
     Direct,
 }
@@ -200,6 +216,7 @@ pub enum Allgather {
 pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
     match total_bytes {
         total if moves_direct(at, total, DIRECT_TOTAL_BYTES) => Allgather::Direct,
+        total if fetched(at, total / at.size as usize) && at.size <= STRAIGHT_SIZE_MAX => Allgather::Straight,
         total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
         total if wide(at, total) && at.size <= WIDE_RADIX => Allgather::GatherBcast,
         _ if at.size.is_power_of_two() => Allgather::Doubling,
@@ -211,6 +228,7 @@ pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
 pub fn allgatherv(at: Place, total_bytes: usize) -> Allgather {
     match total_bytes {
         total if moves_direct(at, total, DIRECT_TOTAL_BYTES) => Allgather::Direct,
+        total if fetched(at, total / at.size as usize) && at.size <= STRAIGHT_SIZE_MAX => Allgather::Straight,
         total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
         _ => Allgather::Bruck,
     }
