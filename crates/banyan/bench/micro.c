@@ -197,6 +197,12 @@ static void run_blocks(void)
     run_calls(calls, sizeof calls / sizeof *calls);
 }
 
+static void run_alltoall(void)
+{
+    static const struct call calls[] = {{"alltoall_1024", 1024, alltoall}};
+    run_calls(calls, 1);
+}
+
 static void run_p2p(void)
 {
     static const struct { const char *key; size_t bytes; } sizes[] = {
@@ -207,7 +213,8 @@ static void run_p2p(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         report(sizes[i].key, latency_us(sizes[i].bytes));
     report("bandwidth", 1e-9 * LARGE / per_message_s(LARGE)); /* GB/s */
-    report("rate", 1e-6 / per_message_s(8));                  /* million messages per second */
+    report("bandwidth_4194304", 1e-9 * (4 * LARGE) / per_message_s(4 * LARGE));
+    report("rate", 1e-6 / per_message_s(8)); /* million messages per second */
 }
 
 static void run_sizes(void)
@@ -355,6 +362,8 @@ int main(int argc, char **argv)
         run_coll();
     } else if (strcmp(what, "blocks") == 0) {
         run_blocks();
+    } else if (strcmp(what, "alltoall") == 0) {
+        run_alltoall();
     } else if (strcmp(what, "memory") == 0) {
         run_memory();
     } else if (strcmp(what, "pack") == 0) {
@@ -364,7 +373,7 @@ int main(int argc, char **argv)
             print_version();
     } else {
         fprintf(stderr, "usage: micro version | p2p | strided | overlap | threads | allreduce | coll | blocks |"
-                        " init | memory | pack\n");
+                        " alltoall | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

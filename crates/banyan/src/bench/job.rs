@@ -155,6 +155,7 @@ impl Job {
         jobs.extend([2, 8, 32].map(|ranks| Job { mode: "allreduce", ranks, rows: allreduce_rows(ranks) }));
         jobs.extend([2, 8].map(|ranks| Job { mode: "coll", ranks, rows: coll_rows(ranks, COLL) }));
         jobs.extend([2, 8].map(|ranks| Job { mode: "blocks", ranks, rows: coll_rows(ranks, BLOCKS) }));
+        jobs.push(Job { mode: "alltoall", ranks: 32, rows: coll_rows(32, ALLTOALL) });
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
         jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
         jobs.push(Job { mode: "pack", ranks: 1, rows: pack_rows() });
@@ -179,6 +180,8 @@ const COLL: &[(&str, &str)] = &[
     ("reduce_1048576", "reduce 1 MiB"),
     ("alltoall_65536", "alltoall 64 KiB"),
 ];
+/// That of the mode `alltoall`.
+const ALLTOALL: &[(&str, &str)] = &[("alltoall_1024", "alltoall 1 KiB")];
 /// Collectives of the mode `blocks`.
 const BLOCKS: &[(&str, &str)] = &[
     ("allgather_8", "allgather 8 B"),
@@ -206,7 +209,9 @@ fn p2p_rows() -> Vec<Row> {
         .iter()
         .map(|(key, size)| row(key, format!("latency {size}, us"), Group::Latency, Better::Lower))
         .collect();
-    rows.push(row("bandwidth", "bandwidth 1 MiB, GB/s".into(), Group::Bandwidth, Better::Higher));
+    for (key, size) in [("bandwidth", "1 MiB"), ("bandwidth_4194304", "4 MiB")] {
+        rows.push(row(key, format!("bandwidth {size}, GB/s"), Group::Bandwidth, Better::Higher));
+    }
     rows.push(row("rate", "message rate 8 B, M/s".into(), Group::Rate, Better::Higher));
     rows
 }
