@@ -3,7 +3,8 @@
  *   leave [SECONDS]
  *
  * Half of the ranks send one message to the others and stay out of the library for some seconds; then they send another.
- * A receiver that got the first one only when the sender came back sees both at nearly the same time. First between the
+ * A receiver that got the first one only when the sender came back sees both at nearly the same time. (It may have begun
+ * late itself, or have been kept from its core.) First between the
  * two halves of the ranks (other hosts, usually), then between neighbours (the same host); each is a first contact. */
 #include <mpi.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static void wait_for(int peer, const char *where)
     double first = MPI_Wtime();
     MPI_Recv(&back, 1, MPI_INT, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     double alone = MPI_Wtime() - first;
-    if (words[0] != peer || words[WORDS - 1] != peer + WORDS - 1 || alone < seconds / 2) {
+    if (words[0] != peer || words[WORDS - 1] != peer + WORDS - 1 || alone < seconds / 10) {
         fprintf(stderr, "rank %d: the message of rank %d (%s) came %.3f s before its sender was back, which was away for %g s\n",
                 rank, peer, where, alone, seconds);
         MPI_Abort(MPI_COMM_WORLD, 1);

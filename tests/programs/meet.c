@@ -73,11 +73,11 @@ int main(int argc, char **argv)
         }
         if (dies) {
             int never, code;
+            /* Who is left hears of it, perhaps while it still leaves the barrier, and goes on without them. */
+            MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
             MPI_Barrier(inter);
             if (!accepts && rank == 0)
                 raise(SIGKILL);
-            /* Who is left hears of it, and goes on without them. */
-            MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
             code = MPI_Probe(0, 6, inter, MPI_STATUS_IGNORE);
             bad += code == MPI_SUCCESS;
             code = MPI_Recv(&never, 1, MPI_INT, 0, 6, inter, MPI_STATUS_IGNORE);

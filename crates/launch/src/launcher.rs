@@ -56,8 +56,6 @@ const TOKEN_ERR: u64 = 4;
 pub(crate) const TOKEN_STDIN: u64 = 5;
 pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
 
-/// Time for the other ranks to end by themselves when one failed after MPI_Finalize.
-const SETTLE: Duration = Duration::from_millis(200);
 /// How long a reader of output may take over the next piece when the job has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Signals that end the job.
@@ -434,7 +432,7 @@ impl<'j> Launcher<'j> {
         match step {
             Step::Wait => {}
             Step::Settle if self.stage == Stage::Running => {
-                self.stage = Stage::Settling(Instant::now() + SETTLE)
+                self.stage = Stage::Settling(Instant::now() + self.grace)
             }
             Step::Settle => {}
             Step::Finish => self.order_end(Duration::ZERO),

@@ -235,7 +235,8 @@ pub struct JobSpec {
     pub err_files: Option<Pattern>,
     /// What the launcher says.
     pub talk: Talk,
-    /// Time between a polite request to end and SIGKILL.
+    /// Time between a polite request to end and SIGKILL, and for others to end by themselves when one has failed after
+    /// MPI_Finalize.
     pub kill_grace: Duration,
     /// How long the job may take.
     pub timeout: Option<Duration>,

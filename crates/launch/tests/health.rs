@@ -72,8 +72,9 @@ fn who_leaves_without_finalize_is_named_even_if_it_was_the_only_rank() {
 
 #[test]
 fn all_who_leave_without_finalize_are_named() {
-    let script = pmi_rank(&format!("test $PMI_RANK -lt 3 && exit 0; {FINALIZE}; exec sleep 60"));
-    let (code, _, errors) = texts(&run(&["-n", "5", "--nodes", "2", "sh", "-c", &script]));
+    let script = pmi_rank(&format!("test $PMI_RANK -lt 3 && exit 0; {FINALIZE}"));
+    let (code, _, errors) =
+        texts(&run(&["-n", "5", "--nodes", "2", "--kill-grace", "60000", "sh", "-c", &script]));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains(" but without MPI_Finalize, and so did ranks "), "{errors}");
 }

@@ -211,7 +211,7 @@ fn a_job_under_nohup_outlives_its_terminal() {
 
 #[test]
 fn the_ends_of_ranks_are_heard_where_sigchld_was_ignored() {
-    let starter = ["timeout", "--signal=KILL", "20", "env", "--ignore-signal=CHLD"];
+    let starter = ["timeout", "--signal=KILL", "60", "env", "--ignore-signal=CHLD"];
     let (mut command, mark) = launcher_under(&starter, &["-n", "3", "--nodes", "2", "sh", "-c", "exit 3"]);
     let (code, _, err) = texts(&command.output().unwrap());
     assert_eq!((code, err.as_str()), (Some(3), ""));
@@ -412,7 +412,8 @@ fn ctrl_z_stops_the_job_and_it_goes_on_afterwards() {
 
 #[test]
 fn codes_after_finalize_are_all_counted() {
-    let (code, _, err) = pmi(&["-n", "4", "--nodes", "2"], "finalize; exit $PMI_RANK");
+    let (code, _, err) =
+        pmi(&["-n", "4", "--nodes", "2", "--kill-grace", "60000"], "finalize; exit $PMI_RANK");
     assert_eq!((code, err.as_str()), (Some(3), ""));
 }
 

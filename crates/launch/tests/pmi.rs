@@ -336,7 +336,7 @@ fn talk() {
 
 #[test]
 fn what_spawned_ranks_write_is_read_while_they_run() {
-    let (code, said, err) = run(&["-n", "1", "--timeout", "20"], "talk");
+    let (code, said, err) = run(&["-n", "1", "--timeout", "60"], "talk");
     assert_eq!((code, said.len(), err.as_str()), (Some(0), 3 * MANY_LINES, ""));
 }
 

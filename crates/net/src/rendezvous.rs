@@ -367,8 +367,8 @@ impl Endpoint {
     /// The receiver has read its parts of a send that was offered. That it lets this side write others came before, so that
     /// they are written by now, if they could be.
     pub(crate) fn send_taken(&mut self, request: u32, by: PeerIx) {
-        let id = self.requests.by_index(request);
-        if !matches!(id.and_then(|id| self.requests.get(id)), Some(State::SendOffered { unwritten: true, .. })) {
+        let state = self.requests.by_index(request).and_then(|id| self.requests.get(id));
+        if !matches!(state, Some(State::SendOffered { unwritten: true, .. })) {
             self.send_finished(request, by);
         }
     }

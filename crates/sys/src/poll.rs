@@ -189,20 +189,15 @@ mod tests {
         let poll = Poll::new().unwrap();
         let mut ready = Vec::new();
         let short = Duration::from_micros(50);
-        let times: Vec<_> = (0..20)
-            .map(|_| {
-                let start = std::time::Instant::now();
-                poll.wait_for(Some(short), &mut ready).unwrap();
-                start.elapsed()
-            })
-            .collect();
-        assert!(ready.is_empty());
-        assert!(times.iter().all(|time| *time >= short), "{times:?}");
-        // One of twenty is undisturbed on any machine.
-        assert!(
-            COARSE.load(Ordering::Relaxed) || times.iter().any(|time| time.as_micros() < 1000),
-            "{times:?}"
-        );
+        // One of so many is undisturbed on any machine.
+        let undisturbed = (0..20_000).any(|_| {
+            let start = std::time::Instant::now();
+            poll.wait_for(Some(short), &mut ready).unwrap();
+            let time = start.elapsed();
+            assert!(time >= short, "{time:?}");
+            COARSE.load(Ordering::Relaxed) || time.as_micros() < 1000
+        });
+        assert!(undisturbed && ready.is_empty());
     }
 
     #[test]

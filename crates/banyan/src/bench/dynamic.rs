@@ -165,7 +165,9 @@ mod tests {
     fn the_second_launch_finds_the_port_and_says_how_long_it_took() {
         let folder = tempfile::tempdir().unwrap();
         let port = folder.path().join("port");
-        let [write, read] = ["echo name >", "cat"].map(|word| shell(format!("{word} {}", port.display())));
+        let path = port.display(); // which is there only when all of it is
+        let [write, read] =
+            [format!("echo name > {path}.new && mv {path}.new {path}"), format!("cat {path}")].map(shell);
         let finished = side_by_side(write, read, &port, Duration::from_secs(20)).unwrap();
         assert_eq!(finished.stdout, "name\n");
     }

@@ -151,8 +151,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let script = format!("sleep 600 & echo $! > {}; wait", file.display());
-        assert!(run(shell(&script), Duration::from_millis(500)).is_err());
-        let pid = std::fs::read_to_string(&file).unwrap();
+        // As long as it takes the shell to get so far.
+        let mut limit = Duration::from_millis(500);
+        let pid = loop {
+            assert!(run(shell(&script), limit).is_err());
+            match std::fs::read_to_string(&file) {
+                Ok(pid) if pid.ends_with('\n') => break pid,
+                _ => limit *= 2,
+            }
+            assert!(limit < Duration::from_secs(60), "the shell does not begin");
+        };
         let status = format!("/proc/{}/stat", pid.trim());
         // Killed, and perhaps not yet reaped by whoever inherited it.
         let ended = || std::fs::read_to_string(&status).map_or(true, |text| text.contains(") Z "));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Every process of a job has this variable, with a value of its own for each job.
 const MARK: &str = "BANYAN_TEST_MARK";
 /// Longer than any healthy job or clean-up takes, on a loaded machine too.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A launcher under test.
 pub struct Job {

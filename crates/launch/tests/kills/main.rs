@@ -25,7 +25,7 @@ const EVENTS_DEFAULT: u64 = 60;
 /// What 99 of 100 events may take from the first word about them to the end of the launcher.
 const CLEAN_UP_99_MAX: Duration = Duration::from_secs(1);
 /// What any may take. Of a few events on a crowded machine nothing better can be said.
-const CLEAN_UP_MAX: Duration = Duration::from_secs(15);
+const CLEAN_UP_MAX: Duration = Duration::from_secs(60);
 /// Events that make a campaign.
 const CAMPAIGN_MIN: u64 = 500;
 /// Failures that are told in full.
