@@ -1,6 +1,7 @@
-/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early|long|late`.
+/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early|long|late|window`.
    Each waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before,
-   with `long` all but one have begun a collective of long messages, with `late` they begin it when that one has disconnected.
+   with `long` all but one have begun a collective of long messages, with `late` they begin it when that one has disconnected,
+   with `window` they have a window with it.
    A second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
 #include <fcntl.h>
 #include <mpi.h>
@@ -10,12 +11,62 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { WORDS = 1 << 18 };
+static MPI_Win window;
+
+/* Memory that the two jobs reach, in which the one that spawned the other comes first. */
+static void make_window(MPI_Comm others, int high)
+{
+    MPI_Comm both;
+    int *words;
+    MPI_Intercomm_merge(others, high, &both);
+    MPI_Win_allocate(WORDS * sizeof(int), sizeof(int), MPI_INFO_NULL, both, &words, &window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    MPI_Comm_free(&both);
+    MPI_Barrier(others);
+}
+
+/* Each waits for something else that the process at `dead` does not do. How many did not hear of it? */
+static int use_window(int rank, int dead)
+{
+    static int words[WORDS];
+    MPI_Group all, one;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code;
+    MPI_Win_get_group(window, &all);
+    MPI_Group_incl(all, 1, &dead, &one);
+    MPI_Group_free(&all);
+    if (rank == 0) {
+        code = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, dead, 0, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Put(words, 1, MPI_INT, dead, 0, 1, MPI_INT, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_flush(dead, window);
+    } else if (rank == 1) {
+        code = MPI_Win_lock(MPI_LOCK_SHARED, dead, 0, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Rget(words, WORDS, MPI_INT, dead, 0, WORDS, MPI_INT, window, &request);
+        if (code == MPI_SUCCESS)
+            code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (rank == 2) {
+        code = MPI_Win_start(one, 0, window);
+    } else {
+        code = MPI_Win_post(one, 0, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_wait(window);
+    }
+    MPI_Group_free(&one);
+    return code == MPI_SUCCESS;
+}
+
 static int child(const char *how, const char *go, MPI_Comm parent)
 {
     int rank, got, early = !strcmp(how, "early");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!early)
         MPI_Barrier(parent);
+    if (!strcmp(how, "window"))
+        make_window(parent, 1);
     if (!strcmp(how, "live")) {
         MPI_Bcast(&got, 1, MPI_INT, 0, parent);
         printf("another job has lived to hear %d\n", got);
@@ -45,6 +96,8 @@ static MPI_Comm spawn(char *program, char *how, char *go)
     MPI_Comm_spawn(program, args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     if (strcmp(how, "early"))
         MPI_Barrier(children);
+    if (!strcmp(how, "window"))
+        make_window(children, 0);
     MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
     return children;
 }
@@ -69,13 +122,14 @@ int main(int argc, char **argv)
     MPI_Request request;
     MPI_Status status;
     char self[4096], go[4200], first[4200], text[MPI_MAX_ERROR_STRING];
-    int rank, number = 42, code, class, length, bad = 0;
+    int rank, size, number = 42, code, class, length, bad = 0;
     static int many[2][300000];
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)
         return child(argv[1], argv[2], parent);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!realpath(argv[0], self))
         return 1;
     snprintf(go, sizeof go, "%s.%d", self, getpid());
@@ -106,6 +160,8 @@ int main(int argc, char **argv)
             close(open(go, O_CREAT | O_WRONLY, 0600));
         return end(rank, bad, living, go);
     }
+    if (!strcmp(argv[1], "window"))
+        bad += use_window(rank, size);
     /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
     code = MPI_Recv(&number, 1, MPI_INT, rank % 3 == 2 ? MPI_ANY_SOURCE : rank % 2, 7, dying, &status);
     MPI_Error_class(code, &class);

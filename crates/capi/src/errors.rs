@@ -41,7 +41,7 @@ pub fn fail<T>(class: ErrorClass, words: impl Into<Cow<'static, str>>) -> Outcom
 pub enum On<A: Abi> {
     /// That of a communicator, by handle; as for no object if it names none.
     Comm(A::Handle),
-    /// That of a communicator.
+    /// That of a communicator, or of the window whose own it is.
     Id(CommId),
     /// That of a session, by handle.
     Session(A::Handle),
@@ -128,7 +128,7 @@ impl<A: Abi> On<A> {
     fn target(self, mpi: &Mpi) -> Target {
         let target = match self {
             On::Comm(handle) => handles::comm::<A>(handle).ok().map(Target::Comm),
-            On::Id(comm) => Some(Target::Comm(comm)),
+            On::Id(comm) => Some(mpi.window_of(comm).map_or(Target::Comm(comm), Target::Win)),
             On::Session(handle) => handles::session::<A>(handle).ok().map(Target::Session),
             On::Win(handle) => handles::win::<A>(handle).ok().map(Target::Win),
             On::Handler(handle) => handles::errhandler::<A>(handle).ok().map(Target::Handler),

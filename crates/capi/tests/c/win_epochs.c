@@ -531,6 +531,42 @@ static void requests(void)
     MPI_Win_free(&win);
 }
 
+/* Long operations end by their requests, without any synchronization. */
+static void long_requests(void)
+{
+    static const size_t lengths[] = {1, 4096, 65536, 1 << 20};
+    enum { LENGTHS = 4 };
+    size_t most = few ? lengths[LENGTHS - 1] : 65536, n;
+    unsigned char *mine, *out = malloc(most), *in = malloc(most);
+    MPI_Win win;
+    MPI_Request request;
+    int i;
+    MPI_Win_allocate((MPI_Aint)most, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win);
+    MPI_Win_lock_all(0, win);
+    for (i = 0; i < LENGTHS && (n = lengths[i]) <= most; i++) {
+        fill(out, n, rank, i);
+        memset(in, 0, n);
+        MPI_Rput(out, (int)n, MPI_BYTE, right, 0, (int)n, MPI_BYTE, win, &request);
+        if (i % 2)
+            wait_for(&request, 1, 4);
+        else
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        memset(out, 255, n); /* it is this process's again */
+        MPI_Win_flush(right, win);
+        MPI_Rget(in, (int)n, MPI_BYTE, right, 0, (int)n, MPI_BYTE, win, &request);
+        if (i % 2)
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        else
+            wait_for(&request, 1, 3);
+        BYTES(in, n, rank, i);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+    free(out);
+    free(in);
+}
+
 int main(int argc, char **argv)
 {
     begin_windows(&argc, &argv);
@@ -545,5 +581,6 @@ int main(int argc, char **argv)
     null_targets();
     outstanding();
     requests();
+    long_requests();
     return finish("win_epochs");
 }

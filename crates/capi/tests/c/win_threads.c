@@ -216,6 +216,46 @@ static void held(void)
     counted(0, rank == 0 ? some() - 1 : 0);
 }
 
+/* One thread gives the lock of one target back behind a long put, while the other has everything flushed. (Only at one
+ * rank: what is flushed may wait for a lock, and whoever has that must not flush as well.) */
+enum { LONG = 1 << 16 };
+static MPI_Win long_window;
+
+static void *puts_and_unlocks(void *arg)
+{
+    static char bytes[LONG];
+    (void)arg;
+    for (int i = 0; rank == 0 && i < rounds(); i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, long_window);
+        MPI_Put(bytes, LONG, MPI_CHAR, right, 0, LONG, MPI_CHAR, long_window);
+        MPI_Win_unlock(right, long_window);
+    }
+    return NULL;
+}
+
+static void *flushes_all(void *arg)
+{
+    char byte = 1;
+    (void)arg;
+    for (int i = 0; rank == 0 && i < rounds(); i++) {
+        MPI_Win_lock(MPI_LOCK_SHARED, left, 0, long_window);
+        MPI_Put(&byte, 1, MPI_CHAR, left, LONG + rank, 1, MPI_CHAR, long_window);
+        for (int k = 0; k < 4; k++)
+            MPI_Win_flush_all(long_window);
+        MPI_Win_unlock(left, long_window);
+    }
+    return NULL;
+}
+
+static void flushed_meanwhile(void)
+{
+    char *bytes;
+    MPI_Win_allocate(LONG + size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &bytes, &long_window);
+    if (size > 2)
+        both(puts_and_unlocks, flushes_all);
+    MPI_Win_free(&long_window);
+}
+
 int main(int argc, char **argv)
 {
     int provided, t;
@@ -241,5 +281,6 @@ int main(int argc, char **argv)
     for (t = 0; t < THREADS; t++)
         MPI_Win_free(&wins[t]);
     opposite();
+    flushed_meanwhile();
     return finish("win_threads");
 }

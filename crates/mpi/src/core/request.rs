@@ -6,6 +6,7 @@ use super::data::Checked;
 use super::making::Making;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::partitioned::Partitioned;
+use super::win::Fate;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
@@ -51,6 +52,11 @@ pub(super) enum State {
     Making(Box<Making>),
     /// Of a buffer: is it done?
     Flush(Rc<Cell<bool>>),
+    /// Of an operation on a window, whose processes send in that context.
+    Access {
+        fate: Rc<Fate>,
+        context: u32,
+    },
     /// One end of a partitioned message, active or not.
     Partitioned(Box<Partitioned>),
     Generalized {
@@ -198,6 +204,7 @@ impl Mpi {
         if !self.orphans.is_empty() {
             self.reap_orphans();
         }
+        self.hall.look(&mut self.endpoint);
         moved
     }
 
@@ -264,6 +271,7 @@ impl Mpi {
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
             State::Flush(done) => done.get(),
+            State::Access { fate, context } => fate.is_known() || self.endpoint.loss_in(*context).is_some(),
             State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
@@ -588,6 +596,10 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
         State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
+        State::Access { fate, context } => match fate.take()? {
+            true => Ok(Some(Status::EMPTY)),
+            false => endpoint.loss_in(*context).map_or(Ok(None), |loss| Err(loss.into())),
+        },
         State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, more } => match endpoint.take(*id) {

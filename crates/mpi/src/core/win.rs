@@ -22,13 +22,14 @@ mod short;
 mod window;
 mod wire;
 
-use super::ids::{ErrhandlerId, GroupId, InfoId, TypeId, WinId};
+use super::ids::{CommId, ErrhandlerId, GroupId, InfoId, TypeId, WinId};
 use super::registry::registry;
 use super::status::Peer;
 use super::{Mpi, Pairs};
 use crate::buffer::{RecvBuf, source_of};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use epochs::{Looking, Wanted};
+pub(in crate::core) use far::Fate;
 use making::{Freeing, Making};
 use net::{Endpoint, Process, ReqId};
 use std::rc::Rc;
@@ -271,6 +272,12 @@ impl Mpi {
     /// The error handler.
     pub fn win_errhandler(&self, win: WinId) -> Result<ErrhandlerId> {
         Ok(self.hall.windows.borrow().get(win)?.errhandler)
+    }
+
+    /// The window that has this communicator for itself.
+    pub fn window_of(&self, comm: CommId) -> Option<WinId> {
+        let windows = self.hall.windows.borrow();
+        windows.list.iter().find(|(_, window)| window.comm == comm).map(|(number, _)| WinId(number))
     }
 
     /// Sets the error handler.

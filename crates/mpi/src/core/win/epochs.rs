@@ -366,8 +366,16 @@ impl Mpi {
                 settled
             }
         };
-        if ended && let Some(error) = windows.get_mut(win)?.error.take() {
+        let window = windows.get_mut(win)?;
+        if ended && let Some(error) = window.error.take() {
             return Err(error);
+        }
+        // Of a process that is lost nothing comes; and it may have had a lock.
+        if !ended && let Some(loss) = self.endpoint.loss_in(window.roster.collective_context()) {
+            if let Stage::Lock(wanted) = stage {
+                wanted.iter_mut().for_each(|wanted| wanted.attempt.give_up(window.lock_word(wanted.line)));
+            }
+            return Err(loss.into());
         }
         Ok(ended)
     }

@@ -4,7 +4,7 @@
 //! target has lent; and the word of a synchronization travels with the last of them.
 use super::WinId;
 use super::memory::Combining;
-use super::window::Windows;
+use super::window::{Window, Windows};
 use super::wire::{NO_ANSWER, Reader, Reply, Shape, Writer};
 use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
 use crate::core::OpId;
@@ -14,7 +14,7 @@ use crate::core::slots::Slots;
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Endpoint, NetError, Place, Process, ReqId};
 use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -77,7 +77,29 @@ pub(super) struct Op {
     pub(super) at: i64,
     pub(super) to: Elements,
     /// Who waits for it.
-    pub(super) waits: Option<Rc<Cell<bool>>>,
+    pub(super) waits: Option<Rc<Fate>>,
+}
+
+/// How an operation with a request has ended, if it has.
+#[derive(Default)]
+pub(in crate::core) struct Fate(RefCell<Option<Result<()>>>);
+
+impl Fate {
+    fn set(&self, ended: Result<()>) {
+        self.0.replace(Some(ended));
+    }
+
+    pub(in crate::core) fn is_known(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    /// Has it ended well? An error is told once.
+    pub(in crate::core) fn take(&self) -> Result<bool> {
+        self.0
+            .replace_with(|ended| ended.is_some().then_some(Ok(())))
+            .transpose()
+            .map(|ended| ended.is_some())
+    }
 }
 
 /// What is done.
@@ -164,7 +186,7 @@ enum Awaited {
         raw: bool,
         start: u64,
         left: Rc<Cell<usize>>,
-        waits: Option<Rc<Cell<bool>>>,
+        waits: Option<Rc<Fate>>,
     },
     Done(Confirms),
     Place,
@@ -371,10 +393,19 @@ impl Far {
             match ended {
                 Ok(_) => op.ended(),
                 Err(NetError::OutOfReach { .. }) => self.send_instead(op),
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    let error = MpiError::from(error);
+                    let Some(waits) = op.waits else { return Err(error) };
+                    waits.set(Err(error));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Is there something that leaves or ends only when somebody looks?
+    pub(super) fn wants_looks(&self) -> bool {
+        !self.steps.is_empty() || !self.direct.is_empty()
     }
 
     /// Writes an operation into a message, and sends that when it is long.
@@ -429,7 +460,7 @@ impl Far {
         // The bytes have been copied; who waits for an answer is told when it comes.
         let answered = !matches!(what, What::Put(_) | What::Update { into: None, .. });
         if let Some(waits) = waits.filter(|_| !answered) {
-            waits.set(true);
+            waits.set(Ok(()));
         }
         Ok(())
     }
@@ -438,7 +469,7 @@ impl Far {
 impl Op {
     fn ended(&self) {
         if let Some(waits) = &self.waits {
-            waits.set(true);
+            waits.set(Ok(()));
         }
     }
 }
@@ -481,7 +512,10 @@ impl Windows {
         let mut steps = Vec::new();
         far.epoch.close(&mut steps);
         far.steps.extend(steps);
-        far.last = Some(last);
+        // A flush by another thread ends with the word that is on its way, and does not replace it.
+        if !matches!(far.last, Some(Last::Unlock | Last::Complete)) {
+            far.last = Some(last);
+        }
         self.pump(endpoint, win, rank)
     }
 
@@ -501,6 +535,25 @@ impl Windows {
         }
         self.pump(endpoint, win, rank)?;
         Ok(self.get(win)?.far.get(&rank).is_none_or(Far::is_quiet))
+    }
+
+    /// Moves on what goes to targets and nobody synchronizes with. Is there more of it?
+    pub(super) fn move_on(&mut self, endpoint: &mut Endpoint) -> bool {
+        let under_way = |windows: &Windows| {
+            let of = |(win, window): (u32, &Box<Window>)| {
+                let ranks = window.far.iter().filter(|(_, far)| far.wants_looks());
+                ranks.map(|(rank, _)| (WinId(win), *rank)).collect::<Vec<_>>()
+            };
+            windows.list.iter().flat_map(of).collect::<Vec<_>>()
+        };
+        for (win, rank) in under_way(self) {
+            let far = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank));
+            let reaped = far.map_or(Ok(()), |far| far.reap(endpoint));
+            if let Err(error) = reaped.and_then(|()| self.pump(endpoint, win, rank)) {
+                self.note_error(win, error);
+            }
+        }
+        !under_way(self).is_empty()
     }
 
     fn pump(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
@@ -557,7 +610,7 @@ impl Windows {
                 }
                 left.set(left.get().saturating_sub(1));
                 if let Some(waits) = waits.filter(|_| left.get() == 0) {
-                    waits.set(true);
+                    waits.set(Ok(()));
                 }
             }
             (Awaited::Place, Reply::Place { words, .. }) => {

@@ -43,6 +43,13 @@ impl Attempt {
         false
     }
 
+    /// Waits no longer.
+    pub(super) fn give_up(&mut self, word: &AtomicU64) {
+        if std::mem::take(&mut self.waits) {
+            word.fetch_sub(WAITING, SeqCst);
+        }
+    }
+
     /// Takes the lock if it is free.
     #[inline]
     pub(super) fn take_free(&self, word: &AtomicU64) -> bool {
@@ -91,7 +98,12 @@ mod tests {
         (0..3).for_each(|_| give_back(&word, false));
         assert!(alone.take(&word));
         assert!(!take(Want::Shared) && !take(Want::SharedNow));
+        let mut next = Attempt::new(Want::Alone);
+        assert!(!next.take(&word));
+        next.give_up(&word);
         give_back(&word, true);
+        assert!(take(Want::Shared), "nobody waits any more");
+        give_back(&word, false);
         assert_eq!(word.load(Relaxed), 0);
     }
 

@@ -1,5 +1,5 @@
 //! Operations on windows. What is mapped here is a copy; what is not is given to [`super::far`].
-use super::far::{Elements, Op, What};
+use super::far::{Elements, Fate, Op, What};
 use super::memory::{Combining, is_integer};
 use super::window::{Access, Reach, Target, Windows};
 use super::wire::{Combination, Shape};
@@ -14,7 +14,6 @@ use crate::core::request::{Request, State};
 use crate::core::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, NetError, Process, UserBuf};
-use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
@@ -28,7 +27,7 @@ struct Way {
 }
 
 /// Who waits for an operation.
-type Waits = Option<Rc<Cell<bool>>>;
+type Waits = Option<Rc<Fate>>;
 
 impl Mpi {
     /// Copies elements into a target's memory.
@@ -170,7 +169,7 @@ impl Mpi {
         start: impl FnOnce(&mut Self, Waits) -> Result<()>,
     ) -> Result<RequestId> {
         self.room_for_request()?;
-        let comm = {
+        let (comm, context) = {
             let windows = self.hall.windows.borrow();
             let window = windows.get(win)?;
             // (Nobody's memory can be locked, which leaves no trace.)
@@ -180,15 +179,16 @@ impl Mpi {
                     "an operation with a request outside of a passive epoch (MPI_Win_lock)",
                 );
             }
-            window.comm
+            (window.comm, window.roster.collective_context())
         };
-        let done = Rc::new(Cell::new(false));
-        start(self, Some(done.clone()))?;
-        // What holds no other reference has been done already.
-        if done.get() || Rc::strong_count(&done) == 1 {
+        let fate = Rc::<Fate>::default();
+        start(self, Some(fate.clone()))?;
+        // What nobody else knows of has been done already.
+        if Rc::strong_count(&fate) == 1 || fate.take()? {
             return Ok(RequestId::SENT);
         }
-        Ok(self.add_request(Request::new(comm, State::Flush(done))))
+        self.hall.expect_looks();
+        Ok(self.add_request(Request::new(comm, State::Access { fate, context })))
     }
 
     fn put(&mut self, win: WinId, from: SendData, to: Remote, waits: Waits) -> Result<()> {

@@ -60,6 +60,8 @@ const IDLE_ROUNDS: u32 = 16;
 pub(in crate::core) struct Hall {
     pub(super) windows: RefCell<Windows>,
     inbox: RefCell<VecDeque<(Peer, Active)>>,
+    /// Are there operations with requests that may end only when somebody looks?
+    looks: Cell<bool>,
     /// Who is waited for, and what they are to do: for who hears that this process waits.
     pub(super) awaits: Cell<Option<(Process, &'static str)>>,
 }
@@ -84,6 +86,21 @@ impl Hall {
         while let Ok(mut windows) = self.windows.try_borrow_mut() {
             let Some((from, active)) = self.inbox.borrow_mut().pop_front() else { return };
             windows.receive(endpoint, from, active);
+        }
+    }
+
+    /// Somebody waits for an operation without a synchronization.
+    pub(super) fn expect_looks(&self) {
+        self.looks.set(true);
+    }
+
+    /// Looks for the ends of operations that requests wait for.
+    #[inline]
+    pub(in crate::core) fn look(&self, endpoint: &mut Endpoint) {
+        if self.looks.get()
+            && let Ok(mut windows) = self.windows.try_borrow_mut()
+        {
+            self.looks.set(windows.move_on(endpoint));
         }
     }
 
