@@ -233,6 +233,8 @@ pub trait Memory: Copy {
     type Engine: Copy;
     /// What `MPI_IN_PLACE` is to the engine.
     const IN_PLACE: Self::Engine;
+    /// How many elements there are, in an error.
+    const COUNT: &'static str;
 
     /// The address.
     fn address(self) -> usize;
@@ -243,6 +245,7 @@ pub trait Memory: Copy {
 impl Memory for Buf {
     type Engine = SendBuf;
     const IN_PLACE: SendBuf = SendBuf::IN_PLACE;
+    const COUNT: &'static str = "count of what is given";
 
     #[inline(always)]
     fn address(self) -> usize {
@@ -258,6 +261,7 @@ impl Memory for Buf {
 impl Memory for BufMut {
     type Engine = RecvBuf;
     const IN_PLACE: RecvBuf = RecvBuf::IN_PLACE;
+    const COUNT: &'static str = "count of what is received";
 
     #[inline(always)]
     fn address(self) -> usize {
@@ -270,11 +274,11 @@ impl Memory for BufMut {
     }
 }
 
-/// A count or length.
+/// A count or length, and what it is called.
 #[inline(always)]
-pub fn not_negative(count: i64) -> Outcome<i64> {
+pub fn not_negative(name: &str, count: i64) -> Outcome<i64> {
     if count < 0 {
-        return fail(ErrorClass::Count, format!("count {count} is negative"));
+        return fail(ErrorClass::Count, format!("{name} {count} is negative"));
     }
     Ok(count)
 }
@@ -294,7 +298,7 @@ pub fn data<A: Abi, M: Memory>(buf: M, count: impl Count, datatype: A::Handle) -
 /// As [`data`], where the datatype is known already.
 #[inline(always)]
 pub fn at<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::Engine>> {
-    not_negative(count)?;
+    not_negative(M::COUNT, count)?;
     let addr = buf.address();
     // Nothing is at a null address, unless the datatype holds absolute addresses (`MPI_BOTTOM`).
     let suspicious = addr == 0 || is_in_place::<A>(buf);
@@ -308,7 +312,7 @@ pub fn at<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::
 #[inline(always)]
 pub fn at_or_in_place<A: Abi, M: Memory>(buf: M, count: i64, ty: TypeId) -> Outcome<Data<M::Engine>> {
     if is_in_place::<A>(buf) {
-        Ok(Data::new(M::IN_PLACE, not_negative(count)?, ty))
+        Ok(Data::new(M::IN_PLACE, not_negative(M::COUNT, count)?, ty))
     } else {
         at::<A, M>(buf, count, ty)
     }

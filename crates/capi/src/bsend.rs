@@ -13,7 +13,7 @@ const NO_LIMIT: i64 = i64::MAX;
 
 fn attach<A: Abi>(call: &mut Call<A>, holder: Holder, buffer: BufMut, size: i64) -> Outcome<()> {
     let automatic = buffer.addr() as i64 == A::C.buffer_automatic;
-    let bytes = if automatic { NO_LIMIT } else { not_negative(size)? };
+    let bytes = if automatic { NO_LIMIT } else { not_negative("size", size)? };
     Ok(call.buffer_attach(holder, buffer.addr(), bytes)?)
 }
 

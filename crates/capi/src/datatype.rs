@@ -27,7 +27,7 @@ fn put_made<A: Abi, C: Count>(call: &mut Call<A>, out: Ptr<A::Handle>, ty: TypeI
 }
 
 fn length(count: impl Count) -> Outcome<usize> {
-    Ok(not_negative(count.wide())? as usize)
+    Ok(not_negative("count", count.wide())? as usize)
 }
 
 pub(crate) fn narrow<C: Count>(value: i64) -> Outcome<C> {
@@ -45,7 +45,8 @@ pub(crate) fn or_undefined<A: Abi, C: Count>(value: i64) -> C {
 /// `MPI_Type_contiguous`
 pub fn type_contiguous<A: Abi, C: Count>(count: C, oldtype: A::Handle, newtype: Ptr<A::Handle>) -> c_int {
     run::<A>("MPI_Type_contiguous", On::WORLD, |call| {
-        let ty = call.type_contiguous(not_negative(count.wide())?, handles::datatype::<A>(oldtype)?)?;
+        let ty =
+            call.type_contiguous(not_negative("count", count.wide())?, handles::datatype::<A>(oldtype)?)?;
         put_made::<A, C>(call, newtype, ty)
     })
 }
@@ -60,7 +61,8 @@ pub fn type_vector<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_vector", On::WORLD, |call| {
         let old = handles::datatype::<A>(oldtype)?;
-        let (count, block) = (not_negative(count.wide())?, not_negative(blocklength.wide())?);
+        let (count, block) =
+            (not_negative("count", count.wide())?, not_negative("blocklength", blocklength.wide())?);
         let ty = call.type_vector(count, block, stride.wide(), old)?;
         put_made::<A, C>(call, newtype, ty)
     })
@@ -75,7 +77,8 @@ fn hvector<A: Abi, C: Count>(
     newtype: Ptr<A::Handle>,
 ) -> Outcome<()> {
     let old = handles::datatype::<A>(oldtype)?;
-    let ty = call.type_hvector(not_negative(count)?, not_negative(block)?, stride, old)?;
+    let ty =
+        call.type_hvector(not_negative("count", count)?, not_negative("blocklength", block)?, stride, old)?;
     put_made::<A, C>(call, newtype, ty)
 }
 
@@ -163,7 +166,7 @@ pub fn type_create_indexed_block<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_create_indexed_block", On::WORLD, |call| {
         let displs = wide(displacements, length(count)?)?;
-        let block = not_negative(blocklength.wide())?;
+        let block = not_negative("blocklength", blocklength.wide())?;
         let ty = call.type_indexed_block(block, &displs, handles::datatype::<A>(oldtype)?)?;
         put_made::<A, C>(call, newtype, ty)
     })
@@ -179,7 +182,7 @@ pub fn type_create_hindexed_block<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Type_create_hindexed_block", On::WORLD, |call| {
         let displs = displacements.list(length(count)?)?;
-        let block = not_negative(blocklength.wide())?;
+        let block = not_negative("blocklength", blocklength.wide())?;
         let ty = call.type_hindexed_block(block, &displs, handles::datatype::<A>(oldtype)?)?;
         put_made::<A, C>(call, newtype, ty)
     })

@@ -179,7 +179,7 @@ pub fn pcontrol<A: Abi>(_level: c_int, _rest: Opaque) -> c_int {
 pub fn alloc_mem<A: Abi>(size: i64, info: A::Handle, baseptr: BufMut) -> c_int {
     run::<A>("MPI_Alloc_mem", On::WORLD, |_| {
         handles::info_or_null::<A>(info)?;
-        Ok(baseptr.store(args::allocate(args::not_negative(size)?)?)?)
+        Ok(baseptr.store(args::allocate(args::not_negative("size", size)?)?)?)
     })
 }
 

@@ -11,7 +11,8 @@ use std::ffi::c_int;
 pub fn pack_size<A: Abi, C: Count>(incount: C, datatype: A::Handle, comm: A::Handle, size: Ptr<C>) -> c_int {
     run::<A>("MPI_Pack_size", On::Comm(comm), |call| {
         handles::comm::<A>(comm)?;
-        let bytes = call.pack_size(not_negative(incount.wide())?, handles::datatype::<A>(datatype)?)?;
+        let bytes =
+            call.pack_size(not_negative("incount", incount.wide())?, handles::datatype::<A>(datatype)?)?;
         Ok(size.set(or_undefined::<A, C>(bytes as i64))?)
     })
 }
@@ -71,7 +72,7 @@ pub fn pack_external_size<A: Abi, C: Count>(
 ) -> c_int {
     run::<A>("MPI_Pack_external_size", On::WORLD, |call| {
         external32(datarep)?;
-        let count = not_negative(incount.wide())?;
+        let count = not_negative("incount", incount.wide())?;
         Ok(size.set(call.pack_external_size(count, handles::datatype::<A>(datatype)?)?)?)
     })
 }

@@ -152,7 +152,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
 
 /// The requests of an array; null ones are `None`.
 fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<Named>>> {
-    let count = args::not_negative(count.into())? as usize;
+    let count = args::not_negative("count", count.into())? as usize;
     (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
 }
 
@@ -185,7 +185,7 @@ fn in_status(failed: usize, first: Option<ErrorClass>) -> Outcome<()> {
 /// `MPI_Waitall`
 pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::Status>) -> c_int {
     run_on::<A>("MPI_Waitall", |call, on| {
-        let count = args::not_negative(count.into())? as usize;
+        let count = args::not_negative("count", count.into())? as usize;
         let (mut failed, mut first) = (0, None);
         for i in 0..count {
             let Some(named) = handles::request::<A>(requests.at(i)?)? else {
@@ -228,7 +228,7 @@ pub fn testall<A: Abi>(
     statuses: Ptr<A::Status>,
 ) -> c_int {
     run_on::<A>("MPI_Testall", |call, on| {
-        let count = args::not_negative(count.into())? as usize;
+        let count = args::not_negative("count", count.into())? as usize;
         call.advance();
         for i in 0..count {
             // Nothing may change unless all are complete (MPI-5 3.7.5).
@@ -299,7 +299,7 @@ fn complete_at_once<A: Abi>(
     count: c_int,
     requests: Ptr<A::Handle>,
 ) -> Outcome<Option<Finished>> {
-    for i in 0..args::not_negative(count.into())? as usize {
+    for i in 0..args::not_negative("count", count.into())? as usize {
         let Some(named) = handles::request::<A>(requests.at(i)?)? else { continue };
         if named.1 == Flavor::Persistent && !call.is_active(named.0)? {
             continue;
@@ -626,7 +626,7 @@ pub fn start<A: Abi>(request: Ptr<A::Handle>) -> c_int {
 /// `MPI_Startall`
 pub fn startall<A: Abi>(count: c_int, requests: Ptr<A::Handle>) -> c_int {
     run_on::<A>("MPI_Startall", |call, on| {
-        let count = args::not_negative(count.into())? as usize;
+        let count = args::not_negative("count", count.into())? as usize;
         (0..count).try_for_each(|i| start_one(call, on, requests.at(i)?))
     })
 }

@@ -151,7 +151,7 @@ fn set_elements<A: Abi>(
     count: i64,
 ) -> Outcome<()> {
     let ty = handles::datatype::<A>(datatype)?;
-    let bytes = call.bytes_of_elements(args::not_negative(count)? as u64, ty)?;
+    let bytes = call.bytes_of_elements(args::not_negative("count", count)? as u64, ty)?;
     change::<A>(status, |fields| fields.bytes = bytes)
 }
 

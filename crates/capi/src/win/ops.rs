@@ -15,7 +15,7 @@ use std::ffi::c_int;
 /// the null process need no datatype.
 #[inline(always)]
 fn remote<A: Abi>(rank: c_int, disp: i64, count: impl Count, datatype: A::Handle) -> Outcome<Remote> {
-    let (peer, count) = (peer::<A>(rank), not_negative(count.wide())?);
+    let (peer, count) = (peer::<A>(rank), not_negative("target_count", count.wide())?);
     let ty = match handles::datatype::<A>(datatype) {
         Err(_)
             if (i64::from(rank) == A::C.proc_null || count == 0)

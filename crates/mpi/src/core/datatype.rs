@@ -464,8 +464,8 @@ pub(super) fn origin(
 }
 
 fn not_negative(counts: &[i64]) -> Result<()> {
-    match counts.iter().find(|count| **count < 0) {
-        Some(count) => fail(ErrorClass::Count, format!("count {count}")),
+    match counts.iter().position(|count| *count < 0) {
+        Some(at) => fail(ErrorClass::Count, format!("count {} at {at} is negative", counts[at])),
         None => Ok(()),
     }
 }

@@ -446,7 +446,18 @@ impl Mpi {
 /// A count that is not negative.
 #[inline(always)]
 pub(super) fn element_count(count: i64) -> Result<usize> {
-    if count < 0 { fail_with(ErrorClass::Count, || format!("count {count}")) } else { Ok(count as usize) }
+    if count < 0 {
+        return fail_with(ErrorClass::Count, || format!("count {count} is negative"));
+    }
+    Ok(count as usize)
+}
+
+/// One of a list of counts, by rank.
+pub(super) fn count_for(rank: usize, count: i64) -> Result<usize> {
+    if count < 0 {
+        return fail_with(ErrorClass::Count, || format!("count {count} for rank {rank} is negative"));
+    }
+    Ok(count as usize)
 }
 
 #[inline(always)]

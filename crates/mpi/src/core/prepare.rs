@@ -11,7 +11,7 @@ mod rooted;
 use super::collective::{Collective, Form, Misfit, Move};
 use super::data::Checked;
 use super::layout::{Datatype, product};
-use super::p2p::element_count;
+use super::p2p::{count_for, element_count};
 use super::*;
 use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail};
@@ -211,7 +211,7 @@ impl Mpi {
 fn root_rank(root: Peer, place: Place) -> Result<u32> {
     match root {
         Peer::Rank(rank) if (rank as u32) < place.size => Ok(rank as u32),
-        _ => fail(ErrorClass::Root, format!("root {root:?} in a communicator of {}", place.size)),
+        _ => fail(ErrorClass::Root, format!("root {root} in a communicator of {}", place.size)),
     }
 }
 
@@ -252,5 +252,9 @@ fn check_in_place(call: &Coll<'_>, me: Peer, between: bool) -> Result<()> {
         Coll::NeighborAlltoallv { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
         Coll::NeighborAlltoallw { send, recv } => send.buf.is_in_place() || recv.buf.is_in_place(),
     };
-    if misplaced { fail(ErrorClass::Buffer, "the buffer cannot be in place") } else { Ok(()) }
+    if misplaced {
+        fail(ErrorClass::Buffer, "MPI_IN_PLACE for a buffer that cannot be in place here")
+    } else {
+        Ok(())
+    }
 }

@@ -15,6 +15,17 @@ pub enum Peer {
     Root,
 }
 
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Rank(rank) => write!(f, "{rank}"),
+            Peer::Any => f.write_str("MPI_ANY_SOURCE"),
+            Peer::Null => f.write_str("MPI_PROC_NULL"),
+            Peer::Root => f.write_str("MPI_ROOT"),
+        }
+    }
+}
+
 /// Which tag a receive or probe accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {

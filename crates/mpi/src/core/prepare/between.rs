@@ -170,7 +170,7 @@ fn part(root: Peer, at: Sides) -> Result<Part> {
         Peer::Root => Ok(Part::Root),
         Peer::Null => Ok(Part::Aside),
         Peer::Rank(rank) if (rank as u32) < at.remote => Ok(Part::Member { root: rank as u32 }),
-        _ => fail(ErrorClass::Root, format!("root {root:?} in a remote group of {}", at.remote)),
+        _ => fail(ErrorClass::Root, format!("root {root} in a remote group of {}", at.remote)),
     }
 }
 

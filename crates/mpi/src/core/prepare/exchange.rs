@@ -83,13 +83,13 @@ impl Mpi {
     pub(super) fn parts(&self, len: usize, parts: Parts<'_, RecvBuf>) -> Result<Listed> {
         let ty = self.committed(parts.ty)?;
         enough(parts.counts.len().min(parts.displs.len()), len)?;
-        let block = |(count, displ): (&i64, &i64)| {
+        let block = |(rank, (count, displ)): (usize, (&i64, &i64))| {
             let buf = parts.buf.shifted(product(*displ, ty.extent)? as isize);
-            let count = element_count(*count)?;
+            let count = count_for(rank, *count)?;
             ty.check_at(buf, count)?;
             Ok(Checked { buf, count, ty: ty.clone() })
         };
-        let blocks = parts.counts.iter().zip(parts.displs).take(len).map(block);
+        let blocks = parts.counts.iter().zip(parts.displs).take(len).enumerate().map(block);
         Ok(Listed { origin: parts.buf, blocks: blocks.collect::<Result<_>>()? })
     }
 
@@ -97,7 +97,7 @@ impl Mpi {
         let TypedParts { buf, counts, displs, types } = parts;
         enough(counts.len().min(displs.len()).min(types.len()), len)?;
         let block = |rank: usize| {
-            let count = element_count(counts[rank])?;
+            let count = count_for(rank, counts[rank])?;
             // A block of no elements may come with no datatype worth the name.
             let ty = if count == 0 { TypeId::BYTE } else { types[rank] };
             let (buf, ty) = (buf.shifted(displs[rank] as isize), self.committed(ty)?);

@@ -70,7 +70,8 @@ impl Mpi {
     ) -> Result<(Elements, Vec<Block>)> {
         let place = plan.place;
         enough(counts.len(), place.size as usize)?;
-        let counts = counts[..place.size as usize].iter().map(|count| element_count(*count));
+        let counts =
+            counts[..place.size as usize].iter().enumerate().map(|(rank, count)| count_for(rank, *count));
         let counts = counts.collect::<Result<Vec<usize>>>()?;
         let own = counts[place.rank as usize];
         let all = self.all_of(of, counts.iter().copied())?;

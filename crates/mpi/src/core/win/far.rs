@@ -4,7 +4,7 @@
 //! target has lent; and the word of a synchronization travels with the last of them.
 use super::WinId;
 use super::memory::Combining;
-use super::window::{Window, Windows};
+use super::window::Windows;
 use super::wire::{NO_ANSWER, Reader, Reply, Shape, Writer};
 use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
 use crate::core::OpId;
@@ -540,11 +540,12 @@ impl Windows {
     /// Moves on what goes to targets and nobody synchronizes with. Is there more of it?
     pub(super) fn move_on(&mut self, endpoint: &mut Endpoint) -> bool {
         let under_way = |windows: &Windows| {
-            let of = |(win, window): (u32, &Box<Window>)| {
+            let mut all = Vec::new();
+            for (win, window) in windows.list.iter() {
                 let ranks = window.far.iter().filter(|(_, far)| far.wants_looks());
-                ranks.map(|(rank, _)| (WinId(win), *rank)).collect::<Vec<_>>()
-            };
-            windows.list.iter().flat_map(of).collect::<Vec<_>>()
+                all.extend(ranks.map(|(rank, _)| (WinId(win), *rank)));
+            }
+            all
         };
         for (win, rank) in under_way(self) {
             let far = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank));
