@@ -245,7 +245,7 @@ pub trait Memory: Copy {
 impl Memory for Buf {
     type Engine = SendBuf;
     const IN_PLACE: SendBuf = SendBuf::IN_PLACE;
-    const COUNT: &'static str = "count of what is given";
+    const COUNT: &'static str = "send count";
 
     #[inline(always)]
     fn address(self) -> usize {
@@ -261,7 +261,7 @@ impl Memory for Buf {
 impl Memory for BufMut {
     type Engine = RecvBuf;
     const IN_PLACE: RecvBuf = RecvBuf::IN_PLACE;
-    const COUNT: &'static str = "count of what is received";
+    const COUNT: &'static str = "receive count";
 
     #[inline(always)]
     fn address(self) -> usize {
