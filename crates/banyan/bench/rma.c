@@ -5,8 +5,9 @@
  *   rma [quick] KEY...   measures these between ranks 0 and 1; a key ends in the bytes of an operation:
  *
  *   put_8 get_8          an operation and a flush, us
- *   rate_8               1,000 puts and a flush, million puts per second
- *   bandwidth_65536      64 puts and a flush, GB/s
+ *   rate_8               1,000 puts and a flush, million puts per second; get_rate_8, accumulate_rate_8 and fetch_rate_8
+ *                        likewise
+ *   bandwidth_65536      64 puts and a flush, GB/s; get_bandwidth_65536 and accumulate_bandwidth_65536 likewise
  *   lock_8               an exclusive lock, a put, unlock, us
  *   fetch_8 swap_8       fetch_and_op (a sum) or compare_and_swap of a 64-bit integer and a flush, us
  *   accumulate_1024      a sum of doubles and a flush, us
@@ -26,7 +27,7 @@
  */
 #include "measure.h"
 
-enum { PLACES = 64, PATTERN = 16, RATE_PUTS = 1000, STREAM_PUTS = 64, TURN_STEP = 1024 };
+enum { PLACES = 64, PATTERN = 16, RATE_COUNT = 1000, STREAM_COUNT = 64, TURN_STEP = 1024 };
 enum epochs { HELD, OWN }; /* both ranks hold lock_all during the measurement, or it has epochs of its own */
 static const double CHUNK_QUICK_S = 0.01;
 
@@ -343,19 +344,33 @@ static void end_of_atomics(void)
     not_counted_s += now() - start;
 }
 
+/* Atomic operations that a flush ends. */
+static inline int atomic_count(void)
+{
+    return put_count > 0 ? put_count : 1;
+}
+
+/* Those of one process to one place are done in order. */
 static void fetch(long iterations)
 {
+    static int64_t more[RATE_COUNT], before[RATE_COUNT];
+    int count = atomic_count();
     if (turn == 0)
         added = 0;
-    for (long i = 0; i < iterations; i++, turn++) {
-        int64_t more = 1 + (int64_t)(turn % 7), before = -1;
-        if (rank == near_rank) {
-            MPI_Fetch_and_op(&more, &before, MPI_INT64_T, peer, 0, MPI_SUM, win);
-            MPI_Win_flush(peer, win);
-            if (before != added)
-                wrong("fetch_and_op");
+    for (long i = 0; i < iterations; i++) {
+        for (int k = 0; k < count; k++, turn++) {
+            more[k] = 1 + (int64_t)(turn % 7);
+            before[k] = -1;
+            if (rank == near_rank)
+                MPI_Fetch_and_op(&more[k], &before[k], MPI_INT64_T, peer, 0, MPI_SUM, win);
         }
-        added += more;
+        if (rank == near_rank)
+            MPI_Win_flush(peer, win);
+        for (int k = 0; k < count; k++) {
+            if (rank == near_rank && before[k] != added)
+                wrong("fetch_and_op");
+            added += more[k];
+        }
     }
     end_of_atomics();
 }
@@ -392,22 +407,25 @@ static void check_sums(void)
 
 static void accumulate(long iterations)
 {
-    double *source = (double *)send_buffer;
-    int count = (int)(message_bytes / sizeof *source);
+    double *sources = (double *)send_buffer;
+    int doubles = (int)(message_bytes / sizeof *sources), count = atomic_count();
     if (rank == far_rank) {
-        turn += (uint64_t)iterations;
+        turn += (uint64_t)iterations * (uint64_t)count;
         hear();
         MPI_Win_sync(win);
         check_sums();
         tell();
         return;
     }
-    for (int i = 0; i < count; i++)
-        source[i] = i;
-    for (long i = 0; i < iterations; i++, turn++) {
-        for (int k = 0; k < count; k += DOUBLES_IN_LINE)
-            source[k] = (double)(turn % CYCLE);
-        MPI_Accumulate(source, count, MPI_DOUBLE, peer, 0, count, MPI_DOUBLE, MPI_SUM, win);
+    for (int i = 0; i < count * doubles; i++)
+        sources[i] = i % doubles;
+    for (long i = 0; i < iterations; i++) {
+        for (int c = 0; c < count; c++, turn++) {
+            double *source = sources + (size_t)c * (size_t)doubles;
+            for (int k = 0; k < doubles; k += DOUBLES_IN_LINE)
+                source[k] = (double)(turn % CYCLE);
+            MPI_Accumulate(source, doubles, MPI_DOUBLE, peer, 0, doubles, MPI_DOUBLE, MPI_SUM, win);
+        }
         MPI_Win_flush(peer, win);
     }
     double start = now();
@@ -435,12 +453,17 @@ static const struct kind {
 } kinds[] = {
     {"put", put_flush, HELD, 1, 0, US},
     {"get", get_flush, HELD, 0, 1, US},
-    {"rate", flushed, HELD, RATE_PUTS, 0, M_S},
-    {"bandwidth", flushed, HELD, STREAM_PUTS, 0, GB_S},
+    {"rate", flushed, HELD, RATE_COUNT, 0, M_S},
+    {"bandwidth", flushed, HELD, STREAM_COUNT, 0, GB_S},
+    {"get_rate", flushed, HELD, 0, RATE_COUNT, M_S},
+    {"get_bandwidth", flushed, HELD, 0, STREAM_COUNT, GB_S},
     {"lock", put_locked, OWN, 1, 0, US},
     {"fetch", fetch, HELD, 0, 0, US},
     {"swap", swap, HELD, 0, 0, US},
     {"accumulate", accumulate, HELD, 0, 0, US},
+    {"fetch_rate", fetch, HELD, RATE_COUNT, 0, M_S},
+    {"accumulate_rate", accumulate, HELD, RATE_COUNT, 0, M_S},
+    {"accumulate_bandwidth", accumulate, HELD, STREAM_COUNT, 0, GB_S},
     {"fence", fence, OWN, 0, 0, US},
     {"epoch_put", both_ways, OWN, 1, 0, HALF_US},
     {"epoch_get", both_ways, OWN, 0, 1, HALF_US},

@@ -81,8 +81,12 @@ impl Section {
             rows: rows.iter().map(|measured| measured.row(self.group())).collect(),
         };
         match self {
-            Section::Host => [&FLUSHED[..], &ATOMIC, &HOST_EPOCHS].map(|rows| job(Scope::All, rows)).into(),
-            Section::Net => [&NET_EPOCHS[..], &NET_FLUSHED].map(|rows| job(Scope::All, rows)).into(),
+            Section::Host => {
+                [&FLUSHED[..], &STREAMS, &ATOMIC, &HOST_EPOCHS].map(|rows| job(Scope::All, rows)).into()
+            }
+            Section::Net => {
+                [&NET_EPOCHS[..], &NET_FLUSHED, &STREAMS, &ATOMIC].map(|rows| job(Scope::All, rows)).into()
+            }
             Section::Link => vec![job(Scope::All, &PATTERN_1), job(Scope::Own, &OTHER_PATTERNS)],
             Section::HostSchedules => {
                 [&PATTERN_1[..], &OTHER_PATTERNS].map(|rows| job(Scope::Own, rows)).into()
@@ -170,6 +174,12 @@ const PUT: Kind = kind("put", ("put + flush ", ", us"), Better::Lower);
 const GET: Kind = kind("get", ("get + flush ", ", us"), Better::Lower);
 const RATE: Kind = kind("rate", ("put rate ", ", M/s"), Better::Higher);
 const BANDWIDTH: Kind = kind("bandwidth", ("put bandwidth ", ", GB/s"), Better::Higher);
+const GET_RATE: Kind = kind("get_rate", ("get rate ", ", M/s"), Better::Higher);
+const GET_BANDWIDTH: Kind = kind("get_bandwidth", ("get bandwidth ", ", GB/s"), Better::Higher);
+const FETCH_RATE: Kind = kind("fetch_rate", ("fetch_and_op rate ", ", M/s"), Better::Higher);
+const ACCUMULATE_RATE: Kind = kind("accumulate_rate", ("accumulate rate ", ", M/s"), Better::Higher);
+const ACCUMULATE_BANDWIDTH: Kind =
+    kind("accumulate_bandwidth", ("accumulate bandwidth ", ", GB/s"), Better::Higher);
 const LOCK: Kind = kind("lock", ("lock + put ", " + unlock, us"), Better::Lower);
 const FETCH: Kind = kind("fetch", ("fetch_and_op + flush ", ", us"), Better::Lower);
 const SWAP: Kind = kind("swap", ("compare_and_swap + flush ", ", us"), Better::Lower);
@@ -193,7 +203,7 @@ impl Measured {
     }
 }
 
-const FLUSHED: [Measured; 10] = [
+const FLUSHED: [Measured; 9] = [
     Measured(PUT, 8),
     Measured(GET, 8),
     Measured(PUT, 4 * KI),
@@ -202,10 +212,23 @@ const FLUSHED: [Measured; 10] = [
     Measured(GET, 64 * KI),
     Measured(PUT, MI),
     Measured(GET, MI),
-    Measured(RATE, 8),
     Measured(LOCK, 8),
 ];
-const ATOMIC: [Measured; 3] = [Measured(FETCH, 8), Measured(SWAP, 8), Measured(ACCUMULATE, KI)];
+const ATOMIC: [Measured; 6] = [
+    Measured(FETCH, 8),
+    Measured(SWAP, 8),
+    Measured(ACCUMULATE, KI),
+    Measured(FETCH_RATE, 8),
+    Measured(ACCUMULATE_RATE, 8),
+    Measured(ACCUMULATE_BANDWIDTH, 64 * KI),
+];
+/// Of many operations that one flush ends.
+const STREAMS: [Measured; 4] = [
+    Measured(RATE, 8),
+    Measured(GET_RATE, 8),
+    Measured(BANDWIDTH, 64 * KI),
+    Measured(GET_BANDWIDTH, 64 * KI),
+];
 const HOST_EPOCHS: [Measured; 5] = [
     Measured(EPOCH_PUT, 8),
     Measured(EPOCH_GET, 8),
@@ -214,7 +237,7 @@ const HOST_EPOCHS: [Measured; 5] = [
     Measured(FENCE, 0),
 ];
 const NET_EPOCHS: [Measured; 2] = [Measured(EPOCH_PUT, 8), Measured(EPOCH_GET, 8)];
-const NET_FLUSHED: [Measured; 3] = [Measured(PUT, 8), Measured(GET, 8), Measured(BANDWIDTH, 64 * KI)];
+const NET_FLUSHED: [Measured; 2] = [Measured(PUT, 8), Measured(GET, 8)];
 const PATTERN_1: [Measured; 3] =
     [Measured(PATTERN1, 64 * KI), Measured(PATTERN1, 256 * KI), Measured(PATTERN1, MI)];
 const OTHER_PATTERNS: [Measured; 4] =
@@ -327,7 +350,16 @@ mod tests {
                 "get epoch 8 B, ping-pong, us",
                 "put + flush 8 B, us",
                 "get + flush 8 B, us",
+                "put rate 8 B, M/s",
+                "get rate 8 B, M/s",
                 "put bandwidth 64 KiB, GB/s",
+                "get bandwidth 64 KiB, GB/s",
+                "fetch_and_op + flush 8 B, us",
+                "compare_and_swap + flush 8 B, us",
+                "accumulate + flush 1 KiB, us",
+                "fetch_and_op rate 8 B, M/s",
+                "accumulate rate 8 B, M/s",
+                "accumulate bandwidth 64 KiB, GB/s",
             ]
         );
     }
