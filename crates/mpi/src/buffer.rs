@@ -402,6 +402,15 @@ impl Grid {
     pub(crate) const fn bytes(&self) -> u64 {
         self.len * self.count * self.rows
     }
+
+    /// Where its blocks are, in order.
+    pub(crate) fn places(self) -> impl Iterator<Item = i64> {
+        let of_row = move |row: u64| {
+            let start = self.at.wrapping_add((row as i64).wrapping_mul(self.row_stride));
+            (0..self.count).map(move |block| start.wrapping_add((block as i64).wrapping_mul(self.stride)))
+        };
+        (0..self.rows).flat_map(of_row)
+    }
 }
 
 /// Bytes in a row at a distance, up to where the next run in a list starts (counted without gaps).

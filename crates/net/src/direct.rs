@@ -11,6 +11,7 @@ use proto::ids::Process;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use sys::cma::Row;
 use sys::{UserBuf, UserBufMut};
 
 /// By which the others know that they have found this process. They write it too, always the same number.
@@ -67,6 +68,32 @@ impl Endpoint {
     ) -> Result<(), NetError> {
         self.counters.direct_bytes += from.len() as u64;
         let written = self.context.write_process(process.get(), from, to);
+        written.map_err(|error| self.out_of_reach(who, error))
+    }
+
+    /// Copies from rows of a process, which is `who`.
+    pub fn read_rows(
+        &mut self,
+        who: Process,
+        process: NonZeroU32,
+        rows: &mut dyn Iterator<Item = Row>,
+        to: UserBufMut,
+    ) -> Result<(), NetError> {
+        self.counters.direct_bytes += to.len() as u64;
+        let read = self.context.read_rows(process.get(), rows, to);
+        read.map_err(|error| self.out_of_reach(who, error))
+    }
+
+    /// Copies to rows of a process, which is `who`.
+    pub fn write_rows(
+        &mut self,
+        who: Process,
+        process: NonZeroU32,
+        from: UserBuf,
+        rows: &mut dyn Iterator<Item = Row>,
+    ) -> Result<(), NetError> {
+        self.counters.direct_bytes += from.len() as u64;
+        let written = self.context.write_rows(process.get(), from, rows);
         written.map_err(|error| self.out_of_reach(who, error))
     }
 

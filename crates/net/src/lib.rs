@@ -23,6 +23,7 @@
 
 pub use fabric::Ties;
 pub use proto::ids::{Job, NodeId, Peer, PeerIx, Process, Rank};
+pub use sys::cma::Row;
 pub use sys::{UserBuf, UserBufMut};
 
 mod active;

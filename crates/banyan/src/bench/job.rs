@@ -283,7 +283,7 @@ mod tests {
     fn a_plan_holds_only_what_was_asked_for() {
         assert_eq!(
             Job::plan(Group::PEERS).iter().map(|job| job.rows.len()).sum::<usize>(),
-            6 + 2 + 2 + 2 + 3 + 18 + 6 + 2 + 3
+            7 + 2 + 4 + 2 + 3 + 18 + 1 + 6 + 2 + 3
         );
         let jobs = Job::plan(&[Group::Rate, Group::Exit]);
         assert_eq!(

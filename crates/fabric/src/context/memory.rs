@@ -4,6 +4,7 @@ use crate::provider::{AtomicOp, AtomicPosted, Posted, RdmaError};
 use crate::qp::{MrKey, ProviderKind, Qp, RemoteMemory};
 use crate::soft::SharedRegion;
 use std::io;
+use sys::cma::Row;
 use sys::{UserBuf, UserBufMut};
 
 impl Context {
@@ -88,6 +89,26 @@ impl Context {
     /// Writes `from` into memory of another process.
     pub fn write_process(&self, pid: u32, from: UserBuf, to: u64) -> Result<(), RdmaError> {
         self.soft.write_process(pid, from, to)
+    }
+
+    /// Reads rows of another process's memory into `to`.
+    pub fn read_rows(
+        &self,
+        pid: u32,
+        rows: &mut dyn Iterator<Item = Row>,
+        to: UserBufMut,
+    ) -> Result<(), RdmaError> {
+        self.soft.read_rows(pid, rows, to)
+    }
+
+    /// Writes `from` into rows of another process's memory.
+    pub fn write_rows(
+        &self,
+        pid: u32,
+        from: UserBuf,
+        rows: &mut dyn Iterator<Item = Row>,
+    ) -> Result<(), RdmaError> {
+        self.soft.write_rows(pid, from, rows)
     }
 
     /// Memory in this process's segment, registered: peers of this host reach it by a plain copy, whatever the kernel

@@ -10,6 +10,7 @@ use proto::wireup::Params;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use sys::cma::Row;
 use sys::node::QpClaim;
 use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
@@ -484,6 +485,26 @@ impl Soft {
     /// Writes `from` into memory of another process.
     pub(crate) fn write_process(&self, pid: u32, from: UserBuf, to: u64) -> Result<(), RdmaError> {
         sys::cma::write(pid, from, to).map_err(process_error)
+    }
+
+    /// Reads rows of another process's memory into `to`.
+    pub(crate) fn read_rows(
+        &self,
+        pid: u32,
+        rows: &mut dyn Iterator<Item = Row>,
+        to: UserBufMut,
+    ) -> Result<(), RdmaError> {
+        sys::cma::read_rows(pid, rows, to).map_err(process_error)
+    }
+
+    /// Writes `from` into rows of another process's memory.
+    pub(crate) fn write_rows(
+        &self,
+        pid: u32,
+        from: UserBuf,
+        rows: &mut dyn Iterator<Item = Row>,
+    ) -> Result<(), RdmaError> {
+        sys::cma::write_rows(pid, from, rows).map_err(process_error)
     }
 
     fn remote(&self, qp: Qp, memory: RemoteMemory, bytes: usize) -> Result<Remote, RdmaError> {

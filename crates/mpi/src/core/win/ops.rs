@@ -4,7 +4,7 @@ use super::memory::{Combining, is_integer};
 use super::window::{Access, Reach, Target, Windows};
 use super::wire::{Combination, Shape};
 use super::{Remote, WinFlavor, WinId};
-use crate::buffer::{RecvBuf, Scratch, SendBuf};
+use crate::buffer::{Grid, RecvBuf, Scratch, SendBuf};
 use crate::core::data::Checked;
 use crate::core::layout::Datatype;
 use crate::core::op::op_name;
@@ -13,9 +13,14 @@ use crate::core::predefined::Scalar;
 use crate::core::request::{Request, State};
 use crate::core::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, NetError, Process, UserBuf};
+use net::{Endpoint, NetError, Process, Row, UserBuf};
 use std::num::NonZeroU32;
 use std::rc::Rc;
+
+/// So many rows of a target's memory are copied by the kernel however short they are, so that the target need not look; of
+/// more, only such that have these bytes or more on average: each takes the kernel as long as a few hundred bytes.
+const ROWS_MAX: u64 = 1024;
+const ROW_BYTES_WORTH: u64 = 512;
 
 /// Where an operation goes: the rank, and the distance from the beginning of its memory (or an address).
 #[derive(Clone, Copy)]
@@ -201,7 +206,7 @@ impl Mpi {
                 transfer(&from, &elements, base.shifted(way.at as isize));
                 return Ok(());
             }
-            let written = windows.through_kernel(win, &way, &elements, |who, process, at, bytes| {
+            let written = windows.through_kernel(win, &way, &elements, |who, process, rows, bytes| {
                 let mut packed = Scratch::default();
                 let source = match from.flat() {
                     Some((start, bytes)) => from.buf.range(start, bytes),
@@ -211,7 +216,7 @@ impl Mpi {
                         packed.part(bytes).as_source()
                     }
                 };
-                endpoint.write_memory(who, process, source, at)
+                endpoint.write_rows(who, process, source, rows)
             })?;
             if written {
                 return Ok(());
@@ -235,12 +240,12 @@ impl Mpi {
                 fetch(&elements, base.shifted(way.at as isize), &into);
                 return Ok(());
             }
-            let read = windows.through_kernel(win, &way, &elements, |who, process, at, bytes| {
+            let read = windows.through_kernel(win, &way, &elements, |who, process, rows, bytes| {
                 if let Some((start, bytes)) = into.flat() {
-                    return endpoint.read_memory(who, process, at, into.buf.range(start, bytes));
+                    return endpoint.read_rows(who, process, rows, into.buf.range(start, bytes));
                 }
                 let mut packed = Scratch::with(bytes);
-                endpoint.read_memory(who, process, at, packed.part(bytes))?;
+                endpoint.read_rows(who, process, rows, packed.part(bytes))?;
                 into.ty.unpack(packed.part(bytes).as_source(), into.buf, into.count);
                 Ok(())
             })?;
@@ -338,21 +343,38 @@ impl Mpi {
 }
 
 impl Windows {
-    /// Has the kernel copy to or from a process's memory: so many bytes in a row, at an address. `false`: it cannot, or does
-    /// not let this process; then that one is asked from now on.
+    /// Has the kernel copy to or from a process's memory: rows with so many bytes in all. `false`: it cannot, or does not
+    /// let this process; then that one is asked from now on.
     fn through_kernel(
         &mut self,
         win: WinId,
         way: &Way,
         elements: &Elements,
-        copy: impl FnOnce(Process, NonZeroU32, u64, usize) -> std::result::Result<(), NetError>,
+        copy: impl FnOnce(
+            Process,
+            NonZeroU32,
+            &mut dyn Iterator<Item = Row>,
+            usize,
+        ) -> std::result::Result<(), NetError>,
     ) -> Result<bool> {
-        let (Reach::Process { id, at }, Some((offset, bytes))) = (way.reach, elements.flat()) else {
-            return Ok(false);
-        };
+        let Reach::Process { id, at } = way.reach else { return Ok(false) };
         let window = self.get_mut(win)?;
-        let at = at.wrapping_add((way.at + offset as i64) as u64);
-        let copied = copy(window.process(way.rank), id, at, bytes).is_ok();
+        let (process, bytes) = (window.process(way.rank), elements.bytes());
+        let (start, shape) = elements.shape(way.at, 0..bytes as u64);
+        let start = at.wrapping_add(start as u64);
+        let copied = match shape {
+            Shape::Row(_) => copy(process, id, &mut std::iter::once((start, bytes)), bytes).is_ok(),
+            Shape::Blocks(grids) => {
+                let count: u64 = grids.iter().map(|grid| grid.count * grid.rows).sum();
+                if count > ROWS_MAX && (bytes as u64) < count * ROW_BYTES_WORTH {
+                    return Ok(false);
+                }
+                let rows = |grid: Grid| {
+                    grid.places().map(move |place| (start.wrapping_add(place as u64), grid.len as usize))
+                };
+                copy(process, id, &mut grids.into_iter().flat_map(rows), bytes).is_ok()
+            }
+        };
         if !copied {
             window.targets[way.rank as usize].reach = Reach::Far;
         }
