@@ -242,6 +242,7 @@ impl Mpi {
             return fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{at:x} is attached already"));
         }
         window.attached.insert(at, (base, bytes));
+        window.publish(at, bytes);
         Ok(())
     }
 
@@ -253,7 +254,10 @@ impl Mpi {
             return fail(ErrorClass::RmaFlavor, "memory is detached from a window that is not dynamic");
         }
         match window.attached.remove(&(base as u64)) {
-            Some(_) => Ok(()),
+            Some(_) => {
+                window.withdraw(base as u64);
+                Ok(())
+            }
             None => fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{base:x} is not attached")),
         }
     }

@@ -4,7 +4,7 @@
 //! a communicator of its own; everybody's facts; memory of each host, made by one of its processes and mapped by the others;
 //! whether all of them could
 //! ```
-use super::window::{Hall, LINE, Reach, State, Target, Window, lines_bytes};
+use super::window::{Hall, LINE, PAGE, PUBLISHED_BYTES, Reach, State, Target, Window, lines_bytes};
 use super::{NewWindow, Stage, Synchronizing, WinFlavor, WinId};
 use crate::buffer::{RecvBuf, Scratch};
 use crate::core::data::Data;
@@ -20,7 +20,6 @@ use std::rc::Rc;
 const FACTS: usize = 6;
 /// Where memory is found that a process has made; zeros if it has made none.
 const PLACE: usize = COMMON_WORDS;
-const PAGE: usize = 4096;
 const WORD: usize = size_of::<u64>();
 
 /// A window that is being made.
@@ -199,7 +198,10 @@ impl Mpi {
                 mates.push((rank, 0));
             }
             let reach = match (making.new.flavor, NonZeroU32::new(fact(rank, 3) as u32)) {
-                (WinFlavor::Create, Some(process)) if line.is_some() && self.finds(process, fact, rank) => {
+                // (Displacements of dynamic windows are addresses.)
+                (WinFlavor::Create | WinFlavor::Dynamic, Some(process))
+                    if line.is_some() && self.finds(process, fact, rank) =>
+                {
                     Reach::Process { id: process, at: fact(rank, 2) }
                 }
                 _ => Reach::Far,
@@ -220,6 +222,8 @@ impl Mpi {
                 let align = if bytes >= PAGE { PAGE } else { LINE };
                 end = if packed { behind } else { behind.next_multiple_of(align) };
                 // Large parts begin at pages.
+            } else if making.new.flavor == WinFlavor::Dynamic {
+                end += PUBLISHED_BYTES;
             }
         }
         (making.mates, making.bytes) = (mates, end.next_multiple_of(PAGE));
@@ -284,7 +288,11 @@ impl Mpi {
             return fail(ErrorClass::RmaShared, "the processes of the node cannot map each other's memory");
         }
         if !all_could {
-            let bytes = if making.new.flavor == WinFlavor::Allocate { making.new.bytes as usize } else { 0 };
+            let bytes = match making.new.flavor {
+                WinFlavor::Allocate => making.new.bytes as usize,
+                WinFlavor::Dynamic => PUBLISHED_BYTES,
+                _ => 0,
+            };
             let common = match Common::create(PAGE + bytes) {
                 Ok(common) => common,
                 Err(error) => {

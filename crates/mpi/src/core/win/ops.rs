@@ -428,7 +428,7 @@ fn reach_of(to: &Elements, at: i64) -> Option<(i64, i64)> {
     Some((low, high))
 }
 
-/// Where memory of a dynamic window is, whose displacements are addresses. Only the process itself knows what it has.
+/// Where memory of a dynamic window is, whose displacements are addresses. Only the process itself knows all that it has.
 fn dynamic(
     window: &super::window::Window,
     rank: u32,
@@ -437,10 +437,15 @@ fn dynamic(
     to: &Elements,
     is_empty: bool,
 ) -> Result<(Reach, i64)> {
+    let span = reach_of(to, disp);
     if rank != window.rank() || is_empty {
-        return Ok((target.reach, disp));
+        let known = match (span, target.line) {
+            (Some((low, high)), Some(line)) => window.is_published(line, (low as u64, high as u64)),
+            _ => false,
+        };
+        return Ok((if known { target.reach } else { Reach::Far }, disp));
     }
-    let own = reach_of(to, disp).and_then(|(low, high)| window.own(disp, (low - disp, high - disp)));
+    let own = span.and_then(|(low, high)| window.own(disp, (low - disp, high - disp)));
     match own {
         Some(base) => Ok((Reach::Mapped(base), 0)),
         None => {

@@ -19,6 +19,8 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+/// Of memory.
+pub(super) const PAGE: usize = 4096;
 /// Bytes of the words that belong to one process in memory that is shared: a line of the caches.
 pub(super) const LINE: usize = 64;
 /// The lock of [`super::lock`],
@@ -47,6 +49,13 @@ const WORDS: usize = 2;
 pub(super) fn lines_bytes(near: usize) -> usize {
     near * (LINE + told_bytes(near))
 }
+
+/// Pieces of memory of a dynamic window that a process tells its host of, each by its address and its length. Others are
+/// reached by messages.
+const PUBLISHED: usize = 64;
+const PIECE: usize = 2 * size_of::<u64>();
+/// What they take for one process, behind [`lines_bytes`] in whole pages.
+pub(super) const PUBLISHED_BYTES: usize = PUBLISHED * PIECE;
 
 fn told_bytes(near: usize) -> usize {
     (near * WORDS * size_of::<u64>()).next_multiple_of(LINE)
@@ -373,6 +382,41 @@ impl Window {
     fn word(&self, line: u32, at: usize) -> &AtomicU64 {
         let common = self.common.as_ref().expect("a window that is made has its words");
         common.word(line as usize * LINE + at)
+    }
+
+    /// Address and length of a piece of memory that a process of this host has told of.
+    fn piece(&self, line: u32, index: usize) -> [&AtomicU64; 2] {
+        let common = self.common.as_ref().expect("a window that is made has its words");
+        let first = lines_bytes(self.heard.len()).next_multiple_of(PAGE);
+        let at = first + line as usize * PUBLISHED_BYTES + index * PIECE;
+        [common.word(at), common.word(at + size_of::<u64>())]
+    }
+
+    /// Tells the processes of this host of a piece of this one's memory, if there is room.
+    pub(super) fn publish(&self, at: u64, bytes: u64) {
+        let line = self.own_line();
+        let mut pieces = (0..PUBLISHED).map(|index| self.piece(line, index));
+        if let Some([start, len]) = pieces.find(|[_, len]| len.load(Relaxed) == 0) {
+            start.store(at, Relaxed);
+            len.store(bytes, SeqCst);
+        }
+    }
+
+    /// It is no longer there.
+    pub(super) fn withdraw(&self, at: u64) {
+        let line = self.own_line();
+        let here = |[start, len]: &[&AtomicU64; 2]| start.load(Relaxed) == at && len.load(Relaxed) > 0;
+        if let Some([_, len]) = (0..PUBLISHED).map(|index| self.piece(line, index)).find(here) {
+            len.store(0, SeqCst);
+        }
+    }
+
+    /// Has a process of this host told of memory that holds these addresses?
+    pub(super) fn is_published(&self, line: u32, (low, high): (u64, u64)) -> bool {
+        (0..PUBLISHED).map(|index| self.piece(line, index)).any(|[start, len]| {
+            let (bytes, start) = (len.load(Acquire), start.load(Relaxed));
+            start <= low && high.checked_sub(start).is_some_and(|end| end <= bytes)
+        })
     }
 
     /// The lock of a process of this host.
