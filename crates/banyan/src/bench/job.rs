@@ -229,8 +229,8 @@ fn overlap_rows() -> Vec<Row> {
     vec![
         row("overlap", "overlap 1 MiB, %", Better::Full),
         row("overlap_test", "overlap 1 MiB, with tests, %", Better::Full),
-        row("exposed", "1 MiB beside computing, us", Better::Lower),
-        row("exposed_test", "1 MiB beside computing, with tests, us", Better::Lower),
+        row("exposed", "1 MiB costs who computes, us", Better::Lower),
+        row("exposed_test", "1 MiB costs who tests, us", Better::Lower),
     ]
 }
 
