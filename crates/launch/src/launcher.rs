@@ -295,12 +295,10 @@ impl<'j> Launcher<'j> {
             return Some(0);
         }
         let job_end = self.timeout.map(|limit| self.begun + limit);
+        let beat = self.heart.as_ref().map(Heartbeat::due);
         let until = match self.stage {
-            Stage::Running => {
-                let beat = self.heart.as_ref().map(Heartbeat::due);
-                job_end.into_iter().chain(self.progress.due()).chain(beat).min()?
-            }
-            Stage::Settling(until) => job_end.map_or(until, |end| end.min(until)),
+            Stage::Running => job_end.into_iter().chain(self.progress.due()).chain(beat).min()?,
+            Stage::Settling(until) => job_end.into_iter().chain(beat).fold(until, Instant::min),
             Stage::Ending(until) => until,
         };
         Some(until.saturating_duration_since(Instant::now()).as_millis() as u32 + 1)

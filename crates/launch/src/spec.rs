@@ -235,8 +235,8 @@ pub struct JobSpec {
     pub err_files: Option<Pattern>,
     /// What the launcher says.
     pub talk: Talk,
-    /// Time between a polite request to end and SIGKILL, and for others to end by themselves when one has failed after
-    /// MPI_Finalize.
+    /// Time between a polite request to end and SIGKILL, and for others to end by themselves when one has ended with a code
+    /// after MPI_Finalize, or without it.
     pub kill_grace: Duration,
     /// How long the job may take.
     pub timeout: Option<Duration>,

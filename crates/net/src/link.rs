@@ -7,7 +7,7 @@ use crate::request::{Lent, State};
 use crate::stats::Counted;
 use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, ProviderKind, Push, Qp};
-use proto::ids::{Job, PeerIx};
+use proto::ids::{Job, PeerIx, Process};
 use proto::matching;
 use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES, Heads};
 use std::collections::VecDeque;
@@ -578,6 +578,21 @@ impl Endpoint {
     #[inline]
     pub fn loss_in(&self, context: u32) -> Option<NetError> {
         self.find_loss(context, |_| true)
+    }
+
+    /// Has any job lost a process that this one knows of?
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        !self.job.broken.is_empty()
+    }
+
+    /// Has the job of a process lost one of its processes, so that all of it ends, and how was that heard of?
+    #[inline]
+    pub fn loss_of_job(&self, process: Process) -> Option<NetError> {
+        if !self.has_losses() {
+            return None;
+        }
+        self.job.broken.get(&self.peer_of(process)?.job()).cloned()
     }
 
     #[inline]

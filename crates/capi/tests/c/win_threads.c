@@ -247,12 +247,34 @@ static void *flushes_all(void *arg)
     return NULL;
 }
 
+/* One thread flushes while the other begins operations that nothing else has leave. */
+static void *puts_a_little(void *arg)
+{
+    static char bytes[LONG];
+    (void)arg;
+    for (int i = 0; i < rounds(); i++)
+        MPI_Put(bytes, i % 5 ? 8 : LONG, MPI_CHAR, right, 0, i % 5 ? 8 : LONG, MPI_CHAR, long_window);
+    return NULL;
+}
+
+static void *flushes_one(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < rounds(); i++)
+        MPI_Win_flush(right, long_window);
+    return NULL;
+}
+
 static void flushed_meanwhile(void)
 {
     char *bytes;
     MPI_Win_allocate(LONG + size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &bytes, &long_window);
     if (size > 2)
         both(puts_and_unlocks, flushes_all);
+    MPI_Win_lock_all(0, long_window);
+    for (int i = 0; i < (few ? 20 : 2); i++)
+        both(puts_a_little, flushes_one);
+    MPI_Win_unlock_all(long_window);
     MPI_Win_free(&long_window);
 }
 

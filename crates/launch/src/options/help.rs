@@ -99,7 +99,7 @@ is the only one. Nothing is ever inserted into output without labels that goes t
 Ending:
   --timeout SECONDS    end the job if it takes longer
   --kill-grace MS      milliseconds between asking processes to end and killing them (default 200), and for
-                       others to end by themselves when one has failed after MPI_Finalize
+                       others to end by themselves when one has ended badly but of its own accord
   --heartbeat SECONDS  silence of an agent after which it counts as dead (default 20; 0 never)
   -h, --help           this text
   --version            the version

@@ -11,7 +11,7 @@ use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Backoff, Rest};
-use net::{ReqId, UserBufMut};
+use net::{Process, ReqId, UserBufMut};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -52,10 +52,10 @@ pub(super) enum State {
     Making(Box<Making>),
     /// Of a buffer: is it done?
     Flush(Rc<Cell<bool>>),
-    /// Of an operation on a window, whose processes send in that context.
+    /// Of an operation on the memory of a process.
     Access {
         fate: Rc<Fate>,
-        context: u32,
+        target: Process,
     },
     /// One end of a partitioned message, active or not.
     Partitioned(Box<Partitioned>),
@@ -271,7 +271,7 @@ impl Mpi {
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
             State::Flush(done) => done.get(),
-            State::Access { fate, context } => fate.is_known() || self.endpoint.loss_in(*context).is_some(),
+            State::Access { fate, target } => fate.is_known() || self.endpoint.loss_of_job(*target).is_some(),
             State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
@@ -286,7 +286,8 @@ impl Mpi {
     pub fn peek(&mut self, request: RequestId) -> Result<Option<Status>> {
         let polled = self.poll(request);
         let state = &self.entry(request)?.state;
-        let ended = matches!(state, State::Send { .. } | State::Recv(_) | State::Collective(_));
+        let taken = matches!(state, State::Send { .. } | State::Recv(_) | State::Access { .. });
+        let ended = taken || matches!(state, State::Collective(_));
         let status = match polled {
             // It has been told of, and will not be again.
             Err(error) if ended => Some(Status { error: error.class, ..Status::EMPTY }),
@@ -294,7 +295,7 @@ impl Mpi {
         };
         if let (Some(status), Some(entry)) = (status, self.requests.get_mut(request.0)) {
             // Remember what was taken from the endpoint; inactive and generalized requests stay what they are.
-            if matches!(entry.state, State::Send { .. } | State::Recv(_)) {
+            if taken {
                 entry.state = State::Complete(status);
             }
         }
@@ -596,9 +597,9 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
         State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
-        State::Access { fate, context } => match fate.take()? {
+        State::Access { fate, target } => match fate.take()? {
             true => Ok(Some(Status::EMPTY)),
-            false => endpoint.loss_in(*context).map_or(Ok(None), |loss| Err(loss.into())),
+            false => endpoint.loss_of_job(*target).map_or(Ok(None), |loss| Err(loss.into())),
         },
         State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),

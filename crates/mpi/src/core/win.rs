@@ -280,6 +280,9 @@ impl Mpi {
 
     /// The window that has this communicator for itself.
     pub fn window_of(&self, comm: CommId) -> Option<WinId> {
+        if comm == CommId::SELF {
+            return None; // which those have that are being made
+        }
         let windows = self.hall.windows.borrow();
         windows.list.iter().find(|(_, window)| window.comm == comm).map(|(number, _)| WinId(number))
     }

@@ -1,14 +1,14 @@
 //! Synchronization of windows: fences, the four calls of active targets, locks, flushes.
 //!
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
-use super::far::{Last, Lock};
+use super::far::{Far, Last, Lock};
 use super::lock::{Attempt, Want, give_back};
 use super::window::{Access, State, Window, Windows, Word};
 use super::wire::{Kind, Writer};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, Process};
+use net::{Endpoint, NetError, Process};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -341,7 +341,7 @@ impl Mpi {
             Stage::Wait(looking) => {
                 let window = windows.get_mut(win)?;
                 looking.again(window);
-                let all = window.open().is_none();
+                let all = window.open_ranks().next().is_none();
                 if all {
                     looking.ended(window);
                     for rank in window.exposed_to.take().iter().flat_map(|ranks| ranks.iter()) {
@@ -370,11 +370,8 @@ impl Mpi {
         if ended && let Some(error) = window.error.take() {
             return Err(error);
         }
-        // Of a process that is lost nothing comes; and it may have had a lock.
-        if !ended && let Some(loss) = self.endpoint.loss_in(window.roster.collective_context()) {
-            if let Stage::Lock(wanted) = stage {
-                wanted.iter_mut().for_each(|wanted| wanted.attempt.give_up(window.lock_word(wanted.line)));
-            }
+        if !ended && let Some(loss) = stage.loss(window, &self.endpoint) {
+            windows.give_up(&mut self.endpoint, win, stage)?;
             return Err(loss.into());
         }
         Ok(ended)
@@ -382,12 +379,29 @@ impl Mpi {
 }
 
 impl Stage {
+    /// Is somebody lost who is waited for? A lock may be with anybody.
+    fn loss(&self, window: &Window, endpoint: &Endpoint) -> Option<NetError> {
+        if !endpoint.has_losses() {
+            return None;
+        }
+        let lost = |rank: &u32| endpoint.loss_of_job(window.process(*rank));
+        match self {
+            Stage::Ended | Stage::Making(_) | Stage::Free(_) => None,
+            Stage::Lock(_) => endpoint.loss_in(window.roster.collective_context()),
+            Stage::Start { ranks, posted, .. } => ranks[*posted..].iter().find_map(lost),
+            Stage::Wait(_) => window.open_ranks().find_map(lost),
+            Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
+                ranks.iter().find_map(lost)
+            }
+        }
+    }
+
     /// Who is waited for, and what they are to do, if it is not the messages of a collective.
     pub(super) fn awaits(&self, window: &Window) -> Option<(Process, &'static str)> {
         let (rank, what) = match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
             Stage::Start { ranks, posted, .. } => (ranks.get(*posted), "to post its window"),
-            Stage::Wait(_) => (window.open(), "to complete its access to a window here"),
+            Stage::Wait(_) => (window.open_ranks().next(), "to complete its access to a window here"),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
                 (ranks.last(), "to do what it was sent for its window")
             }
@@ -422,9 +436,34 @@ impl Window {
         line.is_some_and(|line| self.is_told(Word::Complete, line)) || self.completes.contains_key(&rank)
     }
 
-    /// A rank that is not done.
-    fn open(&self) -> Option<&u32> {
-        self.exposed_to.iter().flat_map(|ranks| ranks.iter()).find(|rank| !self.is_done(**rank))
+    /// Ranks that are not done.
+    fn open_ranks(&self) -> impl Iterator<Item = &u32> {
+        self.exposed_to.iter().flat_map(|ranks| ranks.iter()).filter(|rank| !self.is_done(**rank))
+    }
+
+    /// Locks are not waited for any longer, as if they had never been asked for.
+    fn give_up_locks(&mut self, wanted: &mut Vec<Wanted>) {
+        for wanted in wanted.iter_mut() {
+            wanted.attempt.give_up(self.lock_word(wanted.line));
+        }
+        match self.access {
+            Access::LockedAll { .. } => {
+                let near = self.targets.iter().filter_map(|target| target.line);
+                let had = near.filter(|line| wanted.iter().all(|wanted| wanted.line != *line));
+                had.for_each(|line| give_back(self.lock_word(line), false));
+                self.far.values_mut().for_each(Far::forget_lock);
+                self.access = Access::Nothing;
+            }
+            Access::Locked(count) => {
+                for wanted in wanted.iter() {
+                    self.targets[wanted.rank as usize].state = State::Nothing;
+                }
+                let left = count.saturating_sub(wanted.len() as u32);
+                self.access = if left == 0 { Access::Nothing } else { Access::Locked(left) };
+            }
+            _ => {}
+        }
+        wanted.clear();
     }
 
     fn forget_done(&mut self, rank: u32) {
@@ -476,6 +515,22 @@ impl Windows {
             ranks.pop();
         }
         Ok(true)
+    }
+
+    /// A synchronization is not waited for any longer. What this process has of locks is given back.
+    fn give_up(&mut self, endpoint: &mut Endpoint, win: WinId, stage: &mut Stage) -> Result<()> {
+        let window = self.get_mut(win)?;
+        match stage {
+            Stage::Lock(wanted) => window.give_up_locks(wanted),
+            Stage::Start { looking, .. } | Stage::Wait(looking) => looking.ended(window),
+            Stage::Unlock { near, .. } => {
+                for (rank, state) in std::mem::take(near) {
+                    self.unlock(endpoint, win, rank, state)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Gives the lock of a process of this host back. Others may wait for it who are told by that process.

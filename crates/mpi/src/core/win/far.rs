@@ -242,8 +242,16 @@ impl Far {
 
     /// Has everything left, and is it done?
     fn is_quiet(&self) -> bool {
+        self.is_quiet_outside() && self.epoch.is_empty()
+    }
+
+    /// Is everything done but what has never left?
+    fn is_quiet_but_held(&self) -> bool {
+        self.is_quiet_outside() && !self.epoch.is_empty()
+    }
+
+    fn is_quiet_outside(&self) -> bool {
         self.steps.is_empty()
-            && self.epoch.is_empty()
             && self.outstanding == 0
             && self.direct.is_empty()
             && !self.unconfirmed
@@ -253,6 +261,13 @@ impl Far {
     /// Has it nothing that a target would have to be told of?
     pub(super) fn is_untouched(&self) -> bool {
         self.is_quiet() && !matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had)
+    }
+
+    /// The lock is not wanted any more, if it has not been asked for.
+    pub(super) fn forget_lock(&mut self) {
+        if matches!(self.lock, Lock::Wanted { .. }) {
+            self.lock = Lock::Nothing;
+        }
     }
 
     /// A message, with the lock in front if it has not been asked for.
@@ -531,6 +546,13 @@ impl Windows {
         }
         // What could not be copied goes by message after all, and has a word of its own.
         if far.unconfirmed && far.last.is_none() && far.direct.is_empty() {
+            far.last = Some(Last::Flush);
+        }
+        // What another thread has begun meanwhile, and would be held, leaves as well.
+        if far.is_quiet_but_held() {
+            let mut steps = Vec::new();
+            far.epoch.close(&mut steps);
+            far.steps.extend(steps);
             far.last = Some(Last::Flush);
         }
         self.pump(endpoint, win, rank)?;

@@ -174,7 +174,7 @@ impl Mpi {
         start: impl FnOnce(&mut Self, Waits) -> Result<()>,
     ) -> Result<RequestId> {
         self.room_for_request()?;
-        let (comm, context) = {
+        let (comm, target) = {
             let windows = self.hall.windows.borrow();
             let window = windows.get(win)?;
             // (Nobody's memory can be locked, which leaves no trace.)
@@ -184,7 +184,11 @@ impl Mpi {
                     "an operation with a request outside of a passive epoch (MPI_Win_lock)",
                 );
             }
-            (window.comm, window.roster.collective_context())
+            let target = match peer {
+                Peer::Rank(rank) => window.checked(rank)?,
+                _ => window.rank(),
+            };
+            (window.comm, window.process(target))
         };
         let fate = Rc::<Fate>::default();
         start(self, Some(fate.clone()))?;
@@ -193,7 +197,7 @@ impl Mpi {
             return Ok(RequestId::SENT);
         }
         self.hall.expect_looks();
-        Ok(self.add_request(Request::new(comm, State::Access { fate, context })))
+        Ok(self.add_request(Request::new(comm, State::Access { fate, target })))
     }
 
     fn put(&mut self, win: WinId, from: SendData, to: Remote, waits: Waits) -> Result<()> {
