@@ -73,15 +73,22 @@ fn in_batches(
     bytes: usize,
     mut copy: impl FnMut(&[libc::iovec], usize, usize) -> io::Result<()>,
 ) -> io::Result<()> {
+    let row = |(at, len): Row| libc::iovec { iov_base: at as *mut _, iov_len: len };
+    let mut rows = rows.filter(|(_, len)| *len > 0).peekable();
+    // Most often there is one, which needs no list.
+    if let Some(all) = rows.next_if(|(_, len)| *len == bytes) {
+        let more = rows.peek().is_some();
+        return if more { Err(io::ErrorKind::InvalidInput.into()) } else { copy(&[row(all)], 0, bytes) };
+    }
     let mut batch = Vec::new();
     let (mut done, mut held) = (0, 0);
-    for (at, len) in rows.filter(|(_, len)| *len > 0) {
+    for (at, len) in rows {
         if batch.len() == ROWS_MAX || held > 0 && held + len > BATCH_BYTES_MAX {
             copy(&batch, done, held)?;
             done += std::mem::take(&mut held);
             batch.clear();
         }
-        batch.push(libc::iovec { iov_base: at as *mut _, iov_len: len });
+        batch.push(row((at, len)));
         held += len;
     }
     if done + held != bytes {
@@ -176,6 +183,7 @@ mod tests {
         // SAFETY: bytes of this function, which live until its end.
         let here = unsafe { UserBufMut::new(room.as_mut_ptr(), 16) };
         assert!(read_rows(me, &mut [(at, 8)].into_iter(), here).is_err());
+        assert!(read_rows(me, &mut [(at, 16), (at, 8)].into_iter(), here).is_err());
         assert!(read_rows(me, &mut [(at, 8), (8, 8)].into_iter(), here).is_err());
         assert!(write_rows(me, here.as_source(), &mut [(at, 8), (8, 8)].into_iter()).is_err());
     }

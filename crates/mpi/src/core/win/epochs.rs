@@ -366,13 +366,11 @@ impl Mpi {
                 settled
             }
         };
-        let window = windows.get_mut(win)?;
-        if ended && let Some(error) = window.error.take() {
+        if ended && let Some(error) = windows.get_mut(win)?.error.take() {
             return Err(error);
         }
-        if !ended && let Some(loss) = stage.loss(window, &self.endpoint) {
-            windows.give_up(&mut self.endpoint, win, stage)?;
-            return Err(loss.into());
+        if !ended && self.endpoint.has_losses() {
+            windows.look_for_loss(&mut self.endpoint, win, stage)?;
         }
         Ok(ended)
     }
@@ -381,9 +379,6 @@ impl Mpi {
 impl Stage {
     /// Is somebody lost who is waited for? A lock may be with anybody.
     fn loss(&self, window: &Window, endpoint: &Endpoint) -> Option<NetError> {
-        if !endpoint.has_losses() {
-            return None;
-        }
         let lost = |rank: &u32| endpoint.loss_of_job(window.process(*rank));
         match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => None,
@@ -515,6 +510,19 @@ impl Windows {
             ranks.pop();
         }
         Ok(true)
+    }
+
+    /// Gives a synchronization up that waits for somebody who is lost.
+    #[cold]
+    #[inline(never)]
+    fn look_for_loss(&mut self, endpoint: &mut Endpoint, win: WinId, stage: &mut Stage) -> Result<()> {
+        match stage.loss(self.get(win)?, endpoint) {
+            None => Ok(()),
+            Some(loss) => {
+                self.give_up(endpoint, win, stage)?;
+                Err(loss.into())
+            }
+        }
     }
 
     /// A synchronization is not waited for any longer. What this process has of locks is given back.
