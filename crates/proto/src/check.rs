@@ -130,27 +130,36 @@ impl<P: Copy> Hub<P> {
         false
     }
 
-    /// Who of its members has not called a collective that others have called, in words.
+    /// Who of its members has not called a collective that others have called, in words. (Who compares is in the first
+    /// of two groups.)
     pub fn missing(&self, key: Key) -> Option<String> {
         let meeting = self.meetings.get(&key)?;
-        let (first, _) = meeting.records.first()?;
+        let (one, _) = meeting.records.first()?;
         let absent = |rank: &u32| meeting.records.iter().all(|(record, _)| record.rank != *rank);
-        let mut absent = (0..first.size).filter(absent);
-        let mut text = String::new();
-        for rank in absent.by_ref().take(NAMED_MAX) {
-            let _ = write!(text, "{}{rank}", if text.is_empty() { "" } else { ", " });
-        }
-        let more = absent.count();
-        if more > 0 {
-            let _ = write!(text, " and {more} more");
-        }
-        Some(format!("not called by rank {text}"))
+        let own = named((0..one.first.min(one.size)).filter(absent));
+        let others = named((one.first..one.size).filter(absent).map(|rank| rank - one.first));
+        let others = others.map(|ranks| format!("rank {ranks} of the other group"));
+        let lists = [own.map(|ranks| format!("rank {ranks}")), others];
+        Some(format!("not called by {}", lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")))
     }
 
     /// Collectives that not all members have called.
     pub fn open(&self) -> usize {
         self.meetings.len()
     }
+}
+
+/// Some ranks, if there are any.
+fn named(mut ranks: impl Iterator<Item = u32>) -> Option<String> {
+    let mut text = String::new();
+    for rank in ranks.by_ref().take(NAMED_MAX) {
+        let _ = write!(text, "{}{rank}", if text.is_empty() { "" } else { ", " });
+    }
+    let more = ranks.count();
+    if more > 0 {
+        let _ = write!(text, " and {more} more");
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 fn verdict<P>(record: &Record, to: P, fault: Option<String>) -> Option<Verdict<P>> {

@@ -245,6 +245,41 @@ static void waits(void)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The first process and the others, as two groups. */
+static MPI_Comm between(void)
+{
+    MPI_Comm own, both;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &own);
+    MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, rank == 0, 3, &both);
+    MPI_Comm_free(&own);
+    return both;
+}
+
+static void groups(void)
+{
+    MPI_Comm both = between();
+    MPI_Barrier(both);
+    if (rank == 0)
+        MPI_Barrier(both);
+    else
+        MPI_Allreduce(numbers, others, 4, MPI_INT, MPI_SUM, both);
+    MPI_Comm_free(&both);
+}
+
+static void groups_root(void)
+{
+    MPI_Comm both = between();
+    MPI_Bcast(numbers, 4, MPI_INT, 0, both); /* each group thinks that the other one has the root */
+    MPI_Comm_free(&both);
+}
+
+static void groups_count(void)
+{
+    MPI_Comm both = between();
+    MPI_Allgather(numbers, rank == 0 ? 1 : 2, MPI_INT, others, rank == 0 ? 2 : 3, MPI_INT, both);
+    MPI_Comm_free(&both);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -256,7 +291,8 @@ int main(int argc, char **argv)
         {"extra", extra},         {"freed", freed},     {"splits", splits},       {"datatype", datatype},
         {"request", request},     {"objects", objects}, {"many", many},           {"message", message},
         {"waits", waits},         {"probed", probed},   {"session", session},     {"returned", returned},
-        {"part", part},           {"nulls", nulls},
+        {"part", part},           {"nulls", nulls},     {"groups", groups},       {"groups_root", groups_root},
+        {"groups_count", groups_count},
     };
     begin(&argc, &argv);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

@@ -178,7 +178,7 @@ fn clean(mut command: Command) -> Command {
 }
 
 /// Mistakes of `wrong.c` that end the job, and what is said of each.
-const FATAL: [(&str, &[&str]); 12] = [
+const FATAL: [(&str, &[&str]); 15] = [
     ("order", &["rank 0: MPI_Barrier()", "rank 1: MPI_Bcast(root 0, 4 x MPI_INT)", "different calls"]),
     ("root", &["rank 0: MPI_Bcast(root 0", "rank 1: MPI_Bcast(root 1", "different roots"]),
     ("operation", &["MPI_Allreduce(MPI_SUM, 4 x MPI_INT)", "MPI_Allreduce(MPI_MAX", "different operations"]),
@@ -193,6 +193,17 @@ const FATAL: [(&str, &[&str]); 12] = [
     ("freed", &["rank 1: MPI_Barrier()", "rank 0: MPI_Comm_free()", "collective 1 of another world"]),
     ("splits", &["rank 1: MPI_Comm_dup()", "rank 0: MPI_Comm_split()"]),
     ("datatype", &["rank 1: MPI_Recv of 4 x MPI_FLOAT", "from rank 0 with tag 5 was sent as 4 x MPI_INT"]),
+    (
+        "groups",
+        &[
+            "rank 0 of its group (process 0 of the job): MPI_Barrier()",
+            "MPI_Allreduce(MPI_SUM, 4 x MPI_INT)",
+            "as collective 2 of communicator 2 (made by MPI_Intercomm_create)",
+            "different calls",
+        ],
+    ),
+    ("groups_root", &["(process 0 of the job): MPI_Bcast(root 0, 4 x MPI_INT)", "different roots"]),
+    ("groups_count", &["MPI_Allgather(2 x MPI_INT)", "rank 0 sends rank 0 4 bytes for 12"]),
     ("part", &["MPI_Recv of 0 x MPI_INT and a part", "the message of 3 bytes", "was sent as 3 x MPI_CHAR"]),
 ];
 

@@ -20,10 +20,11 @@ pub(super) use receipt::Expects;
 
 use super::collective::Collective;
 use super::comm::{Roster, SEQUENCE_MASK};
+use super::members::Members;
 use super::*;
 use crate::buffer::Scratch;
 use crate::error::{ErrorClass, MpiError, Result};
-use net::{Active, Doing, Endpoint};
+use net::{Active, Doing, Endpoint, Job, Process};
 use proto::check::{Hub, Key, Record};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -79,6 +80,19 @@ pub(super) struct Check {
     mark: Cell<u32>,
     /// Was something left when a session ended?
     told: Cell<bool>,
+}
+
+/// Where the members of a communicator meet, the same for all of them.
+struct Table {
+    /// Tells communicators apart.
+    digest: u64,
+    size: u32,
+    /// Members of the first group, which has the one who compares; all, if there is one group.
+    first: u32,
+    /// What the ranks of this process's group are counted from.
+    own_from: u32,
+    /// Who compares.
+    head: Process,
 }
 
 /// What the handlers of the endpoint see too.
@@ -164,8 +178,6 @@ impl Mpi {
         );
         self.endpoint.set_doing(Doing(Rc::new(move || doing.borrow().doing())));
         self.running.push(PRESENCE);
-        self.note_births();
-        registry().note_births();
         self.check = Some(Box::new(Check { rigor, shared, mark: Cell::new(0), told: Cell::new(false) }));
     }
 
@@ -174,7 +186,9 @@ impl Mpi {
         self.check.as_ref().map(|check| check.rigor)
     }
 
-    fn note_births(&mut self) {
+    /// From now on every object that the program makes has a number.
+    pub(super) fn note_births(&mut self) {
+        registry().note_births();
         self.comms.note_births();
         self.groups.note_births();
         self.types.note_births();
@@ -226,12 +240,15 @@ impl Mpi {
     /// A record without arguments; `None` where nobody is to be asked.
     fn record(&self, comm: CommId, call: String, tag: i32) -> Result<Option<Record>> {
         let roster = &self.comm(comm)?.roster;
-        let Some(members) = self.members_digest(roster) else { return Ok(None) };
-        let key = Key { number: roster.context(), members, sequence: tag as u32 & SEQUENCE_MASK };
+        let Some(table) = self.table(roster) else { return Ok(None) };
+        let key =
+            Key { number: roster.context(), members: table.digest, sequence: tag as u32 & SEQUENCE_MASK };
         Ok(Some(Record {
             key,
-            rank: roster.rank,
-            size: roster.size,
+            rank: table.own_from + roster.rank,
+            size: table.size,
+            first: table.first,
+            who: self.who_words(roster),
             ticket: 0,
             waits: true,
             comm: self.comm_words(comm),
@@ -271,7 +288,7 @@ impl Mpi {
             }
             ticket
         };
-        let first = self.endpoint.peer_of(roster.members.at(0));
+        let first = self.table(roster).and_then(|table| self.endpoint.peer_of(table.head));
         let words = bounded_record(record);
         if !first.is_some_and(|first| send(&mut self.endpoint, first, RECORDS, ticket.number, &words)) {
             // It is gone: the collective itself will say so.
@@ -280,17 +297,51 @@ impl Mpi {
         ticket
     }
 
-    /// Tells communicators apart, the same for all members; `None` for one that has nobody else in it, or two groups.
-    fn members_digest(&self, roster: &Roster) -> Option<u64> {
-        if roster.size < 2 || roster.is_inter() {
-            return None;
-        }
-        let name = |rank| match self.endpoint.peer_of(roster.members.at(rank)) {
-            Some(net::Peer::Rank { job, rank }) => job.0.rotate_left(32) ^ u64::from(rank.0),
-            _ => 0,
+    /// Where the members of a communicator meet; `None` for one that has nobody else in it, or somebody whose program is not
+    /// checked. All members come to the same answer.
+    fn table(&self, roster: &Roster) -> Option<Table> {
+        let Some(local) = &roster.local else {
+            let digest = self.members_digest(&roster.members)?;
+            let (first, head) = (roster.size, roster.members.at(0));
+            return (roster.size > 1).then_some(Table { digest, size: first, first, own_from: 0, head });
         };
+        let (own, other) = (self.members_digest(local)?, self.members_digest(&roster.members)?);
+        let digest = own.min(other).rotate_left(1) ^ own.max(other);
+        let size = local.len() + roster.size;
+        Some(match own < other {
+            true => Table { digest, size, first: local.len(), own_from: 0, head: local.at(0) },
+            false => {
+                let first = roster.size;
+                Table { digest, size, first, own_from: first, head: roster.members.at(0) }
+            }
+        })
+    }
+
+    /// Tells groups apart, the same for everybody.
+    fn members_digest(&self, members: &Members) -> Option<u64> {
         let mix = |hash: u64, name: u64| (hash ^ name).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-        Some((0..roster.size).map(name).fold(0xcbf2_9ce4_8422_2325, mix))
+        members.iter().try_fold(0xcbf2_9ce4_8422_2325, |hash, process| {
+            let name = match self.endpoint.peer_of(process) {
+                Some(net::Peer::Rank { job, .. }) if !self.is_checked(job) => return None,
+                Some(net::Peer::Rank { job, rank }) => job.0.rotate_left(32) ^ u64::from(rank.0),
+                _ => 0,
+            };
+            Some(mix(hash, name))
+        })
+    }
+
+    /// Is the program of a job checked? Jobs say so to those whom they meet.
+    pub(super) fn is_checked(&self, job: Job) -> bool {
+        if job == self.endpoint.me().job() { self.check.is_some() } else { self.dynamic.is_checked(job) }
+    }
+
+    /// This process as a member of a communicator, in words.
+    fn who_words(&self, roster: &Roster) -> String {
+        if !roster.is_inter() {
+            return format!("rank {}", roster.rank);
+        }
+        let job = if self.endpoint.is_spawned() { "a spawned job" } else { "the job" };
+        format!("rank {} of its group (process {} of {job})", roster.rank, self.endpoint.rank())
     }
 
     /// Waits until everybody is there who was told of.

@@ -55,9 +55,24 @@ pub(super) struct Dynamic {
     met_parent: bool,
     /// Groups of jobs that have met and not disconnected.
     bonds: Vec<Rc<Roster>>,
+    /// Other jobs whose programs are checked (`--check`).
+    checked: BTreeSet<Job>,
 }
 
 impl Dynamic {
+    /// Is the program of another job checked?
+    pub(super) fn is_checked(&self, job: Job) -> bool {
+        self.checked.contains(&job)
+    }
+
+    pub(super) fn note_checked(&mut self, job: Job, checked: bool) {
+        if checked {
+            self.checked.insert(job)
+        } else {
+            self.checked.remove(&job)
+        };
+    }
+
     /// The communicator is no more.
     pub(super) fn forget(&mut self, comm: CommId) {
         if self.parent == Some(comm) {
@@ -231,6 +246,7 @@ impl Mpi {
             self.dynamic.bonds =
                 bonds.into_iter().filter(|bond| !self.jobs_of(bond).contains(&job)).collect();
             self.endpoint.forget_job(job);
+            self.dynamic.note_checked(job, false);
             if self.dynamic.bonds.is_empty() {
                 self.endpoint.set_ties(Ties::Parted);
             }

@@ -31,9 +31,14 @@ impl Mpi {
         };
         let mut mpi = Mpi::on(endpoint, cores);
         (mpi.rma, mpi.apart) = (config.rma, config.net.force);
-        mpi.meet_parent()?;
-        if let Some(rigor) = check::rigor() {
+        // Who is met hears of it, and may call a collective at once.
+        let rigor = check::rigor();
+        if let Some(rigor) = rigor {
             mpi.begin_check(rigor);
+        }
+        mpi.meet_parent()?;
+        if rigor.is_some() {
+            mpi.note_births();
         }
         Ok(mpi)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! number of runs; of each: job, first rank (upper half) and length, stride
-//! number of jobs; of each: job, size
+//! number of jobs; of each: job, size and whether it is checked (upper half)
 //! of each member: bytes of its card (0: the reader can find it out), then the card, in whole words
 //! ```
 //! The members of a job in the usual order are one run, however many they are. Cards go to readers of other jobs only:
@@ -77,7 +77,8 @@ impl Mpi {
         runs.into_iter().for_each(|run| words.extend(run.words()));
         words.push(jobs.len() as u64);
         for job in &jobs {
-            words.extend([job.0, u64::from(self.endpoint.size_of(*job).unwrap_or(0))]);
+            let (size, checked) = (self.endpoint.size_of(*job).unwrap_or(0), self.is_checked(*job));
+            words.extend([job.0, u64::from(checked) << 32 | u64::from(size)]);
         }
         if jobs.iter().any(|job| Some(*job) != to) {
             self.add_cards(members, to, &mut words);
@@ -106,8 +107,9 @@ impl Mpi {
         let mut reader = Reader(words);
         let described = reader.runs().and_then(|runs| Some((runs, reader.jobs()?)));
         let Some((runs, jobs)) = described else { return nonsense() };
-        for (job, size) in jobs {
+        for (job, size, checked) in jobs {
             self.endpoint.meet(job, size);
+            self.dynamic.note_checked(job, checked);
         }
         let mut numbers = Vec::new();
         let has_cards = !reader.0.is_empty();
@@ -158,10 +160,12 @@ impl<'w> Reader<'w> {
         Some(words.chunks_exact(RUN_WORDS).map(Run::parse).collect())
     }
 
-    fn jobs(&mut self) -> Option<Vec<(Job, u32)>> {
+    fn jobs(&mut self) -> Option<Vec<(Job, u32, bool)>> {
         let count = self.take(1)?[0];
         let words = self.take(count.checked_mul(2)?)?;
-        words.chunks_exact(2).map(|job| Some((Job(job[0]), u32::try_from(job[1]).ok()?))).collect()
+        let job =
+            |job: &[u64]| (job[1] >> 33 == 0).then_some((Job(job[0]), job[1] as u32, job[1] >> 32 == 1));
+        words.chunks_exact(2).map(job).collect()
     }
 
     fn card(&mut self) -> Option<Vec<u8>> {

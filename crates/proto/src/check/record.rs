@@ -68,10 +68,14 @@ pub struct Key {
 pub struct Record {
     /// Which collective.
     pub key: Key,
-    /// Who tells: its rank in the communicator.
+    /// Who tells: its rank in the communicator. The ranks of the second of two groups are counted on.
     pub rank: u32,
     /// Members of the communicator.
     pub size: u32,
+    /// Those of the first group; all, if there is one group.
+    pub first: u32,
+    /// Who tells, in words.
+    pub who: String,
     /// Named in the answer.
     pub ticket: u64,
     /// Does it wait for the answer?
@@ -82,15 +86,15 @@ pub struct Record {
     pub call: String,
     /// Its arguments, in words.
     pub arguments: String,
-    /// The root, if it has one.
+    /// The root, counted as `rank` is, if it has one and this member names it.
     pub root: Option<i32>,
-    /// The reduction operation, if it has one; those of programs are all the same.
+    /// The reduction operation, if it has one and this member names it; those of programs are all the same.
     pub op: Option<u32>,
     /// What must be the same in all members.
     pub same: Option<Block>,
-    /// What goes to others.
+    /// What goes to others: by their ranks in their group.
     pub gives: Flow,
-    /// What is expected from others.
+    /// What is expected from others, likewise.
     pub takes: Flow,
 }
 
@@ -100,19 +104,29 @@ impl Record {
         let what = self.difference(other)?;
         let number = u64::from(self.key.sequence) + 1;
         Some(format!(
-            "rank {}: {}({}) as collective {number} of {}; rank {}: {}({}): {what}",
-            self.rank, self.call, self.arguments, self.comm, other.rank, other.call, other.arguments
+            "{}: {}({}) as collective {number} of {}; {}: {}({}): {what}",
+            self.who, self.call, self.arguments, self.comm, other.who, other.call, other.arguments
         ))
+    }
+
+    /// The rank in the group.
+    fn own_rank(&self) -> u32 {
+        self.rank.checked_sub(self.first).unwrap_or(self.rank)
+    }
+
+    /// May data move between two members? Of two groups, each sends to the other.
+    fn exchanges_with(&self, other: &Record) -> bool {
+        self.first >= self.size || (self.rank < self.first) != (other.rank < other.first)
     }
 
     fn difference(&self, other: &Record) -> Option<String> {
         if self.call != other.call {
             return Some("different calls".into());
         }
-        if self.root != other.root {
+        if differ(self.root, other.root) {
             return Some("different roots".into());
         }
-        if self.op != other.op {
+        if differ(self.op, other.op) {
             return Some("different operations".into());
         }
         if let (Some(mine), Some(its)) = (self.same, other.same)
@@ -128,8 +142,11 @@ impl Record {
         let mut out = Vec::new();
         let mut w = Writer(&mut out);
         w.u32(self.key.number).u64(self.key.members).u32(self.key.sequence);
-        w.u32(self.rank).u32(self.size).u64(self.ticket).u8(self.waits.into());
-        w.bytes(self.comm.as_bytes()).bytes(self.call.as_bytes()).bytes(self.arguments.as_bytes());
+        w.u32(self.rank).u32(self.size).u32(self.first).u64(self.ticket).u8(self.waits.into());
+        w.bytes(self.who.as_bytes())
+            .bytes(self.comm.as_bytes())
+            .bytes(self.call.as_bytes())
+            .bytes(self.arguments.as_bytes());
         option(&mut w, self.root, |w, root| _ = w.i32(root));
         option(&mut w, self.op, |w, op| _ = w.u32(op));
         option(&mut w, self.same, block);
@@ -148,23 +165,47 @@ impl Record {
     pub fn parse(bytes: &[u8]) -> Option<Record> {
         let mut r = Reader::new(bytes);
         let key = Key { number: r.u32()?, members: r.u64()?, sequence: r.u32()? };
-        let (rank, size, ticket, waits) = (r.u32()?, r.u32()?, r.u64()?, r.u8()? != 0);
+        let (rank, size, first) = (r.u32()?, r.u32()?, r.u32()?);
+        let (ticket, waits, who) = (r.u64()?, r.u8()? != 0, r.text()?);
         let (comm, call, arguments) = (r.text()?, r.text()?, r.text()?);
         let root = read_option(&mut r, Reader::i32)?;
         let op = read_option(&mut r, Reader::u32)?;
         let same = read_option(&mut r, read_block)?;
         let (gives, takes) = (read_flow(&mut r)?, read_flow(&mut r)?);
-        let record =
-            Record { key, rank, size, ticket, waits, comm, call, arguments, root, op, same, gives, takes };
-        r.is_at_end().then_some(record)
+        r.is_at_end().then_some(Record {
+            key,
+            rank,
+            size,
+            first,
+            who,
+            ticket,
+            waits,
+            comm,
+            call,
+            arguments,
+            root,
+            op,
+            same,
+            gives,
+            takes,
+        })
     }
 }
 
 /// Does what one gives fit what the other expects?
 fn flow(from: &Record, to: &Record) -> Option<String> {
-    let (given, taken) = (from.gives.at(to.rank)?, to.takes.at(from.rank)?);
-    let words = || format!("rank {} sends rank {} {}", from.rank, to.rank, given.difference(taken));
+    if !from.exchanges_with(to) {
+        return None;
+    }
+    let (sender, receiver) = (from.own_rank(), to.own_rank());
+    let (given, taken) = (from.gives.at(receiver)?, to.takes.at(sender)?);
+    let words = || format!("rank {sender} sends rank {receiver} {}", given.difference(taken));
     (!given.fits(taken)).then(words)
+}
+
+/// Do two members name different ones?
+fn differ<T: PartialEq>(mine: Option<T>, its: Option<T>) -> bool {
+    mine.is_some() && its.is_some() && mine != its
 }
 
 fn block(w: &mut Writer<'_>, block: Block) {

@@ -9,6 +9,8 @@ fn record(rank: u32, call: &str) -> Record {
         key: Key { number: 3, members: 9, sequence: 16 },
         rank,
         size: 4,
+        first: 4,
+        who: format!("rank {rank}"),
         ticket: 100 + u64::from(rank),
         waits: true,
         comm: "MPI_COMM_WORLD".into(),
@@ -105,6 +107,28 @@ fn what_one_gives_is_what_the_other_expects() {
     // Members that send each other nothing have nothing to compare.
     assert!(fault([gives(1, INTS), gives(2, other)]).is_none());
     assert!(fault([takes(Flow::Every(INTS)), gives(1, other)]).is_some());
+}
+
+#[test]
+fn two_groups_exchange_with_each_other_only() {
+    let inter = |rank, call| Record { first: 1, ..record(rank, call) };
+    let takes = Flow::Each(vec![INTS, INTS, Block { bytes: 20, mark: 7 }]);
+    let one = || Record { gives: Flow::Every(INTS), takes: takes.clone(), ..inter(0, "MPI_Allgatherv") };
+    let other = |rank, bytes| Record {
+        gives: Flow::Every(Block { bytes, mark: 7 }),
+        takes: Flow::Every(INTS),
+        ..inter(rank, "MPI_Allgatherv")
+    };
+    assert!(fault([other(1, 16), one(), other(2, 16), other(3, 20)]).is_none());
+    let text = fault([one(), other(1, 16), other(3, 16)]).unwrap_or_default();
+    assert!(text.ends_with("rank 2 sends rank 0 16 bytes for 20"), "{text}");
+    // The root's own group names no root, but for the root itself.
+    let root = |rank, root| Record { root, ..inter(rank, "MPI_Bcast") };
+    assert!(fault([root(1, None), root(0, Some(3)), root(2, None), root(3, Some(3))]).is_none());
+    assert!(fault([root(1, None), root(0, Some(2)), root(3, Some(3))]).is_some());
+    let (hub, _) = hear_all([inter(3, "MPI_Barrier")]);
+    let absent = hub.missing(record(0, "").key);
+    assert_eq!(absent.as_deref(), Some("not called by rank 0 and rank 0, 1 of the other group"));
 }
 
 #[test]

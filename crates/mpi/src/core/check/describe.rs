@@ -25,13 +25,61 @@ impl Mpi {
     ) -> Result<Option<Record>> {
         let name = named(&name_of(call, form));
         let Some(mut record) = self.record(comm, name, tag)? else { return Ok(None) };
-        self.describe_flow(&mut record, call);
-        let mut arguments: Vec<String> = record.root.map(|root| format!("root {root}")).into_iter().collect();
-        arguments.extend(operation(call).map(|op| op_name(op).into()));
-        arguments.extend(self.data_words(call));
+        let roster = &self.comm(comm)?.roster;
+        let root = root_of(call);
+        let mut arguments: Vec<String> = root.map(|root| format!("root {root}")).into_iter().collect();
+        // The root's group names nothing but that it has the root.
+        if root != Some(Peer::Null) {
+            match roster.is_inter() {
+                true => self.describe_between(&mut record, call, roster),
+                false => self.describe_flow(&mut record, call),
+            }
+            arguments.extend(operation(call).map(|op| op_name(op).into()));
+            arguments.extend(self.data_words(call));
+            record.op = operation(call).map(|op| op.0.min(OpId::PREDEFINED));
+        }
         record.arguments = arguments.join(", ");
-        record.op = operation(call).map(|op| op.0.min(OpId::PREDEFINED));
         Ok(Some(record))
+    }
+
+    /// A call between two groups: what this one gives goes to the other one.
+    fn describe_between(&self, record: &mut Record, call: &Coll<'_>, roster: &Roster) {
+        let size = roster.size as usize;
+        let others_from = if record.rank < record.first { record.first } else { 0 };
+        match root_of(call) {
+            Some(Peer::Root) => record.root = Some(record.rank as i32),
+            Some(Peer::Rank(root)) => record.root = Some(others_from as i32 + root),
+            _ => {}
+        }
+        let to_root = |block: Block| match root_of(call) {
+            Some(Peer::Rank(root)) => Flow::Only(root as u32, block),
+            _ => Flow::Unknown,
+        };
+        let is_root = root_of(call) == Some(Peer::Root);
+        match *call {
+            Coll::Bcast { data, .. } if is_root => record.gives = Flow::Every(self.block(data)),
+            Coll::Bcast { data, .. } => record.takes = to_root(self.block(data)),
+            Coll::Gather { recv, .. } if is_root => record.takes = Flow::Every(self.block(recv)),
+            Coll::Gatherv { recv, .. } if is_root => record.takes = self.parts_flow(recv, size),
+            Coll::Gather { send, .. } | Coll::Gatherv { send, .. } => {
+                record.gives = to_root(self.block(send))
+            }
+            Coll::Scatter { send, .. } if is_root => record.gives = Flow::Every(self.block(send)),
+            Coll::Scatterv { send, .. } if is_root => record.gives = self.parts_flow(send, size),
+            Coll::Scatter { recv, .. } | Coll::Scatterv { recv, .. } => {
+                record.takes = to_root(self.block(recv));
+            }
+            Coll::Reduce { of, .. } | Coll::Allreduce(of) => record.same = Some(self.block(of.recv)),
+            // The groups cut the same into parts of their own.
+            Coll::ReduceScatterBlock(of) => {
+                let all = of.recv.count.saturating_mul(i64::from(roster.local().len()));
+                record.same = Some(self.block_of(all, of.recv.ty));
+            }
+            Coll::ReduceScatter { of, counts } => {
+                record.same = Some(self.block_of(counts.iter().sum(), of.recv.ty));
+            }
+            _ => self.describe_exchange(record, call, size),
+        }
     }
 
     fn describe_flow(&self, record: &mut Record, call: &Coll<'_>) {
@@ -180,6 +228,18 @@ impl Mpi {
             Coll::ReduceScatter { of, counts } => words(counts.iter().sum(), of.recv.ty),
             _ => None,
         }
+    }
+}
+
+fn root_of(call: &Coll<'_>) -> Option<Peer> {
+    match *call {
+        Coll::Bcast { root, .. }
+        | Coll::Gather { root, .. }
+        | Coll::Gatherv { root, .. }
+        | Coll::Scatter { root, .. }
+        | Coll::Scatterv { root, .. }
+        | Coll::Reduce { root, .. } => Some(root),
+        _ => None,
     }
 }
 
