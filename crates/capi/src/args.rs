@@ -7,6 +7,7 @@ use crate::errors::{Outcome, fail};
 use crate::handles;
 use mpi::core::{Data, TypeId};
 use mpi::{ErrorClass, MpiError, RecvBuf, Result, SendBuf};
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -46,7 +47,38 @@ pub struct Text(*const c_char);
 #[repr(transparent)]
 pub struct TextOut(*mut c_char);
 
+thread_local! {
+    /// The last call of this thread that had null pointers among its arguments, and which.
+    static NULLS: RefCell<(&'static str, Vec<&'static str>)> = const { RefCell::new(("", Vec::new())) };
+}
+
+/// A call has null pointers: where that is a mistake, the error shall name them.
+#[cold]
+#[inline(never)]
+pub fn note_nulls(call: &'static str, arguments: &[(&'static str, bool)]) {
+    let null = arguments.iter().filter(|(_, is_null)| *is_null).map(|(name, _)| *name);
+    // (A thread that ends may have no place any more.)
+    let _ = NULLS.try_with(|nulls| nulls.replace((call, null.collect())));
+}
+
+/// What is wrong, if this call has null pointers among its arguments.
+pub fn null_words(call: &str) -> Option<String> {
+    let plain = |name: &str| name.strip_suffix("_c").unwrap_or(name).to_string();
+    NULLS.with_borrow(|(of, names)| match names.as_slice() {
+        [] => None,
+        _ if plain(of) != plain(call) => None,
+        [name] => Some(format!("argument {name} is null")),
+        [names @ .., last] => Some(format!("arguments {} and {last} are null", names.join(", "))),
+    })
+}
+
 impl<T> In<T> {
+    /// Is it null?
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// The same address, seen as another type.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
@@ -192,6 +224,12 @@ impl Buf {
 }
 
 impl BufMut {
+    /// Is it null?
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// As a place for a value of this type, where a function says so.
     pub fn place<T>(self) -> Ptr<T> {
         Ptr(self.0.cast())
@@ -353,6 +391,11 @@ impl<A: Abi, M: Memory> Passed<A, M> {
 }
 
 impl Text {
+    /// Is it null?
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// The string, without characters that are not UTF-8.
     pub fn read(self) -> Result<String> {
         if self.0.is_null() {
@@ -364,6 +407,11 @@ impl Text {
 }
 
 impl Opaque {
+    /// Is it null?
+    pub fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
     /// Strings up to a null pointer; none, if it is null itself (`MPI_ARGV_NULL`).
     pub fn texts(self) -> Result<Vec<String>> {
         let list = In(self.0 as *const Text);
@@ -487,6 +535,15 @@ mod tests {
         assert_eq!(Ptr::<i32>(std::ptr::null_mut()).set(1).unwrap_err().class, ErrorClass::Arg);
         assert_eq!(Text(std::ptr::null()).read().unwrap_err().class, ErrorClass::Arg);
         assert!(TextOut(std::ptr::null_mut()).write("x", 8).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_null_arguments_of_its_call_only() {
+        note_nulls("MPI_Isend_c", &[("buf", false), ("request", true)]);
+        assert_eq!(null_words("MPI_Isend").as_deref(), Some("argument request is null"));
+        assert_eq!(null_words("MPI_Irecv"), None);
+        note_nulls("MPI_Type_get_extent", &[("lb", true), ("extent", true)]);
+        assert_eq!(null_words("MPI_Type_get_extent").as_deref(), Some("arguments lb and extent are null"));
     }
 
     #[test]

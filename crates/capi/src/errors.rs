@@ -1,6 +1,7 @@
 //! What happens to an error: its code in the caller's interface, the handler that hears of it, and the one
 //! line a user sees when it ends the job.
 use crate::abi::Abi;
+use crate::args::null_words;
 use crate::engine::{Call, Phase, phase};
 use crate::life::{self, World};
 use crate::{callbacks, handles};
@@ -184,7 +185,7 @@ pub fn raise_anywhere<A: Abi>(name: &'static str, on: On<A>, failure: Failure) -
     if phase() != Phase::Closed {
         return run::<A>(name, on, |_| Err(failure));
     }
-    let (code, text) = match failure {
+    let (code, text) = match named(name, failure) {
         Failure::Error(error) => {
             let code = code::<A>(error.class);
             remember(code, format!("{name}: {}", error.cause()));
@@ -216,7 +217,7 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
         Failure::Error(error) if matches!(error.cause(), Cause::NullPointer) => on.target_of_null(&call),
         _ => on.target(&call),
     };
-    match failure {
+    match named(call.name, failure) {
         Failure::Error(error) => {
             let code = code::<A>(error.class);
             remember(code, format!("{}: {}", call.name, error.cause()));
@@ -225,6 +226,16 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
             })
         }
         Failure::Callback(code) => deliver(call, target, code, || format!("a callback gave code {code}")),
+    }
+}
+
+/// An error about a null pointer says which argument that is.
+fn named(name: &'static str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Error(error) if matches!(error.cause(), Cause::NullPointer) => {
+            Failure::Error(null_words(name).map_or(error, |words| MpiError::new(ErrorClass::Arg, words)))
+        }
+        failure => failure,
     }
 }
 

@@ -190,7 +190,10 @@ pub fn rust_exports(side: Side) -> String {
         let (params, names): (Vec<String>, Vec<String>) =
             f.params.iter().map(|p| rust_param(p, side)).unzip();
         let ret = rust_type(&f.ret, side);
-        let body = if f.module == "-" { stub(f, &names, abi) } else { call(f, &names, abi, &large) };
+        let body = match f.module.as_str() {
+            "-" => stub(f, &names, abi),
+            _ => format!("{}{}", note_nulls(f, &params, &names), call(f, &names, abi, &large)),
+        };
         // One body, which the compiler then specialises fully, and two names for it: each export is a jump.
         let (params, args, inner) = (params.join(", "), names.join(", "), format!("inner_{}", f.name));
         writeln!(out, "#[inline(never)]\nextern \"C\" fn {inner}({params}) -> {ret} {{\n    {body}\n}}")
@@ -218,6 +221,31 @@ fn call(f: &Function, names: &[String], abi: &str, large: &[&str]) -> String {
     };
     let path = format!("capi::{}::{}", f.module, base.trim_start_matches("MPI_").to_lowercase());
     format!("{path}::<{abi}{count}>({})", names.join(", "))
+}
+
+/// Names the arguments that are null, before anything else, so that the error about one of them can do so.
+fn note_nulls(f: &Function, params: &[String], names: &[String]) -> String {
+    let is_place = |(param, _): &(&String, &String)| {
+        let (name, kind) = param.split_once(": ").expect("a name and a type");
+        let pointer = ["In<", "Ptr<", "Text"].iter().any(|start| kind.starts_with(start));
+        let list = kind == "Opaque" && name == "array_of_commands_";
+        let place = kind == "BufMut" && ["attribute_val_", "baseptr_", "buffer_addr_"].contains(&name);
+        let may_be_null = ["argc_", "array_of_errcodes_"].contains(&name);
+        (pointer || list || place) && !may_be_null
+    };
+    let places: Vec<&String> = params.iter().zip(names).filter(is_place).map(|(_, name)| name).collect();
+    if places.is_empty() || f.ret != "int" {
+        return String::new();
+    }
+    let any: Vec<String> = places.iter().map(|name| format!("{name}.is_null()")).collect();
+    let all: Vec<String> =
+        places.iter().map(|name| format!("({:?}, {name}.is_null())", name.trim_end_matches('_'))).collect();
+    format!(
+        "if {} {{\n        capi::args::note_nulls({:?}, &[{}]);\n    }}\n    ",
+        any.join(" | "),
+        f.name,
+        all.join(", ")
+    )
 }
 
 /// A function that does not exist yet says so, through the handler of its communicator if it has one.

@@ -53,6 +53,22 @@ static void no_memory(void)
     MPI_Type_free(&pair);
 }
 
+/* The error of a null pointer says which argument that is. */
+static void null_names(void)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+#define NAMED(call, words)                                                                       \
+    MPI_Error_string(call, text, &length);                                                       \
+    CHECK(strstr(text, words) != NULL)
+    NAMED(MPI_Isend(&length, 1, MPI_INT, 0, 0, MPI_COMM_SELF, NULL), "argument request is null");
+    NAMED(MPI_Isend_c(&length, 1, MPI_INT, 0, 0, MPI_COMM_SELF, NULL), "argument request is null");
+    NAMED(MPI_Comm_rank(MPI_COMM_WORLD, NULL), "argument rank is null");
+    NAMED(MPI_Type_get_extent(MPI_INT, NULL, NULL), "arguments lb and extent are null");
+    NAMED(MPI_Info_create(NULL), "argument info is null");
+    NAMED(MPI_Waitall(2, NULL, MPI_STATUSES_IGNORE), "argument array_of_requests is null");
+}
+
 /* "In place" away from the root is a common mistake: each rank says so by itself, and the next collective is right. */
 static void in_place(void)
 {
@@ -185,6 +201,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     no_memory();
+    null_names();
     in_place();
     between_groups();
     large_numbers();
