@@ -159,8 +159,8 @@ impl Agent {
                 break;
             }
             if here.ranks.all_started() {
-                let job = here.group.id;
-                self.report(&Frame::Started { node: self.node, job });
+                let started = here.start_news(self.node);
+                self.report_all(started);
                 break;
             }
         }
@@ -296,8 +296,8 @@ impl Agent {
         let here = &mut self.jobs[index];
         let said =
             here.serve(&self.tree, &mut self.asks, &self.poll, |ranks, service| ranks.serve(slot, service))?;
-        let fence = here.fence_news(slot);
-        self.report_all(said.into_iter().chain(fence));
+        let news = here.start_news(self.node).into_iter().chain(here.fence_news(slot));
+        self.report_all(said.into_iter().chain(news));
         Ok(())
     }
 

@@ -22,6 +22,7 @@ fn as_a_rank() {
         "names" => names(),
         "spawn1" | "spawn2" => spawn(&script),
         "talk" => talk(),
+        "too_soon" => too_soon(),
         "facts" => facts(),
         "limits" => limits(),
         "abort" => abort(),
@@ -277,11 +278,12 @@ fn spawn(script: &str) {
 const NOT_FOUND: &str = "cmd=spawn_result rc=-1 msg=program '/no/such/program' was not found";
 
 fn spawn_blocks(program: &str, args: &[&str]) -> String {
+    let count = args.len();
     let args: String = (1..).zip(args).map(|(i, arg)| format!("arg{i}={arg}\n")).collect();
     let block = |number: u32, processes: u32| {
         format!(
             "mcmd=spawn\nnprocs={processes}\nexecname={program}\ntotspawns=2\nspawnssofar={number}\n{args}\
-             argcnt=5\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=tag=0\ninfo_num=1\ninfo_key_0=wdir\n\
+             argcnt={count}\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=tag=0\ninfo_num=1\ninfo_key_0=wdir\n\
              info_val_0=/\nendcmd"
         )
     };
@@ -326,7 +328,9 @@ const MANY_LINES: usize = 4000;
 /// Starts three more processes, who have much to say.
 fn talk() {
     if std::env::var_os("PMI_SPAWNED").is_some() {
-        return (0..MANY_LINES).for_each(|_| say("as long as some lines of output are"));
+        let mut one = One::start();
+        (0..MANY_LINES).for_each(|_| say("as long as some lines of output are"));
+        return one.finalize();
     }
     let (mut one, program) = (One::start(), std::env::current_exe().unwrap());
     let words = scripted::words(program.to_str().unwrap());
@@ -338,6 +342,46 @@ fn talk() {
 fn what_spawned_ranks_write_is_read_while_they_run() {
     let (code, said, err) = run(&["-n", "1", "--timeout", "60"], "talk");
     assert_eq!((code, said.len(), err.as_str()), (Some(0), 3 * MANY_LINES, ""));
+}
+
+/// One rank of a spawned job ends before it calls MPI; the others would run for long.
+fn too_soon() {
+    let mut one = One::start();
+    if rank() > 0 {
+        return one.finalize();
+    }
+    let refusal = |one: &mut One, script: &str| {
+        let script = format!("[ $PMI_RANK = 1 ] || exec sleep 600; {script}");
+        let refused = one.ask(&spawn_blocks("sh", &["-c", &script]));
+        let words =
+            refused.strip_prefix("cmd=spawn_result rc=-1 msg=rank 1 of spawned job ").map(str::to_owned);
+        let words = words.unwrap_or_else(|| panic!("{refused}"));
+        words.split_once(", 'sh', ").map_or(words.clone(), |(_, how)| how.to_owned())
+    };
+    assert_eq!(refusal(&mut one, "exit 0"), "exited with code 0 and never called MPI_Init");
+    assert_eq!(
+        refusal(&mut one, "echo no library >&2; exit 127"),
+        "exited with code 127 and never called MPI_Init; its last words: \"no library\""
+    );
+    let killed = "was killed by signal 9 (Killed) and never called MPI_Init";
+    assert_eq!(refusal(&mut one, "kill -9 $$"), killed);
+    let begun = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; exit 3";
+    assert_eq!(refusal(&mut one, begun), "exited with code 3 before all of its job had called MPI_Init");
+    // Nothing of that has hurt this one.
+    assert_eq!(
+        one.ask("cmd=lookup_name service=any"),
+        "cmd=lookup_result info=ok rc=1 msg=service_not_found"
+    );
+    one.finalize();
+    say("refused");
+}
+
+#[test]
+fn a_spawn_fails_if_a_rank_ends_before_mpi_init() {
+    for nodes in ["1", "2"] {
+        let (code, said, err) = run(&["-n", nodes, "--nodes", nodes, "--timeout", "60"], "too_soon");
+        assert_eq!((code, said), (Some(0), vec!["refused".into()]), "{err}");
+    }
 }
 
 fn facts() {

@@ -23,6 +23,8 @@ pub(crate) struct Here {
     shared: Option<SharedBoard>,
     /// The nodes below that have ranks of the job at or below them.
     pub(crate) children: Vec<NodeId>,
+    /// Has the launcher heard that all ranks here have been started?
+    told_start: bool,
     /// Has the launcher heard that ranks here wait in barriers?
     told_fence: bool,
 }
@@ -52,7 +54,7 @@ impl Here {
             ranks.add_variable(shared.variable());
         }
         let (children, attributes) = (place.children().to_vec(), Attributes::default());
-        Ok(Here { group, ranks, board, attributes, shared, children, told_fence: false })
+        Ok(Here { group, ranks, board, attributes, shared, children, told_start: false, told_fence: false })
     }
 
     /// Lets the PMI service of this job's ranks act.
@@ -70,6 +72,15 @@ impl Here {
     /// A rank has ended: it waits for no attribute any more.
     pub(crate) fn forget_waiter(&mut self, slot: u32) {
         self.attributes.forget(|waiter| waiter.0 == slot);
+    }
+
+    /// All ranks here have been started, and the launcher has not heard of it.
+    pub(crate) fn start_news(&mut self, node: NodeId) -> Option<Frame> {
+        if self.told_start || !self.ranks.all_up() {
+            return None;
+        }
+        self.told_start = true;
+        Some(Frame::Started { node, job: self.group.id })
     }
 
     /// A rank waits in a barrier, and the launcher has not heard of it.

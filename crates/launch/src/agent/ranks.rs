@@ -143,6 +143,16 @@ impl Ranks {
         self.next == self.count()
     }
 
+    /// Has every rank been started? Those of a spawned job must have begun PMI as well: whoever wants them waits for that,
+    /// and for ever if the program never calls MPI.
+    pub(crate) fn all_up(&self) -> bool {
+        let is_up = |state: &State| match self.group.spawner {
+            None => state.pid.is_some(),
+            Some(_) => state.pmi.state() != PmiState::Unused,
+        };
+        self.states.iter().all(is_up)
+    }
+
     /// Ranks not started yet never will be.
     pub(crate) fn give_up_starting(&mut self) {
         self.next = self.count();

@@ -91,7 +91,7 @@ pub enum Cause {
 impl Cause {
     /// In words, with the last ones of the rank that is to blame.
     pub(crate) fn told(&self, words: &str) -> String {
-        if words.is_empty() { self.to_string() } else { format!("{self}; its last words: \"{words}\"") }
+        with_last_words(self.to_string(), words)
     }
 
     /// Its part in the exit code of the job; never 0.
@@ -185,6 +185,11 @@ impl fmt::Display for Words {
             Ended::Signal(signal) => write!(f, "killed by signal {signal} ({})", signal_text(signal)),
         }
     }
+}
+
+/// A message about a rank that ended, with what it wrote last.
+pub(super) fn with_last_words(message: String, words: &str) -> String {
+    if words.is_empty() { message } else { format!("{message}; its last words: \"{words}\"") }
 }
 
 /// A way to end as an exit code.

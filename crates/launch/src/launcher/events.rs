@@ -66,7 +66,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// All ranks that a job has on a node have been started.
+    /// All ranks that a job has on a node have been started, and have begun PMI if the job was spawned.
     fn on_started(&mut self, job: JobId) {
         let Some(begun) = self.jobs.iter_mut().find(|begun| begun.group.id == job) else { return };
         begun.nodes_started += 1;
@@ -103,6 +103,12 @@ impl Launcher<'_> {
         let begun = self.jobs.iter().find(|begun| begun.group.id == member.job)?;
         let node = (member.rank.0 < begun.group.ranks()).then(|| begun.group.node_of(member.rank))?;
         Some(Who { member, pid, spot: self.spot(node) })
+    }
+
+    /// What a rank runs.
+    pub(super) fn program_of(&self, member: Member) -> Option<&Found> {
+        let begun = self.jobs.iter().find(|begun| begun.group.id == member.job)?;
+        Some(&begun.group.programs[begun.group.section_of(member.rank)])
     }
 
     /// A frame that may end the job.
@@ -146,6 +152,9 @@ impl Launcher<'_> {
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
         let pmi = self.last_state(who.member, pmi);
+        if let Some(step) = self.ended_too_soon(&who, ended, pmi, &words) {
+            return step;
+        }
         let alone = self.is_spare(job);
         let step = match (ended, pmi) {
             (Ended::Signal(signal), _) if alone => {
@@ -171,8 +180,7 @@ impl Launcher<'_> {
         let error = io::Error::from_raw_os_error(errno);
         let is_missing = step != StartStep::Folder && error.kind() == io::ErrorKind::NotFound;
         let code = if is_missing { 127 } else { 126 };
-        let begun = self.jobs.iter().find(|begun| begun.group.id == who.member.job);
-        let found = begun.map(|begun| &begun.group.programs[begun.group.section_of(who.member.rank)]);
+        let found = self.program_of(who.member);
         let program = found.map_or_else(String::new, Found::name);
         let reason = match step {
             StartStep::Process => match errno {

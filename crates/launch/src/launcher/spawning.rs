@@ -1,6 +1,7 @@
 //! Questions that ranks ask of the launcher: names of services, and new jobs in the running tree.
+use super::cause::with_last_words;
 use super::outcome::Step;
-use super::{Begun, Cause, Launcher, Stage};
+use super::{Begun, Cause, Launcher, Stage, Who};
 use crate::describe;
 use crate::job::{Group, Spread, StdinBy};
 use crate::options::parse_hosts;
@@ -9,11 +10,12 @@ use crate::spec::{MapBy, RANKS_MAX, Section, StdinTo};
 use proto::ids::NodeId;
 use proto::lane::JobId;
 use proto::placement::Placement;
-use proto::tree::{Answer, Frame, Question, SpawnCommand, SpawnWish};
+use proto::tree::{Answer, Ended, Frame, PmiState, Question, SpawnCommand, SpawnWish};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
 use sys::node::Ties;
+use sys::signal::signal_text;
 
 /// Jobs that may be in the tree at a time.
 const JOBS_MAX: usize = 4096;
@@ -25,7 +27,7 @@ impl Launcher<'_> {
             Question::Lookup { service } => self.names.lookup(&service),
             Question::Unpublish { service } => self.names.unpublish(&service),
             Question::Spawn(wish) => match self.spawn(&wish, (node, ask)) {
-                Ok(()) => return, // answered when all ranks have been started
+                Ok(()) => return, // answered when all ranks have begun PMI
                 Err(reason) => Answer::NotSpawned(reason),
             },
         };
@@ -38,7 +40,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// All ranks of a spawned job have been started.
+    /// All ranks of a spawned job have begun PMI.
     pub(super) fn answer_spawn(&mut self, job: JobId, (node, ask): (NodeId, u32)) {
         let Some(begun) = self.jobs.iter().find(|begun| begun.group.id == job) else { return };
         let (name, processes) = (begun.group.name.clone().into_bytes(), begun.group.ranks());
@@ -99,7 +101,24 @@ impl Launcher<'_> {
         }
     }
 
-    /// A rank of a job could not be started. If that job is being spawned, only those hear of it who wanted it; else `None`.
+    /// A rank of a job has ended. If that job is being spawned, and the rank did not get through MPI before, those hear of
+    /// it who wanted the job; else `None`.
+    pub(super) fn ended_too_soon(
+        &mut self,
+        who: &Who,
+        ended: Ended,
+        pmi: PmiState,
+        words: &str,
+    ) -> Option<Step> {
+        let is_through = pmi == PmiState::Finalized && matches!(ended, Ended::Exit(_));
+        if is_through || self.outcome.cause().is_some() {
+            return None;
+        }
+        let program = self.program_of(who.member).map_or_else(String::new, Found::name);
+        self.revoke(who.member.job, &too_soon(who, &program, ended, pmi, words))
+    }
+
+    /// A rank of a job could not be started, or ended too soon. If that job is being spawned, only those hear of it who wanted it; else `None`.
     pub(super) fn revoke(&mut self, job: JobId, reason: &str) -> Option<Step> {
         let at = self.jobs.iter().position(|begun| begun.group.id == job && begun.asked_by.is_some())?;
         let (node, ask) = self.jobs.remove(at).asked_by?;
@@ -196,6 +215,19 @@ impl Launcher<'_> {
         }
         Ok(nodes)
     }
+}
+
+/// Why a job that is being spawned has no use.
+fn too_soon(who: &Who, program: &str, ended: Ended, pmi: PmiState, words: &str) -> String {
+    let ended = match ended {
+        Ended::Exit(code) => format!("exited with code {code}"),
+        Ended::Signal(signal) => format!("was killed by signal {signal} ({})", signal_text(signal)),
+    };
+    let when = match pmi {
+        PmiState::Unused => "and never called MPI_Init",
+        _ => "before all of its job had called MPI_Init",
+    };
+    with_last_words(format!("{who}, '{program}', {ended} {when}"), words)
 }
 
 fn section_of(command: &SpawnCommand) -> Result<Section, String> {

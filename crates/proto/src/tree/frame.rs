@@ -95,7 +95,7 @@ pub enum Frame {
     },
     /// Both ways: the sender lives.
     Beat,
-    /// Up: all ranks that a job has on a node have been started.
+    /// Up: all ranks that a job has on a node have been started; those of a spawned job have also begun PMI.
     Started {
         /// The node.
         node: NodeId,
