@@ -3,10 +3,10 @@ use crate::abi::Abi;
 use crate::args::{self, In, Opaque, Ptr, Text, TextOut};
 use crate::comm::make;
 use crate::engine::Call;
-use crate::errors::{On, Outcome, code, run};
+use crate::errors::{Failure, On, Outcome, code, run};
 use crate::handles;
 use mpi::core::{CommId, Command, Meet, registry};
-use mpi::{ErrorClass, MpiError};
+use mpi::{Cause, ErrorClass, MpiError};
 use std::ffi::c_int;
 use std::time::Duration;
 
@@ -66,9 +66,21 @@ fn meet<A: Abi>(
     how: Meet<'_>,
 ) -> Outcome<()> {
     newcomm.set(A::handle(A::C.comm_null))?;
-    let made = call.start_meeting(handles::comm::<A>(comm)?, root, how)?;
+    let id = handles::comm::<A>(comm)?;
+    let how = if is_root(call, id, root)? { when_free(call, how) } else { how };
+    let made = call.start_meeting(id, root, how)?;
     let new = make(call, made)?;
     Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
+}
+
+/// The root needs its launcher, for cards or to start processes. That may be busy with an earlier spawn, and meanwhile other
+/// threads go on.
+fn when_free<'m, A: Abi>(call: &mut Call<A>, how: Meet<'m>) -> Meet<'m> {
+    let class = if matches!(how, Meet::Spawn(_)) { ErrorClass::Spawn } else { ErrorClass::Port };
+    match call.until(|call| call.may_ask_launcher(class)) {
+        Ok(()) => how,
+        Err(error) => Meet::Not(error),
+    }
 }
 
 fn is_root<A: Abi>(call: &Call<A>, comm: CommId, root: c_int) -> Outcome<bool> {
@@ -222,12 +234,22 @@ fn spawn<A: Abi>(
     let started = meet(call, comm, root, intercomm, how);
     if !codes.is_null() {
         let value = if started.is_ok() { 0 } else { code::<A>(ErrorClass::Spawn) };
-        let processes: u32 = match (&started, commands.is_empty()) {
-            // Others than the root do not know how many were wanted, but how many there are.
-            (Ok(()), true) => call.comm_remote_size(handles::comm::<A>(intercomm.get()?)?)?.unwrap_or(0),
-            _ => commands.iter().map(|command| command.processes).sum(),
+        // Others than the root do not know how many were wanted, but how many there are, or hear it with the error.
+        let processes = match &started {
+            _ if !commands.is_empty() => Command::total(&commands),
+            Ok(()) => call.comm_remote_size(handles::comm::<A>(intercomm.get()?)?)?,
+            Err(Failure::Error(error)) => wanted(error),
+            Err(_) => None,
         };
-        codes.set_list((0..processes).map(|_| value))?;
+        codes.set_list((0..processes.unwrap_or(0)).map(|_| value))?;
     }
     started
+}
+
+/// How many processes the root wanted, who says that it failed.
+fn wanted(error: &MpiError) -> Option<u32> {
+    match error.cause() {
+        Cause::AtRoot { processes, .. } => *processes,
+        _ => None,
+    }
 }

@@ -122,6 +122,13 @@ pub enum Cause {
     Start(StartError),
     /// Processes of another job were not met, or not started.
     Meet(MeetError),
+    /// The root of a collective call failed, of which only the class was told.
+    AtRoot {
+        /// Its rank.
+        root: u32,
+        /// How many processes it wanted to be started, if that is what failed.
+        processes: Option<u32>,
+    },
 }
 
 /// What every operation gives.
@@ -138,6 +145,12 @@ impl MpiError {
     #[cold]
     pub fn null_pointer() -> Self {
         MpiError::of(ErrorClass::Arg, Cause::NullPointer)
+    }
+
+    /// The root of a collective call failed with this class.
+    #[cold]
+    pub(crate) fn at_root(class: ErrorClass, root: u32, processes: Option<u32>) -> Self {
+        MpiError::of(class, Cause::AtRoot { root, processes })
     }
 
     /// What happened, without the class.
@@ -183,6 +196,7 @@ impl fmt::Display for Cause {
             Cause::Net(error) => error.fmt(f),
             Cause::Start(error) => error.fmt(f),
             Cause::Meet(error) => error.fmt(f),
+            Cause::AtRoot { root, .. } => write!(f, "the root, rank {root}, failed, and its error says why"),
         }
     }
 }
@@ -204,7 +218,7 @@ fn describe(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 impl Error for MpiError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &*self.cause {
-            Cause::Words(_) | Cause::NullPointer | Cause::Ended(_) => None,
+            Cause::Words(_) | Cause::NullPointer | Cause::Ended(_) | Cause::AtRoot { .. } => None,
             Cause::Net(error) => Some(error),
             Cause::Start(error) => Some(error),
             Cause::Meet(error) => Some(error),

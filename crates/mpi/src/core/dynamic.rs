@@ -14,6 +14,9 @@ use std::time::Duration;
 /// The tag of the last barrier between jobs that are still connected when they end: no collective has it.
 const LEAVING_TAG: i32 = i32::MIN;
 
+/// Processes of a job at most, as the launcher has it.
+const PROCESSES_MAX: u32 = 1 << 16;
+
 /// How processes of another job are met. Only the root of a group has to say.
 #[derive(Debug)]
 pub enum Meet<'a> {
@@ -31,6 +34,16 @@ pub enum Meet<'a> {
     Not(MpiError),
 }
 
+impl Meet<'_> {
+    /// How many processes are to be started, if any are and there can be so many.
+    pub(super) fn processes(&self) -> Option<u32> {
+        match self {
+            Meet::Spawn(commands) => Command::total(commands),
+            _ => None,
+        }
+    }
+}
+
 /// Processes to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -42,6 +55,14 @@ pub struct Command {
     pub processes: u32,
     /// Hints for the launcher: `host`, `wdir`, `path`, ...
     pub hints: Vec<(String, String)>,
+}
+
+impl Command {
+    /// How many processes all of these are; `None` if no job has so many.
+    pub fn total(commands: &[Command]) -> Option<u32> {
+        let total: u64 = commands.iter().map(|command| u64::from(command.processes)).sum();
+        u32::try_from(total).ok().filter(|total| *total <= PROCESSES_MAX)
+    }
 }
 
 /// What a process has to do with other jobs.

@@ -82,6 +82,8 @@ struct Meets {
     chance: u64,
     /// What the other side says.
     theirs: Vec<u64>,
+    /// How many processes are to be started, if any.
+    wanted: Option<u32>,
     failed: Option<MpiError>,
 }
 

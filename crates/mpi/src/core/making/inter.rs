@@ -2,6 +2,7 @@
 //!
 //! The leaders tell each other their lists of members ([`super::super::identity`]) and pass them on; then all agree on
 //! a number, as in one group.
+use super::meeting::{Failure, failed_meeting};
 use super::*;
 use proto::coll::inter::swap;
 
@@ -9,8 +10,6 @@ use proto::coll::inter::swap;
 const LIST_WORDS_MAX: u64 = 1 << 28;
 /// Tags of leaders that meet in a communicator begin below those of groups that do.
 const LEADERS_TAG: i32 = -1 - (1 << 30);
-/// In place of a length: there is no list.
-pub(super) const FAILED: u64 = u64::MAX - 255;
 /// Apart from other uses of the context in which groups meet without a communicator.
 const GROUPS_SALT: u64 = 0x1b87_3593_cc9e_2d51;
 
@@ -133,8 +132,8 @@ impl Mpi {
     /// The length of the other side's list is known.
     pub(super) fn hear_length(&mut self, making: &mut Making) -> Result<()> {
         let words = making.round.staging.word(if making.meets.is_some() { 0 } else { 1 });
-        if words >= FAILED {
-            return Err(self.failed_meeting(making, words - FAILED));
+        if let Some(failure) = Failure::from_word(words) {
+            return Err(failed_meeting(making, failure));
         }
         if words > LIST_WORDS_MAX {
             return fail(ErrorClass::Intern, format!("a list of members of {words} words"));

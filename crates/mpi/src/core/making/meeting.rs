@@ -2,7 +2,6 @@
 //!
 //! The roots talk over a stream of their own ([`net::Meeting`]), each for its group, and pass on what they hear. From
 //! then on all know each other, and agree on a number as two groups of one job do.
-use super::inter::FAILED;
 use super::*;
 use crate::core::dynamic::Meet;
 use proto::coll::inter::tell;
@@ -15,9 +14,36 @@ const HEAD_WORDS: usize = 4;
 const KEY_WORDS: usize = 4;
 const HOST_WORDS: usize = 4;
 
-/// Reasons that those hear who were not at the meeting.
-const NO_PORT: u64 = 0;
-const NO_SPAWN: u64 = 1;
+/// In place of a length: there is no list.
+const FAILED: u64 = 1 << 63;
+/// Below that, how many processes were wanted and one more (or 0), and the place of the error's class among all.
+const PROCESSES_SHIFT: u32 = 16;
+
+/// What those hear who were not at a meeting that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    class: ErrorClass,
+    /// How many processes were to be started, if any.
+    processes: Option<u32>,
+}
+
+impl Failure {
+    fn to_word(self) -> u64 {
+        let place = ErrorClass::ALL.iter().position(|class| *class == self.class);
+        let class = place.unwrap_or(0) as u64; // only the program's own classes are not there
+        FAILED | self.processes.map_or(0, |count| u64::from(count) + 1) << PROCESSES_SHIFT | class
+    }
+
+    /// `None`: it is a length.
+    pub(super) fn from_word(word: u64) -> Option<Self> {
+        let word = word.checked_sub(FAILED)?;
+        let class = ErrorClass::ALL.get((word & ((1 << PROCESSES_SHIFT) - 1)) as usize);
+        // Nobody fails with success.
+        let class = class.copied().filter(|class| *class != ErrorClass::Success);
+        let processes = (word >> PROCESSES_SHIFT).checked_sub(1).and_then(|count| u32::try_from(count).ok());
+        Some(Failure { class: class.unwrap_or(ErrorClass::Other), processes })
+    }
+}
 
 impl Mpi {
     /// Collective over `comm`: its processes and those of another job get an intercommunicator. `how` they are met is
@@ -48,7 +74,7 @@ impl Mpi {
         let mut words = vec![root as u64, chance, host, space];
         words.extend(self.describe(&local, None));
         let mine = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        making.meets = Some(Meets { chance, ..Meets::default() });
+        making.meets = Some(Meets { chance, wanted: how.processes(), ..Meets::default() });
         match self.go_to_meeting(how, mine) {
             Ok(with) => {
                 self.endpoint.expect_meetings(1);
@@ -95,9 +121,9 @@ impl Mpi {
                 meets.theirs.len() as u64
             }
             Err(error) => {
-                let reason = if error.class == ErrorClass::Spawn { NO_SPAWN } else { NO_PORT };
+                let failure = Failure { class: error.class, processes: meets.wanted };
                 meets.failed = Some(error);
-                FAILED + reason
+                failure.to_word()
             }
         };
         self.tell_words(making, 1);
@@ -120,15 +146,6 @@ impl Mpi {
         if [mine, space] != [0, 0] {
             self.endpoint.share_host([mine, space], [theirs, their_space]);
         }
-    }
-
-    /// The error for a process of the group.
-    pub(super) fn failed_meeting(&self, making: &mut Making, reason: u64) -> MpiError {
-        let own = making.meets.as_mut().and_then(|meets| meets.failed.take());
-        own.unwrap_or_else(|| match reason {
-            NO_SPAWN => MpiError::new(ErrorClass::Spawn, "the root could not have processes started"),
-            _ => MpiError::new(ErrorClass::Port, "the root could not meet another job"),
-        })
     }
 
     /// A round in which all hear so many words of the root.
@@ -176,7 +193,33 @@ impl Mpi {
     }
 }
 
+/// The error for a process of the group: the root has its own, the others hear of it.
+pub(super) fn failed_meeting(making: &mut Making, failure: Failure) -> MpiError {
+    let own = making.meets.as_mut().and_then(|meets| meets.failed.take());
+    let root = making.leaders.map_or(0, |leaders| leaders.own);
+    own.unwrap_or_else(|| MpiError::at_root(failure.class, root, failure.processes))
+}
+
 #[cold]
 fn nonsense<T>() -> Result<T> {
     fail(ErrorClass::Intern, "a root that says what makes no sense")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_a_word_that_is_no_length() {
+        for class in [ErrorClass::Spawn, ErrorClass::Arg, ErrorClass::Abi] {
+            for processes in [None, Some(0), Some(3), Some(u32::MAX)] {
+                let failure = Failure { class, processes };
+                assert_eq!(Failure::from_word(failure.to_word()), Some(failure));
+            }
+        }
+        assert_eq!([0, 1 << 28].map(Failure::from_word), [None; 2]);
+        let other = Failure { class: ErrorClass::User(3), processes: None };
+        assert_eq!(Failure::from_word(other.to_word()).unwrap().class, ErrorClass::Other);
+        assert!(Failure::from_word(u64::MAX).is_some());
+    }
 }
