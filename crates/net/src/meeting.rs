@@ -96,6 +96,8 @@ pub struct Meeting {
     /// What this side says about itself.
     mine: Vec<u8>,
     limit: Option<Limit>,
+    /// Who is waited for, and what they are to do, in words.
+    awaited: Rc<str>,
 }
 
 /// How long the owner of a port is waited for.
@@ -137,12 +139,15 @@ impl Meeting {
             stage: Stage::Talking { line: Box::new(line), to: Some(port.addr), said, theirs: None },
             mine,
             limit: within.map(Limit::new),
+            awaited: format!("the owner of port {} to accept", port.addr).into(),
         })
     }
 
     /// Waits for somebody at a door.
     pub fn expect(door: Rc<RefCell<Door>>, mine: Vec<u8>) -> Meeting {
-        Meeting { stage: Stage::Expecting { door, spawning: None, asleep: None }, mine, limit: None }
+        let awaited = format!("somebody to connect at port {}", door.borrow().addr()).into();
+        let stage = Stage::Expecting { door, spawning: None, asleep: None };
+        Meeting { stage, mine, limit: None, awaited }
     }
 
     /// Meets whoever is at the other end of a socket of the program's.
@@ -152,6 +157,7 @@ impl Meeting {
             stage: Stage::Talking { line: Box::new(line), to: None, said: false, theirs: None },
             mine,
             limit: None,
+            awaited: "the other end of a socket to join".into(),
         })
     }
 
@@ -283,7 +289,11 @@ impl Endpoint {
         let spawn = self.job.pmi.as_mut().ok_or(MeetError::Alone)?.spawn_begin(commands)?;
         self.waits.spawns += 1;
         let stage = Stage::Expecting { door, spawning: Some(spawn), asleep: None };
-        Ok(Meeting { stage, mine, limit: None })
+        let names: BTreeSet<_> =
+            commands.iter().map(|command| String::from_utf8_lossy(command.program)).collect();
+        let names: Vec<String> = names.into_iter().map(|name| format!("'{name}'")).collect();
+        let awaited = format!("spawned processes of {} to call MPI_Init", names.join(", ")).into();
+        Ok(Meeting { stage, mine, limit: None, awaited })
     }
 
     /// Was this process's job spawned by another one?
@@ -322,10 +332,16 @@ impl Endpoint {
         Ok(self.job.pmi.as_mut().ok_or(MeetError::Alone)?.unpublish(service)?)
     }
 
-    /// Some meeting begins or ends.
-    pub fn expect_meetings(&mut self, more: i32) {
-        self.waits.meetings = self.waits.meetings.saturating_add_signed(more);
-        if self.waits.meetings == 0
+    /// A meeting begins.
+    pub fn expect_meeting(&mut self, meeting: &Meeting) {
+        self.waits.meetings.push(meeting.awaited.clone());
+    }
+
+    /// A meeting is over.
+    pub fn end_meeting(&mut self, meeting: &Meeting) {
+        let place = self.waits.meetings.iter().position(|awaited| Rc::ptr_eq(awaited, &meeting.awaited));
+        place.into_iter().for_each(|place| drop(self.waits.meetings.remove(place)));
+        if self.waits.meetings.is_empty()
             && let Some(set) = self.waits.meeting_set.take()
         {
             self.context.unwatch(set.as_fd());
@@ -335,7 +351,7 @@ impl Endpoint {
     /// Before a sleep: has the meetings that are coming about wake this process. `true`: from now on, so that they have to
     /// be looked at once more, and say what is to be watched.
     pub(crate) fn watch_meetings(&mut self) -> io::Result<bool> {
-        if self.waits.meetings == 0 || self.waits.meeting_set.is_some() {
+        if self.waits.meetings.is_empty() || self.waits.meeting_set.is_some() {
             return Ok(false);
         }
         let set = Rc::new(Poll::new()?);

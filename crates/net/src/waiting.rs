@@ -130,8 +130,8 @@ pub(crate) struct Waits {
     /// Looks in vain, close behind each other, and when the last one was.
     looks: u32,
     looked_ns: u64,
-    /// Meetings with other jobs that are coming about.
-    pub meetings: u32,
+    /// Meetings with other jobs that are coming about: who is waited for, in words.
+    pub meetings: Vec<Rc<str>>,
     /// What wakes this process for their sake. It is there once they were slept for, until the last of them ends.
     pub meeting_set: Option<Rc<Poll>>,
     /// Those for which the launcher is to start processes, and has not answered.
@@ -184,7 +184,7 @@ impl Waits {
             timers: false,
             idle: 0,
             busy: 0,
-            meetings: 0,
+            meetings: Vec::new(),
             meeting_set: None,
             spawns: 0,
             questions: false,
@@ -499,6 +499,7 @@ impl Endpoint {
             let peer = who.peer(self.job.id, &self.wireup);
             text += &format!("; for {peer} on {} {what}", self.place_of(peer));
         }
+        self.waits.meetings.iter().take(4).for_each(|awaited| text += &format!("; for {awaited}"));
         if self.waits.questions {
             text += "; for the launcher, until all ranks have started and it has started what was asked for";
         }

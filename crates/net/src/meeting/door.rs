@@ -55,6 +55,11 @@ impl Door {
         self.port.to_string()
     }
 
+    /// Where it is.
+    pub(super) fn addr(&self) -> SocketAddr {
+        self.port.addr
+    }
+
     /// Nobody can come by the name on this host any more.
     #[cfg(test)]
     pub(crate) fn close_local(&mut self) {

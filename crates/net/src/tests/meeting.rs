@@ -133,8 +133,10 @@ fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
             door.borrow_mut().close_local();
         }
         let mut called = Meeting::expect(door.clone(), mine(0));
+        let unpolled = Meeting::expect(door.clone(), mine(0));
         let end = &mut world.ends[0];
-        end.expect_meetings(1);
+        end.expect_meeting(&called);
+        end.expect_meeting(&unpolled);
         assert!(called.poll(end).unwrap().is_none());
         assert!(end.watch_meetings().unwrap(), "it begins to sleep");
         assert!(called.poll(end).unwrap().is_none());
@@ -152,13 +154,33 @@ fn who_sleeps_is_woken_by_whom_it_meets_and_by_nobody_else() {
             heard.iter().all(Option::is_some)
         });
         assert_met(heard.map(Option::unwrap));
+        world.ends[0].end_meeting(&called);
         drop(called);
         // Nobody accepts: who knocks wakes nobody, and the last meeting takes the set with it.
         let _knocks = Meeting::call(&door.borrow().name(), mine(1), None).unwrap();
         assert!(!wakes(&world.ends[0]));
-        world.ends[0].expect_meetings(-1);
+        world.ends[0].end_meeting(&unpolled);
         assert!(world.ends[0].waits.meeting_set.is_none());
     }
+}
+
+#[test]
+fn who_waits_for_another_job_says_for_whom() {
+    let (mut world, door) = (World::new(ProviderKind::Soft, 1), door());
+    let (end, addr) = (&mut world.ends[0], port_of(&door).addr);
+    let called = Meeting::expect(door.clone(), mine(0));
+    let calls = Meeting::call(&door.borrow().name(), mine(0), None).unwrap();
+    end.expect_meeting(&called);
+    end.expect_meeting(&calls);
+    let [somebody, owner] = [
+        format!("; for somebody to connect at port {addr}"),
+        format!("; for the owner of port {addr} to accept"),
+    ];
+    assert_eq!(end.waits_for(), format!("{somebody}{owner}"));
+    end.end_meeting(&called);
+    assert_eq!(end.waits_for(), owner);
+    end.end_meeting(&calls);
+    assert_eq!(end.waits_for(), "");
 }
 
 const HOUR: Duration = Duration::from_secs(3600);

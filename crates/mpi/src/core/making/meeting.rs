@@ -77,7 +77,7 @@ impl Mpi {
         making.meets = Some(Meets { chance, wanted: how.processes(), ..Meets::default() });
         match self.go_to_meeting(how, mine) {
             Ok(with) => {
-                self.endpoint.expect_meetings(1);
+                self.endpoint.expect_meeting(&with);
                 making.stage = Stage::Meeting { local, with: Box::new(with) };
             }
             Err(error) => self.end_meeting(making, Err(error)),
@@ -92,7 +92,7 @@ impl Mpi {
             Ok(Some(heard)) => Ok(heard),
             Err(error) => Err(error.into()),
         };
-        self.endpoint.expect_meetings(-1);
+        self.endpoint.end_meeting(with);
         making.stage = Stage::Lengths { local: local.clone(), list: Vec::new() };
         self.end_meeting(making, heard);
         true
