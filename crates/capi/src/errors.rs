@@ -11,6 +11,10 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::time::Duration;
+
+/// How long the root of a call that failed has for its own words before others end the job.
+const ROOT_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -222,6 +226,7 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
             let code = code::<A>(error.class);
             remember(code, format!("{}: {}", call.name, error.cause()));
             deliver(call, target, code, || {
+                let_root_speak(&error);
                 format!("{} ({}): {}", error.class.text(), name_of(error.class), error.cause())
             })
         }
@@ -236,6 +241,13 @@ fn named(name: &'static str, failure: Failure) -> Failure {
             Failure::Error(null_words(name).map_or(error, |words| MpiError::new(ErrorClass::Arg, words)))
         }
         failure => failure,
+    }
+}
+
+/// An error that ends everything, of which only the root can say why: it should be the one who does.
+fn let_root_speak(error: &MpiError) {
+    if matches!(error.cause(), Cause::AtRoot { .. }) {
+        std::thread::sleep(ROOT_PATIENCE);
     }
 }
 

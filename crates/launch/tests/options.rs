@@ -272,7 +272,8 @@ fn ranks_are_told_about_traffic_between_hosts() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(out, "10.0.0.0/8 4000-4001 5 on\n".repeat(2));
     let spawn = "mcmd=spawn\\nnprocs=2\\nexecname=bash\\ntotspawns=1\\nspawnssofar=1\\nargcnt=2\\narg1=-c\\n\
-                 arg2=echo $BANYAN_NET\\npreput_num=0\\ninfo_num=0\\nendcmd\\n";
+                 arg2=echo $BANYAN_NET; echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read a <&3; \
+                 echo cmd=finalize >&3; read a <&3\\npreput_num=0\\ninfo_num=0\\nendcmd\\n";
     let spawner = format!(
         "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read a <&3; printf '{spawn}' >&3; read a <&3; \
          echo cmd=finalize >&3; read a <&3"
