@@ -92,7 +92,7 @@ impl Event {
 
 /// Ranks that run for long: plain, behind a shell, spinning, leaving a child in another session or a grandchild,
 /// deaf to polite signals, speaking PMI-1 on descriptor 3 (this one leaves a file where and as MPI libraries do), and
-/// spawning another job.
+/// spawning another job (and failing if that fails: one of those was killed before it was there).
 const PROGRAMS: [&str; 8] = [
     "exec sleep 600",
     "sleep 600; true",
@@ -104,8 +104,10 @@ const PROGRAMS: [&str; 8] = [
      : > /dev/shm/mpich_shm_banyan-test-$BANYAN_TEST_MARK-$$; \
      echo cmd=barrier_in >&3; read answer <&3; sleep 600; true",
     "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; \
-     test $PMI_RANK = 0 && printf 'mcmd=spawn\\nnprocs=9\\nexecname=sleep\\ntotspawns=1\\nspawnssofar=1\\n\
-     argcnt=1\\narg1=600\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&3 && read answer <&3; sleep 600; true",
+     test $PMI_RANK = 0 && printf 'mcmd=spawn\\nnprocs=9\\nexecname=sh\\ntotspawns=1\\nspawnssofar=1\\n\
+     argcnt=2\\narg1=-c\\narg2=echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read answer <&3; exec sleep 600\\n\
+     preput_num=0\\ninfo_num=0\\nendcmd\\n' >&3 && read answer <&3; \
+     case $answer in *rc=-1*) echo $answer >&2; exit 1;; esac; sleep 600; true",
 ];
 const SPINNER: usize = 2;
 /// Ranks that end soon, by themselves.
