@@ -345,6 +345,37 @@ pub(crate) fn combine<T: Plain>(source: UserBuf, target: UserBufMut, f: impl Fn(
     }
 }
 
+/// As [`combine`], of values and indices without the gaps that they have in memory.
+pub(crate) fn combine_packed<A: Plain, B: Plain>(
+    source: UserBuf,
+    target: UserBufMut,
+    f: impl Fn(Pair<A, B>, Pair<A, B>) -> Pair<A, B>,
+) {
+    let width = size_of::<A>() + size_of::<B>();
+    let count = target.len() / width;
+    assert!(source.len() >= count * width);
+    let (from, to) = (source.addr() as *const u8, target.addr() as *mut u8);
+    for at in (0..count * width).step_by(width) {
+        // SAFETY: both pairs are inside the buffers, whose constructors promised that they may be read.
+        let (a, b) = unsafe { (read_packed(from.add(at)), read_packed(to.add(at).cast_const())) };
+        let Pair { value, index } = f(a, b);
+        // SAFETY: as above, and written; unaligned access is asked for.
+        unsafe { to.add(at).cast::<A>().write_unaligned(value) };
+        // SAFETY: as above.
+        unsafe { to.add(at + size_of::<A>()).cast::<B>().write_unaligned(index) };
+    }
+}
+
+/// # Safety
+/// A value must be readable at `from`, and an index behind it.
+unsafe fn read_packed<A: Plain, B: Plain>(from: *const u8) -> Pair<A, B> {
+    // SAFETY: as the caller promises; `Plain` types have no invalid values; unaligned access is asked for.
+    let value = unsafe { from.cast::<A>().read_unaligned() };
+    // SAFETY: as above.
+    let index = unsafe { from.add(size_of::<A>()).cast::<B>().read_unaligned() };
+    Pair { value, index }
+}
+
 /// Has the processor what [`combine_wide`] needs?
 fn has_wide() -> bool {
     is_x86_feature_detected!("avx512f")

@@ -1,4 +1,5 @@
-/* Accumulates: every operation on every type that it is for, one origin at a time and all of them at once. */
+/* Accumulates: every operation on every type that it is for, one origin at a time and all of them at once, and pairs in
+ * every layout. */
 #include "win.h"
 #include <complex.h>
 #include <stdbool.h>
@@ -342,6 +343,213 @@ static void sums(void)
     free(halves);
 }
 
+/* Pairs in derived datatypes. What is between a value and its place, and behind them, stays as it is. */
+
+enum { PAIRS = 12, PLACED = 36, LAYOUTS = 6, COMBINED = 3, ARENA = PLACED * CELL };
+
+typedef struct {
+    MPI_Datatype type;
+    int count;
+    int at[PAIRS]; /* where each pair is, in pairs */
+} layout;
+
+static void lay_out(const kind *kind, layout *all)
+{
+    int lengths[3] = {2, 7, 3}, places[3] = {30, 0, 12}, two[2] = {5, 7}, k;
+    MPI_Aint bytes = (MPI_Aint)kind->bytes, far[2] = {20 * bytes, 2 * bytes};
+    MPI_Datatype types[2] = {kind->type, kind->type};
+    MPI_Type_dup(kind->type, &all[0].type);
+    MPI_Type_contiguous(3, kind->type, &all[1].type);
+    MPI_Type_vector(4, 3, 5, kind->type, &all[2].type);
+    MPI_Type_indexed(3, lengths, places, kind->type, &all[3].type);
+    MPI_Type_create_struct(2, two, far, types, &all[4].type);
+    MPI_Type_create_resized(kind->type, 0, 2 * bytes, &all[5].type);
+    for (k = 0; k < PAIRS; k++) {
+        all[0].at[k] = all[1].at[k] = k;
+        all[2].at[k] = k / 3 * 5 + k % 3;
+        all[3].at[k] = k < 2 ? 30 + k : k < 9 ? k - 2 : 12 + k - 9;
+        all[4].at[k] = k < 5 ? 20 + k : 2 + k - 5;
+        all[5].at[k] = 2 * k;
+    }
+    for (k = 0; k < LAYOUTS; k++) {
+        all[k].count = k == 1 ? 4 : k == 0 || k == 5 ? PAIRS : 1;
+        MPI_Type_commit(&all[k].type);
+    }
+}
+
+/* The bytes of a pair, and no others. */
+static void copy_pair(const kind *kind, char *to, const char *from)
+{
+    int bytes;
+    size_t value_bytes, place;
+    MPI_Type_size(kind->type, &bytes);
+    value_bytes = (size_t)bytes - sizeof(int);
+    place = (value_bytes + 3) / 4 * 4;
+    memcpy(to, from, value_bytes);
+    memcpy(to + place, from + place, sizeof(int));
+}
+
+static void combine_pair(const kind *kind, int operation, char *to, const char *from)
+{
+    value a = {(int)kind->first(to), (int)kind->second(to)}, b = {(int)kind->first(from), (int)kind->second(from)};
+    value both = combined(operation, 1, a, b);
+    if (both.first == b.first && both.second == b.second)
+        copy_pair(kind, to, from);
+}
+
+/* An arena of pairs with values by a step. */
+static void fill_pairs(const kind *kind, char *arena, const layout *layout, int gap, int step, int place)
+{
+    memset(arena, gap, ARENA);
+    for (int k = 0; k < PAIRS; k++)
+        kind->set(arena + (size_t)layout->at[k] * kind->bytes, (value){k * step % 5, place + k});
+}
+
+static void arena_is(const kind *kind, const char *what, int here, int there, const char *at, const char *expected)
+{
+    char text[120];
+    for (size_t i = 0; i < ARENA; i++) {
+        if (at[i] == expected[i])
+            continue;
+        snprintf(text, sizeof text, "%s, layout %d here and %d there: %s, byte %zu of pair %zu", kind->name, here,
+                 there, what, i % kind->bytes, i / kind->bytes);
+        report(__FILE__, __LINE__, text, expected[i], at[i]);
+        return;
+    }
+}
+
+typedef struct {
+    _Alignas(16) char first[ARENA], second[ARENA], before[LAYOUTS][COMBINED][ARENA], after[LAYOUTS][COMBINED][ARENA];
+} given;
+
+static const int combining[COMBINED] = {MINLOC, MAXLOC, REPLACE};
+
+static void issue_pairs(const layout *all, int here, given *g, int target, MPI_Win win)
+{
+    const layout *from = &all[here], *into = &all[(here + 1) % LAYOUTS];
+    MPI_Request requests[2];
+    for (int there = 0; there < LAYOUTS; there++) {
+        const layout *to = &all[there];
+        for (int o = 0; o < COMBINED; o++) {
+            MPI_Aint at = (there * COMBINED + o) * ARENA;
+            MPI_Op op = op_of(combining[o]);
+            if (o == 0) {
+                MPI_Rget_accumulate(g->first, from->count, from->type, g->before[there][o], into->count, into->type,
+                                    target, at, to->count, to->type, op, win, &requests[0]);
+                MPI_Raccumulate(g->second, from->count, from->type, target, at, to->count, to->type, op, win,
+                                &requests[1]);
+                MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+            } else {
+                MPI_Get_accumulate(g->first, from->count, from->type, g->before[there][o], into->count, into->type,
+                                   target, at, to->count, to->type, op, win);
+                MPI_Accumulate(g->second, from->count, from->type, target, at, to->count, to->type, op, win);
+            }
+            MPI_Get_accumulate(NULL, 0, from->type, g->after[there][o], into->count, into->type, target, at, to->count,
+                               to->type, MPI_NO_OP, win);
+        }
+    }
+    MPI_Win_flush(target, win);
+}
+
+/* What is fetched, and what is in memory at the end. */
+static void compare_pairs(const kind *kind, const layout *all, int here, const given *g, const char *memory)
+{
+    static _Alignas(16) char there_now[ARENA], before[ARENA], after[ARENA];
+    const layout *from = &all[here], *into = &all[(here + 1) % LAYOUTS];
+    for (int there = 0; there < LAYOUTS; there++) {
+        for (int o = 0; o < COMBINED; o++) {
+            fill_pairs(kind, there_now, &all[there], 0x5a, 2, 100);
+            memset(before, 0x3c, ARENA);
+            memset(after, 0x3c, ARENA);
+            for (int k = 0; k < PAIRS; k++) {
+                char *now = there_now + (size_t)all[there].at[k] * kind->bytes;
+                size_t sent = (size_t)from->at[k] * kind->bytes, got = (size_t)into->at[k] * kind->bytes;
+                copy_pair(kind, before + got, now);
+                combine_pair(kind, combining[o], now, g->first + sent);
+                combine_pair(kind, combining[o], now, g->second + sent);
+                copy_pair(kind, after + got, now);
+            }
+            arena_is(kind, "before", here, there, g->before[there][o], before);
+            arena_is(kind, "after", here, there, g->after[there][o], after);
+            arena_is(kind, "memory", here, there, memory + (there * COMBINED + o) * ARENA, there_now);
+        }
+    }
+}
+
+static void every_layout(void)
+{
+    static layout all[LAYOUTS];
+    static given given;
+    char *memory;
+    int k, here, i;
+    MPI_Win win;
+    MPI_Win_allocate(LAYOUTS * COMBINED * ARENA, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    for (k = 0; k < kind_count; k++) {
+        if (!(kinds[k].operations & PLACES) || (!few && k % 2))
+            continue;
+        lay_out(&kinds[k], all);
+        for (here = 0; here < LAYOUTS; here++) {
+            fill_pairs(&kinds[k], given.first, &all[here], 0x11, 3, 50);
+            fill_pairs(&kinds[k], given.second, &all[here], 0x22, 4, 150);
+            memset(given.before, 0x3c, sizeof given.before);
+            memset(given.after, 0x3c, sizeof given.after);
+            open_own(win);
+            for (i = 0; i < LAYOUTS * COMBINED; i++)
+                fill_pairs(&kinds[k], memory + i * ARENA, &all[i / COMBINED], 0x5a, 2, 100);
+            close_own(win);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Win_lock_all(0, win);
+            issue_pairs(all, here, &given, (here + k) % 3 == 2 ? rank : right, win);
+            MPI_Win_unlock_all(win);
+            MPI_Barrier(MPI_COMM_WORLD);
+            open_own(win);
+            compare_pairs(&kinds[k], all, here, &given, memory);
+            close_own(win);
+        }
+        for (i = 0; i < LAYOUTS; i++)
+            MPI_Type_free(&all[i].type);
+    }
+    MPI_Win_free(&win);
+}
+
+/* All look for the greatest values in the same many pairs, every second of which is left out. */
+#define GREATEST(T, type)                                                                        \
+    do {                                                                                         \
+        int n = few ? 20000 : 500, i, r;                                                         \
+        T *there, *own = malloc(sizeof(T) * (size_t)n);                                          \
+        MPI_Datatype second;                                                                     \
+        MPI_Win win;                                                                             \
+        MPI_Type_vector(n, 1, 2, type, &second);                                                 \
+        MPI_Type_commit(&second);                                                                \
+        MPI_Win_allocate(2 * (MPI_Aint)sizeof(T) * n, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &there, &win); \
+        memset(there, 0, 2 * sizeof(T) * (size_t)n);                                             \
+        for (i = 0; i < n; i++)                                                                  \
+            own[i].value = 1 + (7 * i + 13 * rank) % 101, own[i].place = rank;                   \
+        MPI_Win_fence(0, win);                                                                   \
+        MPI_Accumulate(own, n, type, 0, 0, 1, second, MPI_MAXLOC, win);                          \
+        MPI_Win_fence(0, win);                                                                   \
+        for (i = 0; rank == 0 && i < n; i++) {                                                   \
+            int most = 0, place = 0;                                                             \
+            for (r = 0; r < size; r++)                                                           \
+                if (1 + (7 * i + 13 * r) % 101 > most)                                           \
+                    most = 1 + (7 * i + 13 * r) % 101, place = r;                                \
+            SAME(there[2 * i].value, most);                                                      \
+            SAME(there[2 * i].place, place);                                                     \
+            SAME(there[2 * i + 1].value, 0);                                                     \
+            SAME(there[2 * i + 1].place, 0);                                                     \
+        }                                                                                        \
+        MPI_Win_free(&win);                                                                      \
+        MPI_Type_free(&second);                                                                  \
+        free(own);                                                                               \
+    } while (0)
+
+static void greatest(void)
+{
+    GREATEST(short_int, MPI_SHORT_INT);
+    GREATEST(double_int, MPI_DOUBLE_INT);
+    GREATEST(ldouble_int, MPI_LONG_DOUBLE_INT);
+}
+
 int main(int argc, char **argv)
 {
     begin_windows(&argc, &argv);
@@ -349,5 +557,7 @@ int main(int argc, char **argv)
     few = size <= 8;
     every_kind();
     sums();
+    every_layout();
+    greatest();
     return finish("win_ops");
 }

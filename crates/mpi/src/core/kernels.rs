@@ -1,7 +1,7 @@
 //! The predefined reductions, element by element. Which operation is legal on what is MPI-5 6.9.2.
 use super::OpId;
 use super::predefined::{Meaning, Scalar};
-use crate::buffer::{Brain, Extended, Half, Pair, Plain, Quad, combine};
+use crate::buffer::{Brain, Extended, Half, Pair, Plain, Quad, combine, combine_packed};
 use net::{UserBuf, UserBufMut};
 
 /// target = source op target, for all elements.
@@ -26,6 +26,14 @@ pub(super) fn kernel(op: OpId, meaning: Meaning, scalar: Scalar) -> Option<Kerne
         OpId::REPLACE => Some(replace),
         OpId::NO_OP => Some(|_, _| {}),
         _ => None,
+    }
+}
+
+/// As [`kernel`], of elements without the gaps that they have in memory.
+pub(super) fn packed_kernel(op: OpId, meaning: Meaning, scalar: Scalar) -> Option<Kernel> {
+    match op {
+        OpId::MINLOC | OpId::MAXLOC if meaning == Pair_ => located_packed(op, scalar),
+        _ => kernel(op, meaning, scalar),
     }
 }
 
@@ -109,23 +117,32 @@ fn bitwise(op: OpId, scalar: Scalar) -> Option<Kernel> {
     }
 }
 
+macro_rules! pairs {
+    ($scalar:expr, $combine:ident, $f:ident) => {
+        match $scalar {
+            Scalar::PairF32I32 => Some(|s, t| $combine(s, t, $f::<f32, i32>)),
+            Scalar::PairF64I32 => Some(|s, t| $combine(s, t, $f::<f64, i32>)),
+            Scalar::PairI64I32 => Some(|s, t| $combine(s, t, $f::<i64, i32>)),
+            Scalar::PairI32I32 => Some(|s, t| $combine(s, t, $f::<i32, i32>)),
+            Scalar::PairI16I32 => Some(|s, t| $combine(s, t, $f::<i16, i32>)),
+            Scalar::PairF80I32 => Some(|s, t| $combine(s, t, $f::<Extended, i32>)),
+            Scalar::PairF32F32 => Some(|s, t| $combine(s, t, $f::<f32, f32>)),
+            Scalar::PairF64F64 => Some(|s, t| $combine(s, t, $f::<f64, f64>)),
+            _ => None,
+        }
+    };
+}
+
 fn located(op: OpId, scalar: Scalar) -> Option<Kernel> {
-    macro_rules! pairs {
-        ($f:ident) => {
-            match scalar {
-                Scalar::PairF32I32 => Some(|s, t| combine(s, t, $f::<f32, i32>)),
-                Scalar::PairF64I32 => Some(|s, t| combine(s, t, $f::<f64, i32>)),
-                Scalar::PairI64I32 => Some(|s, t| combine(s, t, $f::<i64, i32>)),
-                Scalar::PairI32I32 => Some(|s, t| combine(s, t, $f::<i32, i32>)),
-                Scalar::PairI16I32 => Some(|s, t| combine(s, t, $f::<i16, i32>)),
-                Scalar::PairF80I32 => Some(|s, t| combine(s, t, $f::<Extended, i32>)),
-                Scalar::PairF32F32 => Some(|s, t| combine(s, t, $f::<f32, f32>)),
-                Scalar::PairF64F64 => Some(|s, t| combine(s, t, $f::<f64, f64>)),
-                _ => None,
-            }
-        };
+    if op == OpId::MINLOC { pairs!(scalar, combine, lesser) } else { pairs!(scalar, combine, greater) }
+}
+
+fn located_packed(op: OpId, scalar: Scalar) -> Option<Kernel> {
+    if op == OpId::MINLOC {
+        pairs!(scalar, combine_packed, lesser)
+    } else {
+        pairs!(scalar, combine_packed, greater)
     }
-    if op == OpId::MINLOC { pairs!(lesser) } else { pairs!(greater) }
 }
 
 /// The smaller value; of equal values the one with the smaller index.
@@ -239,6 +256,19 @@ mod tests {
         assert_eq!(go(OpId::MINLOC, &pair(1.5, 9), &pair(1.5, 4)), pair(1.5, 4)[..12]);
         assert_eq!(go(OpId::MAXLOC, &pair(1.5, 1), &pair(1.5, 4)), pair(1.5, 1)[..12]);
         assert_eq!(go(OpId::MAXLOC, &pair(1.5, 1), &pair(2.5, 4)), pair(2.5, 4)[..12]);
+    }
+
+    #[test]
+    fn packed_pairs_are_combined_as_others_are() {
+        let (mut source, mut target) = (Scratch::with(24), Scratch::with(24));
+        let pair = |value: f64, index: i32| [&value.to_ne_bytes()[..], &index.to_ne_bytes()].concat();
+        source.part(24).copy_from_slice(&[pair(1.5, 3), pair(2.5, 1)].concat());
+        target.part(24).copy_from_slice(&[pair(1.5, 7), pair(-1.0, 8)].concat());
+        let run = packed_kernel(OpId::MINLOC, Meaning::Pair, Scalar::PairF64I32).expect("legal");
+        run(source.part(24).as_source(), target.part(24));
+        let mut out = [0; 24];
+        target.part(24).as_source().copy_to(&mut out);
+        assert_eq!(out.to_vec(), [pair(1.5, 3), pair(-1.0, 8)].concat());
     }
 
     #[test]

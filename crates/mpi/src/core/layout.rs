@@ -61,7 +61,7 @@ pub(super) struct Datatype {
     basic: u64,
     /// Bytes in the representation "external32".
     pub(super) external_size: u64,
-    /// The only predefined datatype in it, if there is but one.
+    /// The only predefined datatype in it, if there is but one. A pair is one, of two basic elements.
     uniform: Option<TypeId>,
     /// Set for predefined datatypes and their copies: what reductions see.
     pub(super) scalar: Option<(Meaning, Scalar)>,
@@ -114,7 +114,7 @@ impl Datatype {
                 [] => external::bytes_of(id),
                 parts => parts.iter().map(|part| external::bytes_of(*part)).sum(),
             },
-            uniform: pair.is_empty().then_some(id),
+            uniform: Some(id),
             scalar: Some((row.meaning, row.scalar)),
             named: Some(id),
             origin: Origin::of(Combiner::Named),
@@ -264,10 +264,10 @@ impl Datatype {
         found.0
     }
 
-    /// What its basic elements mean and how they are stored, if they are all of one kind.
-    pub(super) fn basic_element(&self) -> Option<(Meaning, Scalar)> {
-        let uniform = || Some(&TABLE[self.uniform?.index()]);
-        self.scalar.or_else(|| uniform().map(|row| (row.meaning, row.scalar)))
+    /// What its predefined elements mean and how they are stored, if they are all of one kind.
+    pub(super) fn predefined_element(&self) -> Option<(Meaning, Scalar)> {
+        let row = &TABLE[self.uniform?.index()];
+        Some((row.meaning, row.scalar))
     }
 
     fn elements_of(&self, count: usize) -> Elements<'_> {

@@ -94,20 +94,21 @@ impl Datatype {
                 continue;
             }
             if let Some(id) = ty.uniform {
-                f(id, count * ty.basic);
+                match pair_parts(id) {
+                    [] => f(id, count * ty.basic),
+                    parts => {
+                        let pairs = count * ty.basic / parts.len() as u64;
+                        (0..pairs).for_each(|_| parts.iter().for_each(|part| f(*part, 1)));
+                    }
+                }
                 continue;
             }
             if count > 1 {
                 left.push((ty, count - 1));
             }
-            match ty.named {
-                Some(id) => pair_parts(id).iter().for_each(|part| f(*part, 1)),
-                None => {
-                    let first = left.len();
-                    left.extend(ty.parts().map(|(repeat, part)| (part, repeat)));
-                    left[first..].reverse();
-                }
-            }
+            let first = left.len();
+            left.extend(ty.parts().map(|(repeat, part)| (part, repeat)));
+            left[first..].reverse();
         }
     }
 
@@ -188,14 +189,17 @@ impl Datatype {
 
     /// Of one element, if its parts need not be looked at.
     fn simple_signature(&self) -> Option<Signature> {
-        match (self.uniform, self.named) {
-            _ if self.basic == 0 => Some(Signature::EMPTY),
-            (Some(id), _) => Some(of_basic(id).repeated(self.basic)),
-            (None, Some(id)) => {
-                Some(pair_parts(id).iter().fold(Signature::EMPTY, |all, part| all.then(of_basic(*part))))
-            }
-            (None, None) => None,
+        if self.basic == 0 {
+            return Some(Signature::EMPTY);
         }
+        let id = self.uniform?;
+        Some(match pair_parts(id) {
+            [] => of_basic(id).repeated(self.basic),
+            parts => {
+                let pair = parts.iter().fold(Signature::EMPTY, |all, part| all.then(of_basic(*part)));
+                pair.repeated(self.basic / parts.len() as u64)
+            }
+        })
     }
 
     /// What it was made of, in order: how many elements of which datatype.

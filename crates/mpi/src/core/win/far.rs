@@ -124,19 +124,17 @@ pub(super) enum What {
 pub(super) struct Elements {
     pub(super) ty: Rc<Datatype>,
     pub(super) count: usize,
-    /// Are gaps between elements taken for data? Where a value and an index are one element.
-    pub(super) raw: bool,
 }
 
 impl Elements {
     /// Bytes that travel.
     pub(super) fn bytes(&self) -> usize {
-        if self.raw { self.ty.extent as usize * self.count } else { self.ty.size * self.count }
+        self.ty.size * self.count
     }
 
     /// Distance and length, if they are bytes in a row.
     pub(super) fn flat(&self) -> Option<(isize, usize)> {
-        if self.raw { Some((0, self.bytes())) } else { self.ty.flat(self.count) }
+        self.ty.flat(self.count)
     }
 
     /// Where a range of the bytes is, from a distance on.
@@ -183,7 +181,6 @@ enum Awaited {
     /// Bytes from `start` on, of which `left` parts are still to come.
     Data {
         into: Checked<RecvBuf>,
-        raw: bool,
         start: u64,
         left: Rc<Cell<usize>>,
         waits: Option<Rc<Fate>>,
@@ -427,24 +424,28 @@ impl Far {
     fn write(&mut self, op: Op, message: &mut Writer, way: &mut Way<'_>) -> Result<()> {
         let Op { what, at, to, waits } = op;
         let bytes = to.bytes() as u64;
-        let parts = bytes.div_ceil(MESSAGE_BYTES as u64).max(1);
+        let most = match &what {
+            What::Update { how, .. } => how.how.whole(MESSAGE_BYTES),
+            _ => MESSAGE_BYTES,
+        } as u64;
+        let parts = bytes.div_ceil(most).max(1);
         let left = Rc::new(Cell::new(parts as usize));
         for part in 0..parts {
             if message.0.len() >= MESSAGE_BYTES {
                 way.send(way.work, std::mem::take(message))?;
             }
-            let start = part * MESSAGE_BYTES as u64;
-            let range = start..bytes.min(start + MESSAGE_BYTES as u64);
+            let start = part * most;
+            let range = start..bytes.min(start + most);
             let await_data = |far: &mut Far, way: &mut Way<'_>, into: &Checked<RecvBuf>| {
                 far.outstanding += 1;
                 let (into, left, waits) = (into.clone(), left.clone(), waits.clone());
-                way.await_answer(Awaited::Data { into, raw: to.raw, start, left, waits })
+                way.await_answer(Awaited::Data { into, start, left, waits })
             };
             match &what {
                 What::Put(from) => {
                     let (at, shape) = to.shape(at, range.clone());
                     message.put(at, &shape);
-                    append(message, from, false, range);
+                    append(message, from, range);
                     self.unconfirmed = true;
                 }
                 What::Get(into) => {
@@ -457,7 +458,7 @@ impl Far {
                     let (at, shape) = to.shape(at, range.clone());
                     message.update(id, how.how, at, &shape);
                     if let Some(from) = from.as_ref().filter(|_| how.how.op != OpId::NO_OP) {
-                        append(message, from, to.raw, range);
+                        append(message, from, range);
                     }
                     self.unconfirmed |= into.is_none();
                 }
@@ -467,7 +468,7 @@ impl Far {
                     message.swap(id, how.how, at);
                     for buf in [expected, new] {
                         let from = Checked { buf: *buf, count: 1, ty: to.ty.clone() };
-                        append(message, &from, false, range.clone());
+                        append(message, &from, range.clone());
                     }
                 }
             }
@@ -490,15 +491,11 @@ impl Op {
 }
 
 /// Adds a range of the bytes of elements to a message.
-fn append(message: &mut Writer, from: &Checked<SendBuf>, raw: bool, range: Range<u64>) {
+fn append(message: &mut Writer, from: &Checked<SendBuf>, range: Range<u64>) {
     let (start, bytes) = (message.0.len(), (range.end - range.start) as usize);
     message.0.resize(start + bytes, 0);
     let room = target_of(&mut message.0[start..]).range(0, bytes);
-    if raw {
-        room.copy_from(&from.buf.range(range.start as isize, bytes));
-    } else {
-        from.ty.pack_range(from.buf, from.count, range, room);
-    }
+    from.ty.pack_range(from.buf, from.count, range, room);
 }
 
 impl Windows {
@@ -620,16 +617,10 @@ impl Windows {
         let Some(far) = window.far.get_mut(&rank) else { return };
         far.outstanding = far.outstanding.saturating_sub(1);
         match (answer.what, reply) {
-            (Awaited::Data { into, raw, start, left, waits }, reply) => {
+            (Awaited::Data { into, start, left, waits }, reply) => {
                 if let Reply::Data { data, .. } = reply {
                     let from = source_of(data).range(0, data.len());
-                    let room = into.ty.extent as u64 * into.count as u64;
-                    if raw {
-                        let bytes = data.len().min(room.saturating_sub(start) as usize);
-                        into.buf.range(start as isize, bytes).copy_from(&from.part(0, bytes));
-                    } else {
-                        into.ty.unpack_range(from, into.buf, into.count, start);
-                    }
+                    into.ty.unpack_range(from, into.buf, into.count, start);
                 }
                 left.set(left.get().saturating_sub(1));
                 if let Some(waits) = waits.filter(|_| left.get() == 0) {

@@ -8,15 +8,15 @@
 //! with the same basic datatype, and so by the same half of the rule.
 use super::wire::{Combination, Shape};
 use crate::buffer::atomic::{self, Change};
-use crate::buffer::{Grid, RecvBuf, gather_grid, scatter_grid};
+use crate::buffer::{Grid, RecvBuf, Scratch, gather_grid, scatter_grid};
 use crate::core::OpId;
-use crate::core::kernels::{Kernel, kernel};
+use crate::core::kernels::{Kernel, packed_kernel};
 use crate::core::predefined::Scalar;
 use net::{UserBuf, UserBufMut};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Bytes that are changed at most while a lock is held, so that others do not wait long.
-const HELD_BYTES: usize = 64 << 10;
+pub(super) const HELD_BYTES: usize = 64 << 10;
 /// Looks at a lock that another holds before that one is given the processor.
 const LOOKS: u32 = 64;
 
@@ -30,7 +30,7 @@ pub(super) struct Combining {
 impl Combining {
     /// `None`: the operation is not defined on such elements.
     pub(super) fn of(how: Combination) -> Option<Self> {
-        Some(Combining { how, kernel: kernel(how.op, how.meaning, how.scalar)? })
+        Some(Combining { how, kernel: packed_kernel(how.op, how.meaning, how.scalar)? })
     }
 
     fn change(&self) -> Change {
@@ -57,7 +57,7 @@ impl Combining {
         if is_integer(self.how.scalar) && atomic::fits(width, target) {
             return atomic::change(width, self.change(), source, target, before);
         }
-        let step = HELD_BYTES / width * width;
+        let step = self.how.whole(HELD_BYTES);
         for start in (0..target.len()).step_by(step) {
             let bytes = step.min(target.len() - start);
             let part = target.part(start, bytes);
@@ -72,7 +72,7 @@ impl Combining {
         }
     }
 
-    /// Combines data without gaps with the elements of a shape.
+    /// Combines data without gaps with the elements of a shape, of at most [`HELD_BYTES`].
     pub(super) fn update(
         &self,
         base: RecvBuf,
@@ -81,6 +81,9 @@ impl Combining {
         before: Option<UserBufMut>,
         lock: &AtomicU64,
     ) {
+        if self.how.is_gapped() && matches!(shape, Shape::Blocks(_)) {
+            return self.update_gapped(base, shape, source, before, lock);
+        }
         let mut done = 0;
         each_block(shape, |at, bytes| {
             let has_source = self.how.op != OpId::NO_OP;
@@ -88,6 +91,31 @@ impl Combining {
             let before = before.map(|before| before.part(done, bytes));
             self.combine(source, base.range(at as isize, bytes), before, lock);
             done += bytes;
+        });
+    }
+
+    /// As [`Combining::update`], of elements of which a block may hold a part: they are combined beside the memory, and
+    /// what is between them stays as it is.
+    fn update_gapped(
+        &self,
+        base: RecvBuf,
+        shape: &Shape,
+        source: UserBuf,
+        before: Option<UserBufMut>,
+        lock: &AtomicU64,
+    ) {
+        let bytes = shape.bytes() as usize;
+        let mut room = Scratch::with(bytes);
+        let now = room.part(bytes);
+        hold(lock, || {
+            get(base, shape, now);
+            if let Some(before) = before {
+                before.copy_from(&now.as_source());
+            }
+            if self.how.op != OpId::NO_OP {
+                (self.kernel)(source, now);
+                put(base, shape, now.as_source());
+            }
         });
     }
 
@@ -238,5 +266,22 @@ mod tests {
         combining.update(target_of(&mut memory), &shape, source_of(&given).range(0, 16), Some(into), &lock);
         assert_eq!((memory, before, lock.into_inner()), ([11.0, 2.0, 23.0, 4.0], [1.0, 3.0], 0));
         assert!(Combining::of(Combination { op: OpId::BAND, ..how }).is_none());
+    }
+
+    #[test]
+    fn pairs_are_combined_without_their_gaps() {
+        // A short and an int, in blocks that are no whole pairs: the short, and the int behind a gap with the next short.
+        let mut memory = [5_i16, -1, 9, 0, 6, -1, 9, 0];
+        let given = [7_i16, 1, 0, 4, 2, 0];
+        let mut before = [0_i16; 6];
+        let shape = Shape::Blocks(vec![Grid::row(0, 2, 1, 0), Grid::row(4, 6, 1, 0), Grid::row(12, 4, 1, 0)]);
+        let how = Combination { op: OpId::MAXLOC, meaning: Meaning::Pair, scalar: Scalar::PairI16I32 };
+        let (source, into) = (source_of(&given).range(0, 12), target_of(&mut before).range(0, 12));
+        let lock = AtomicU64::new(0);
+        let combining = Combining::of(how).unwrap();
+        combining.update(target_of(&mut memory), &shape, source, Some(into), &lock);
+        assert_eq!(memory, [7, -1, 1, 0, 6, -1, 9, 0]);
+        assert_eq!((before, lock.into_inner()), ([5, 9, 0, 6, 9, 0], 0));
+        assert_eq!((how.width(), how.whole(HELD_BYTES) % 6), (6, 0));
     }
 }

@@ -1,15 +1,13 @@
 //! Operations on windows. What is mapped here is a copy; what is not is given to [`super::far`].
 use super::far::{Elements, Fate, Op, What};
-use super::memory::{Combining, is_integer};
+use super::memory::{Combining, HELD_BYTES, is_integer};
 use super::window::{Access, Reach, Target, Windows};
 use super::wire::{Combination, Shape};
 use super::{Remote, WinFlavor, WinId};
 use crate::buffer::{Grid, RecvBuf, Scratch, SendBuf};
 use crate::core::data::Checked;
-use crate::core::layout::Datatype;
 use crate::core::op::op_name;
 use crate::core::p2p::element_count;
-use crate::core::predefined::Scalar;
 use crate::core::request::{Request, State};
 use crate::core::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
@@ -116,7 +114,7 @@ impl Mpi {
         datatype.check_at(into, 1)?;
         let how = Combination { op: OpId::REPLACE, meaning, scalar };
         let how = Combining::of(how).expect("anything can be replaced");
-        let to = Elements { ty: datatype, count: 1, raw: false };
+        let to = Elements { ty: datatype, count: 1 };
         self.visit(move |windows, endpoint| {
             let Some(way) = way(windows, win, peer, disp, &to)? else { return Ok(()) };
             let bytes = to.bytes();
@@ -277,12 +275,12 @@ impl Mpi {
         if op.0 >= OpId::PREDEFINED {
             return fail(ErrorClass::Op, "an operation of the program: only predefined ones are for windows");
         }
-        let mut to = self.elements(&at)?;
+        let to = self.elements(&at)?;
         // Nothing is combined with nothing, whatever the operation; and nobody's memory has no datatype.
         if at.peer == Peer::Null || to.bytes() == 0 {
             return self.visit(|windows, _| way(windows, win, at.peer, at.disp, &to).map(drop));
         }
-        let Some((meaning, scalar)) = to.ty.basic_element() else {
+        let Some((meaning, scalar)) = to.ty.predefined_element() else {
             let name = self.type_name(at.ty)?;
             return fail(
                 ErrorClass::Type,
@@ -294,26 +292,21 @@ impl Mpi {
             let words = format!("{} is not defined on {}", op_name(op), self.type_name(at.ty)?);
             return fail(ErrorClass::Op, words);
         };
-        // A value and its index are one element, with what is between them.
-        to.raw = is_gapped(scalar);
         let from = match from.filter(|_| op != OpId::NO_OP) {
             Some(from) => Some(self.checked(from)?),
             None => None,
         };
         let into = into.map(|into| self.checked(into)).transpose()?;
         for ty in from.iter().map(|from| &from.ty).chain(into.iter().map(|into| &into.ty)) {
-            if ty.basic_element().map(|(_, scalar)| scalar) != Some(scalar) {
+            if ty.predefined_element().map(|(_, scalar)| scalar) != Some(scalar) {
                 return fail(ErrorClass::Type, "origin and target have elements of different datatypes");
             }
         }
-        let bytes = |ty: &Datatype, count: usize| {
-            if to.raw { ty.extent as usize * count } else { ty.size * count }
-        };
         if let Some(from) = &from {
-            same_bytes(bytes(&from.ty, from.count), to.bytes())?;
+            same_bytes(from.bytes()?, to.bytes())?;
         }
         if let Some(into) = &into {
-            same_bytes(bytes(&into.ty, into.count), to.bytes())?;
+            same_bytes(into.bytes()?, to.bytes())?;
         }
         self.visit(move |windows, endpoint| {
             let Some(way) = way(windows, win, at.peer, at.disp, &to)? else { return Ok(()) };
@@ -342,7 +335,7 @@ impl Mpi {
     fn elements(&self, at: &Remote) -> Result<Elements> {
         let (count, ty) = (element_count(at.count)?, self.committed(at.ty)?.clone());
         ty.bytes(count)?;
-        Ok(Elements { ty, count, raw: false })
+        Ok(Elements { ty, count })
     }
 }
 
@@ -473,12 +466,6 @@ fn same_bytes(here: usize, there: usize) -> Result<()> {
     fail_with(ErrorClass::Truncate, || format!("{here} bytes at the origin, and {there} at the target"))
 }
 
-/// Has an element bytes that mean nothing?
-fn is_gapped(scalar: Scalar) -> bool {
-    let (size, extent) = scalar.size_and_extent();
-    size != extent
-}
-
 /// Copies elements to others of another layout.
 fn transfer(from: &Checked<SendBuf>, to: &Elements, base: RecvBuf) {
     match (from.flat(), to.flat()) {
@@ -520,14 +507,9 @@ fn apply(
     lock: &std::sync::atomic::AtomicU64,
 ) {
     let bytes = to.bytes();
-    let (at, shape) = match to.flat() {
-        Some((offset, bytes)) => (at + offset as i64, Shape::Row(bytes as u64)),
-        None => to.shape(at, 0..bytes as u64),
-    };
     let (mut given, mut taken) = (Scratch::default(), Scratch::default());
     let source = match from {
         None => UserBuf::EMPTY,
-        Some(from) if to.raw => from.buf.range(0, bytes),
         Some(from) => match from.flat() {
             Some((start, bytes)) => from.buf.range(start, bytes),
             None => {
@@ -538,15 +520,21 @@ fn apply(
         },
     };
     let before = into.map(|into| match into.flat() {
-        _ if to.raw => into.buf.range(0, bytes),
         Some((start, bytes)) => into.buf.range(start, bytes),
         None => {
             taken.reserve(bytes);
             taken.part(bytes)
         }
     });
-    how.update(base.shifted(at as isize), &shape, source, before, lock);
-    if let Some(into) = into.filter(|into| !to.raw && into.flat().is_none()) {
+    let step = how.how.whole(HELD_BYTES);
+    for start in (0..bytes).step_by(step) {
+        let part = step.min(bytes - start);
+        let (at, shape) = to.shape(at, start as u64..(start + part) as u64);
+        let source = if from.is_some() { source.part(start, part) } else { source };
+        let before = before.map(|before| before.part(start, part));
+        how.update(base.shifted(at as isize), &shape, source, before, lock);
+    }
+    if let Some(into) = into.filter(|into| into.flat().is_none()) {
         into.ty.unpack(taken.part(bytes).as_source(), into.buf, into.count);
     }
 }

@@ -5,7 +5,7 @@ use super::far::{Far, Lock};
 use super::lock::{Attempt, Want, give_back};
 use super::memory::{Combining, get, is_integer, put, span};
 use super::window::{Access, Window, Windows};
-use super::wire::{Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
+use super::wire::{Combination, Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
 use crate::buffer::{RecvBuf, source_of, target_of};
 use net::{Active, Endpoint, Peer};
 use proto::rma::MESSAGE_BYTES;
@@ -193,7 +193,7 @@ impl Window {
             },
             Item::Update { id, how, at, shape, data } => {
                 let base = self.served(at, &shape);
-                let fits = whole_elements(&shape, how.width());
+                let fits = whole_elements(&shape, how);
                 match (base.filter(|_| fits), Combining::of(how)) {
                     (Some(base), Some(combining)) => {
                         let bytes = shape.bytes() as usize;
@@ -261,11 +261,11 @@ fn answer_room<'a>(answers: &'a mut Writer, id: u32, shape: &Shape) -> &'a mut [
     &mut answers.0[start..]
 }
 
-/// Are all blocks of whole elements?
-fn whole_elements(shape: &Shape, width: usize) -> bool {
-    let is_whole = |bytes: u64| bytes.is_multiple_of(width as u64);
+/// Are all blocks of whole elements, or are all of them together?
+fn whole_elements(shape: &Shape, how: Combination) -> bool {
+    let is_whole = |bytes: u64| bytes.is_multiple_of(how.width() as u64);
     match shape {
-        Shape::Row(bytes) => is_whole(*bytes),
-        Shape::Blocks(grids) => grids.iter().all(|grid| is_whole(grid.len)),
+        Shape::Blocks(grids) if !how.is_gapped() => grids.iter().all(|grid| is_whole(grid.len)),
+        _ => is_whole(shape.bytes()),
     }
 }

@@ -52,11 +52,7 @@ impl Mpi {
         };
         let Some(target) = self.in_row(window, (from.count, from.ty, start, bytes), to) else { return false };
         let (Some(entry), Peer::Rank(rank)) = (self.types.get(to.ty.0), to.peer) else { return false };
-        // A value and its index have bytes between or behind them, which belong to the element.
-        let Some((meaning, scalar)) = entry.ty.scalar.filter(|_| entry.ty.size as i64 == entry.ty.extent)
-        else {
-            return false;
-        };
+        let Some((meaning, scalar)) = entry.ty.scalar else { return false };
         let how = Combining::of(Combination { op, meaning, scalar });
         let (Some(how), Some(line)) = (how, window.targets[rank as usize].line) else { return false };
         how.combine(from.buf.range(start, bytes), target, None, window.update_word(line));

@@ -84,9 +84,21 @@ impl Combination {
         Some(Combination { op, meaning: row.meaning, scalar: row.scalar })
     }
 
-    /// Bytes of an element, with what is between it and the next.
+    /// Bytes of an element, without gaps.
     pub(super) fn width(self) -> usize {
-        self.scalar.size_and_extent().1
+        self.scalar.size_and_extent().0
+    }
+
+    /// The bytes of as many whole elements as there is room for.
+    pub(super) fn whole(self, room: usize) -> usize {
+        room / self.width() * self.width()
+    }
+
+    /// Are there bytes in an element, or behind it, that are not its own? Then a block of memory need not end where an
+    /// element does.
+    pub(super) fn is_gapped(self) -> bool {
+        let (size, extent) = self.scalar.size_and_extent();
+        size != extent
     }
 }
 
