@@ -1,7 +1,7 @@
 //! What processes say to each other about windows, where the memory of one cannot be reached by the other: messages of one or
 //! more items, which the target does in order, and answers.
 use crate::buffer::Grid;
-use crate::core::predefined::{Meaning, Scalar, TABLE};
+use crate::core::predefined::{Meaning, Predefined, Scalar, TABLE};
 use crate::core::{OpId, TypeId};
 
 /// The handler of these messages.
@@ -80,8 +80,9 @@ impl Combination {
         if op.0 >= OpId::PREDEFINED || ty.0 >= TypeId::PREDEFINED {
             return None;
         }
-        let row = &TABLE[ty.index()];
-        Some(Combination { op, meaning: row.meaning, scalar: row.scalar })
+        let Predefined { meaning, scalar, .. } = TABLE[ty.index()];
+        // Markers have no bytes to combine.
+        (meaning != Meaning::Marker).then_some(Combination { op, meaning, scalar })
     }
 
     /// Bytes of an element, without gaps.
@@ -403,6 +404,13 @@ mod tests {
             assert_eq!(Subject::decode(subject.encode()), Some(subject));
         }
         assert_eq!(Subject::decode(0), None);
+    }
+
+    #[test]
+    fn nothing_is_combined_that_has_no_bytes() {
+        let mut message = Writer::default();
+        message.head(3, NO_ANSWER).u32(OpId::REPLACE.0).u32(TypeId::LB.0).shape(0, &Shape::Row(0));
+        assert_eq!(Reader(&message.0).item(), None);
     }
 
     #[test]
