@@ -21,7 +21,7 @@
 //! | [`env`] | what variables of the environment mean | everybody |
 //! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
 //! | [`transfer`] | how a message travels, by its length and by what a connection can do | `net` |
-//! | [`rma`] | in which order and in which messages operations on a peer's memory leave | `mpi` |
+//! | [`rma`] | in which order and in which messages operations on a peer's memory leave, and who has its lock | `mpi` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions

@@ -15,6 +15,9 @@
 //! The first four are the schemes of Huang, Santhanaraman, Jin and Panda (*Scheduling of MPI-2 One Sided Operations over
 //! InfiniBand*), each by itself; the last one is what they add up to. It is not known here how an operation is carried
 //! out, nor when it has ended.
+//!
+//! [`lock`] is the word that says who may access a process's memory.
+pub mod lock;
 #[cfg(test)]
 mod tests;
 

@@ -8,12 +8,11 @@
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
-//! | `epochs`, `lock` | synchronization |
+//! | `epochs` | synchronization, with the lock of [`proto::rma`] |
 //! | `memory` | what is done to memory, and the one rule that makes it atomic |
 //! | `wire` | what messages look like |
 mod epochs;
 mod far;
-mod lock;
 mod making;
 mod memory;
 mod ops;

@@ -2,13 +2,13 @@
 //! not free waits, with everything that came behind it.
 use super::WinId;
 use super::far::{Far, Lock};
-use super::lock::{Attempt, Want, give_back};
 use super::memory::{Combining, get, is_integer, put, span};
 use super::window::{Access, Window, Windows};
 use super::wire::{Combination, Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
 use crate::buffer::{RecvBuf, source_of, target_of};
 use net::{Active, Endpoint, Peer};
 use proto::rma::MESSAGE_BYTES;
+use proto::rma::lock::{Attempt, Want, give_back};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Work that waits for the lock of this process's memory, or behind such work of the same process.

@@ -1,7 +1,6 @@
 //! The short way of the commonest operations: elements in a row, in memory that is mapped here, in an epoch that allows it.
 //! As in [`crate::core::short`], nothing here makes an error: what is not for it, mistakes among it, is left to the long
 //! way, and nothing has been done then.
-use super::lock::{Attempt, Want, give_back};
 use super::memory::{Combining, is_integer};
 use super::window::{Access, Reach, State, Target, Window};
 use super::wire::Combination;
@@ -12,6 +11,7 @@ use crate::core::layout::is_somewhere;
 use crate::core::predefined::{Meaning, Scalar};
 use crate::core::{Mpi, OpId, Peer, RecvData, SendData, TypeId};
 use net::UserBufMut;
+use proto::rma::lock::{Attempt, Want, give_back};
 
 impl Mpi {
     /// As [`Mpi::win_put`].

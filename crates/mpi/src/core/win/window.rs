@@ -1,7 +1,6 @@
 //! The windows of a process: what each is, and how its targets are reached. They own their state: whatever comes from other
 //! processes is dealt with here, inside the endpoint's progress, without the engine.
 use super::far::Far;
-use super::lock::Attempt;
 use super::serve::Stalled;
 use super::wire::{HANDLER, Kind, Subject, Writer};
 use super::{WinFlavor, WinId};
@@ -13,6 +12,7 @@ use crate::core::{CommId, ErrhandlerId};
 use crate::error::{ErrorClass, MpiError, Result, fail_with};
 use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
 use proto::rma::Policy;
+use proto::rma::lock::Attempt;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 pub(super) const PAGE: usize = 4096;
 /// Bytes of the words that belong to one process in memory that is shared: a line of the caches.
 pub(super) const LINE: usize = 64;
-/// The lock of [`super::lock`],
+/// The lock of [`proto::rma::lock`],
 const LOCK_AT: usize = 0;
 /// that of [`super::memory`],
 const UPDATE_AT: usize = 8;

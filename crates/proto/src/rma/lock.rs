@@ -1,7 +1,7 @@
 //! The lock of a process's part of a window: a word that all have who share its host. Others ask the process itself.
 //!
 //! Bit 63: somebody has it alone. Bits 32 to 62: how many wait to have it alone. Below: how many share it.
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const ALONE: u64 = 1 << 63;
 const WAITING: u64 = 1 << 32;
@@ -9,30 +9,34 @@ const SHARING: u64 = WAITING - 1;
 
 /// How somebody wants to have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub enum Want {
     /// With others.
     Shared,
     /// With others, whoever waits to have it alone: for who has other locks that they wait for. Otherwise two of these
     /// could wait for two who want to have a lock alone that the other shares.
     SharedNow,
+    /// With nobody else.
     Alone,
 }
 
 /// Somebody who tries to get it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt {
-    pub(super) want: Want,
+pub struct Attempt {
+    /// How.
+    pub want: Want,
     /// Is it counted among those who wait?
     waits: bool,
 }
 
 impl Attempt {
-    pub(super) fn new(want: Want) -> Self {
+    /// It has not tried yet.
+    #[inline]
+    pub fn new(want: Want) -> Self {
         Attempt { want, waits: false }
     }
 
     /// Takes the lock if it is free, and waits for it otherwise: is to be called again.
-    pub(super) fn take(&mut self, word: &AtomicU64) -> bool {
+    pub fn take(&mut self, word: &AtomicU64) -> bool {
         if self.take_free(word) {
             return true;
         }
@@ -44,15 +48,15 @@ impl Attempt {
     }
 
     /// Waits no longer.
-    pub(super) fn give_up(&mut self, word: &AtomicU64) {
-        if std::mem::take(&mut self.waits) {
+    pub fn give_up(&mut self, word: &AtomicU64) {
+        if core::mem::take(&mut self.waits) {
             word.fetch_sub(WAITING, SeqCst);
         }
     }
 
     /// Takes the lock if it is free.
     #[inline]
-    pub(super) fn take_free(&self, word: &AtomicU64) -> bool {
+    pub fn take_free(&self, word: &AtomicU64) -> bool {
         let mut now = word.load(Relaxed);
         loop {
             let (free, then) = match self.want {
@@ -74,7 +78,8 @@ impl Attempt {
 }
 
 /// Gives it back.
-pub(super) fn give_back(word: &AtomicU64, alone: bool) {
+#[inline]
+pub fn give_back(word: &AtomicU64, alone: bool) {
     if alone {
         word.fetch_and(!ALONE, SeqCst);
     } else {
