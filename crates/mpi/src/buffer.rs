@@ -7,6 +7,7 @@ pub(crate) mod atomic;
 mod kernel;
 
 use net::{Common, UserBuf, UserBufMut};
+pub(crate) use proto::rma::wire::Grid;
 use std::arch::is_x86_feature_detected;
 
 /// Where an operation reads: an address, to which offsets of a datatype are added.
@@ -407,40 +408,6 @@ unsafe fn combine_each<T: Plain>(from: *const T, to: *mut T, count: usize, f: im
     for i in 0..count {
         // SAFETY: as the caller promises; `Plain` types have no invalid values; unaligned access is asked for.
         unsafe { to.add(i).write_unaligned(f(from.add(i).read_unaligned(), to.add(i).read_unaligned())) };
-    }
-}
-
-/// Blocks of `len` bytes in two loops: `rows` rows, each of `count` blocks. Distances are from a buffer's address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grid {
-    pub(crate) at: i64,
-    pub(crate) len: u64,
-    pub(crate) count: u64,
-    pub(crate) stride: i64,
-    pub(crate) rows: u64,
-    pub(crate) row_stride: i64,
-}
-
-impl Grid {
-    /// One row.
-    #[inline]
-    pub(crate) const fn row(at: i64, len: u64, count: u64, stride: i64) -> Self {
-        Grid { at, len, count, stride, rows: 1, row_stride: 0 }
-    }
-
-    /// Bytes of all blocks.
-    #[inline]
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.len * self.count * self.rows
-    }
-
-    /// Where its blocks are, in order.
-    pub(crate) fn places(self) -> impl Iterator<Item = i64> {
-        let of_row = move |row: u64| {
-            let start = self.at.wrapping_add((row as i64).wrapping_mul(self.row_stride));
-            (0..self.count).map(move |block| start.wrapping_add((block as i64).wrapping_mul(self.stride)))
-        };
-        (0..self.rows).flat_map(of_row)
     }
 }
 

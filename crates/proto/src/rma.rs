@@ -16,10 +16,11 @@
 //! InfiniBand*), each by itself; the last one is what they add up to. It is not known here how an operation is carried
 //! out, nor when it has ended.
 //!
-//! [`lock`] is the word that says who may access a process's memory.
+//! [`wire`] is what these messages look like, and [`lock`] the word that says who may access a process's memory.
 pub mod lock;
 #[cfg(test)]
 mod tests;
+pub mod wire;
 
 use alloc::collections::VecDeque;
 use alloc::vec;

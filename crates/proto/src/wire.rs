@@ -65,7 +65,13 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    /// Bytes that have not been taken.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(bytes)?;
         self.rest = rest;
         Some(head)

@@ -8,9 +8,10 @@
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
-//! | `epochs` | synchronization, with the lock of [`proto::rma`] |
+//! | `epochs` | synchronization |
 //! | `memory` | what is done to memory, and the one rule that makes it atomic |
-//! | `wire` | what messages look like |
+//!
+//! What messages look like, in which order they leave, and the lock that epochs take, is [`proto::rma`]'s.
 mod epochs;
 mod far;
 mod making;
@@ -19,7 +20,6 @@ mod ops;
 mod serve;
 mod short;
 mod window;
-mod wire;
 
 use super::ids::{CommId, ErrhandlerId, GroupId, InfoId, TypeId, WinId};
 use super::registry::registry;
@@ -31,6 +31,7 @@ use epochs::{Looking, Wanted};
 pub(in crate::core) use far::Fate;
 use making::{Freeing, Making};
 use net::{Endpoint, Process, ReqId};
+use proto::rma::wire::HANDLER;
 use std::rc::Rc;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
@@ -142,7 +143,7 @@ impl std::fmt::Debug for Synchronizing {
 
 /// Sends a message to the windows of another process. `None`: the bytes are free already.
 fn post(endpoint: &mut Endpoint, to: Process, argument: u64, bytes: &[u8]) -> Result<Option<ReqId>> {
-    Ok(endpoint.send_active(to, wire::HANDLER, argument, source_of(bytes).range(0, bytes.len()))?)
+    Ok(endpoint.send_active(to, HANDLER, argument, source_of(bytes).range(0, bytes.len()))?)
 }
 
 impl Mpi {

@@ -3,12 +3,12 @@
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
 use super::far::{Far, Last, Lock};
 use super::window::{Access, State, Window, Windows, Word};
-use super::wire::{Kind, Writer};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, NetError, Process};
 use proto::rma::lock::{Attempt, Want, give_back};
+use proto::rma::wire::{Kind, Writer};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 

@@ -5,14 +5,13 @@
 use super::WinId;
 use super::memory::Combining;
 use super::window::Windows;
-use super::wire::{NO_ANSWER, Reader, Reply, Shape, Writer};
 use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
-use crate::core::OpId;
 use crate::core::data::Checked;
 use crate::core::layout::Datatype;
 use crate::core::slots::Slots;
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Endpoint, NetError, Place, Process, ReqId};
+use proto::rma::wire::{Kind, NO_ANSWER, Reader, Reply, Shape, Writer};
 use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -456,16 +455,19 @@ impl Far {
                 What::Update { from, into, how } => {
                     let id = into.as_ref().map_or(NO_ANSWER, |into| await_data(self, way, into));
                     let (at, shape) = to.shape(at, range.clone());
-                    message.update(id, how.how, at, &shape);
-                    if let Some(from) = from.as_ref().filter(|_| how.how.op != OpId::NO_OP) {
-                        append(message, from, range);
+                    match from {
+                        Some(from) => {
+                            message.update(id, how.how.encode(), at, &shape);
+                            append(message, from, range);
+                        }
+                        None => message.load(id, how.how.encode(), at, &shape),
                     }
                     self.unconfirmed |= into.is_none();
                 }
                 What::Swap { expected, new, into, how } => {
                     let into = Checked { buf: *into, count: 1, ty: to.ty.clone() };
                     let id = await_data(self, way, &into);
-                    message.swap(id, how.how, at);
+                    message.swap(id, how.how.encode().ty, how.how.width() as u32, at);
                     for buf in [expected, new] {
                         let from = Checked { buf: *buf, count: 1, ty: to.ty.clone() };
                         append(message, &from, range.clone());
@@ -577,7 +579,6 @@ impl Windows {
     }
 
     fn pump(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
-        use super::wire::Kind;
         self.reap(endpoint);
         let Windows { list, answers, sending, .. } = self;
         let Some(window) = list.get_mut(win.0) else { return Ok(()) };
@@ -589,7 +590,7 @@ impl Windows {
 
     /// Answers have come.
     pub(super) fn take_answers(&mut self, endpoint: &mut Endpoint, from: (WinId, u32), bytes: &[u8]) {
-        let mut reader = Reader(bytes);
+        let mut reader = Reader::new(bytes);
         while let Some(reply) = reader.reply() {
             let id = match reply {
                 Reply::Data { id, .. } | Reply::Done { id } => id,

@@ -6,19 +6,76 @@
 //! together with atomic instructions of the program. Everything else is changed while the lock of its process is held, which is a word in
 //! memory that all have who have the window mapped. MPI demands no more than that those who change a place at once do it
 //! with the same basic datatype, and so by the same half of the rule.
-use super::wire::{Combination, Shape};
 use crate::buffer::atomic::{self, Change};
 use crate::buffer::{Grid, RecvBuf, Scratch, gather_grid, scatter_grid};
-use crate::core::OpId;
 use crate::core::kernels::{Kernel, packed_kernel};
-use crate::core::predefined::Scalar;
+use crate::core::predefined::{Meaning, Predefined, Scalar, TABLE};
+use crate::core::{OpId, TypeId};
 use net::{UserBuf, UserBufMut};
+use proto::rma::wire::{How, Shape};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Bytes that are changed at most while a lock is held, so that others do not wait long.
 pub(super) const HELD_BYTES: usize = 64 << 10;
 /// Looks at a lock that another holds before that one is given the processor.
 const LOOKS: u32 = 64;
+
+/// How elements are combined: an operation, and how they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Combination {
+    pub(super) op: OpId,
+    pub(super) meaning: Meaning,
+    pub(super) scalar: Scalar,
+}
+
+impl Combination {
+    /// In numbers: of a predefined datatype whose elements mean the same and are stored the same way.
+    pub(super) fn encode(self) -> How {
+        let same = |ty: &u32| {
+            let row = &TABLE[*ty as usize];
+            (row.meaning, row.scalar) == (self.meaning, self.scalar)
+        };
+        let ty = (0..TypeId::PREDEFINED).find(same).expect("the engine has got it from there");
+        How { op: self.op.0, ty }
+    }
+
+    /// From numbers; `None` if there are no such, or an element has no bytes.
+    pub(super) fn decode(how: How) -> Option<Self> {
+        let (op, ty) = (OpId(how.op), TypeId(how.ty));
+        if op.0 >= OpId::PREDEFINED || ty.0 >= TypeId::PREDEFINED {
+            return None;
+        }
+        let Predefined { meaning, scalar, .. } = TABLE[ty.index()];
+        (meaning != Meaning::Marker).then_some(Combination { op, meaning, scalar })
+    }
+
+    /// Bytes of an element, without gaps.
+    pub(super) fn width(self) -> usize {
+        self.scalar.size_and_extent().0
+    }
+
+    /// The bytes of as many whole elements as there is room for.
+    pub(super) fn whole(self, room: usize) -> usize {
+        room / self.width() * self.width()
+    }
+
+    /// Are there bytes in an element, or behind it, that are not its own? Then a block of memory need not end where an
+    /// element does.
+    pub(super) fn is_gapped(self) -> bool {
+        let (size, extent) = self.scalar.size_and_extent();
+        size != extent
+    }
+
+    /// Are the bytes of a shape whole elements? Each block by itself, or all of them together where a block may hold a part
+    /// of one.
+    pub(super) fn fits(self, shape: &Shape) -> bool {
+        let is_whole = |bytes: u64| bytes.is_multiple_of(self.width() as u64);
+        match shape {
+            Shape::Blocks(grids) if !self.is_gapped() => grids.iter().all(|grid| is_whole(grid.len)),
+            _ => is_whole(shape.bytes()),
+        }
+    }
+}
 
 /// How a combination works on elements.
 #[derive(Clone, Copy)]
@@ -241,7 +298,6 @@ fn span_of(grid: &Grid) -> Option<(i64, i64)> {
 mod tests {
     use super::*;
     use crate::buffer::{source_of, target_of};
-    use crate::core::predefined::Meaning;
 
     #[test]
     fn shapes_say_where_they_begin_and_end() {
@@ -266,6 +322,16 @@ mod tests {
         combining.update(target_of(&mut memory), &shape, source_of(&given).range(0, 16), Some(into), &lock);
         assert_eq!((memory, before, lock.into_inner()), ([11.0, 2.0, 23.0, 4.0], [1.0, 3.0], 0));
         assert!(Combining::of(Combination { op: OpId::BAND, ..how }).is_none());
+    }
+
+    #[test]
+    fn combinations_survive_as_numbers_but_markers_have_none() {
+        let how = Combination { op: OpId::MINLOC, meaning: Meaning::Pair, scalar: Scalar::PairF64I32 };
+        assert_eq!(Combination::decode(how.encode()), Some(how));
+        let (op, ty) = (OpId::REPLACE.0, TypeId::LB.0);
+        assert_eq!(Combination::decode(How { op, ty }), None);
+        assert_eq!(Combination::decode(How { op, ty: TypeId::PREDEFINED }), None);
+        assert_eq!(Combination::decode(How { op: OpId::PREDEFINED, ty: TypeId::INT.0 }), None);
     }
 
     #[test]

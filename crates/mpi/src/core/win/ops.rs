@@ -1,8 +1,7 @@
 //! Operations on windows. What is mapped here is a copy; what is not is given to [`super::far`].
 use super::far::{Elements, Fate, Op, What};
-use super::memory::{Combining, HELD_BYTES, is_integer};
+use super::memory::{Combination, Combining, HELD_BYTES, is_integer};
 use super::window::{Access, Reach, Target, Windows};
-use super::wire::{Combination, Shape};
 use super::{Remote, WinFlavor, WinId};
 use crate::buffer::{Grid, RecvBuf, Scratch, SendBuf};
 use crate::core::data::Checked;
@@ -12,6 +11,7 @@ use crate::core::request::{Request, State};
 use crate::core::*;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, NetError, Process, Row, UserBuf};
+use proto::rma::wire::Shape;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 

@@ -2,13 +2,14 @@
 //! not free waits, with everything that came behind it.
 use super::WinId;
 use super::far::{Far, Lock};
-use super::memory::{Combining, get, is_integer, put, span};
+use super::memory::{Combination, Combining, get, is_integer, put, span};
 use super::window::{Access, Window, Windows};
-use super::wire::{Combination, Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
 use crate::buffer::{RecvBuf, source_of, target_of};
+use crate::core::OpId;
 use net::{Active, Endpoint, Peer};
 use proto::rma::MESSAGE_BYTES;
 use proto::rma::lock::{Attempt, Want, give_back};
+use proto::rma::wire::{How, Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Work that waits for the lock of this process's memory, or behind such work of the same process.
@@ -155,10 +156,10 @@ impl Windows {
     ) -> Served {
         let Ok(window) = self.get_mut(win) else { return Served::Whole };
         let all = work.bytes.len();
-        let mut reader = Reader(&work.bytes[work.done..]);
+        let mut reader = Reader::new(&work.bytes[work.done..]);
         let mut attempt = work.attempt.take();
         while !reader.is_empty() {
-            let here = all - reader.0.len();
+            let here = all - reader.left();
             let Some(item) = reader.item() else { break };
             if let Item::Lock { exclusive } = item {
                 let want = if exclusive { Want::Alone } else { Want::Shared };
@@ -192,9 +193,10 @@ impl Window {
                 None => answers.outside(id),
             },
             Item::Update { id, how, at, shape, data } => {
-                let base = self.served(at, &shape);
-                let fits = whole_elements(&shape, how);
-                match (base.filter(|_| fits), Combining::of(how)) {
+                let how = Combination::decode(how).filter(|how| how.fits(&shape));
+                // Where nothing comes, nothing is combined.
+                let how = how.filter(|how| (how.op == OpId::NO_OP) == data.is_empty());
+                match (self.served(at, &shape), how.and_then(Combining::of)) {
                     (Some(base), Some(combining)) => {
                         let bytes = shape.bytes() as usize;
                         let before = (id != NO_ANSWER)
@@ -205,13 +207,15 @@ impl Window {
                     _ => answers.outside(id),
                 }
             }
-            Item::Swap { id, how, at, expected, new } => {
-                let base = self.own(at, (0, how.width() as i64));
-                match (base.filter(|_| is_integer(how.scalar)), Combining::of(how)) {
+            Item::Swap { id, ty, at, expected, new } => {
+                let width = expected.len();
+                let how = Combination::decode(How { op: OpId::REPLACE.0, ty });
+                let how = how.filter(|how| is_integer(how.scalar) && how.width() == width);
+                match (self.own(at, (0, width as i64)), how.and_then(Combining::of)) {
                     (Some(base), Some(combining)) => {
-                        let room = answer_room(answers, id, &Shape::Row(how.width() as u64));
+                        let room = answer_room(answers, id, &Shape::Row(width as u64));
                         let source = |bytes: &[u8]| source_of(bytes).range(0, bytes.len());
-                        let before = target_of(room).range(0, how.width());
+                        let before = target_of(room).range(0, width);
                         let lock = self.update_word(self.own_line());
                         combining.swap(base, source(expected), source(new), before, lock);
                     }
@@ -259,13 +263,4 @@ fn answer_room<'a>(answers: &'a mut Writer, id: u32, shape: &Shape) -> &'a mut [
     let start = answers.0.len();
     answers.0.resize(start + bytes, 0);
     &mut answers.0[start..]
-}
-
-/// Are all blocks of whole elements, or are all of them together?
-fn whole_elements(shape: &Shape, how: Combination) -> bool {
-    let is_whole = |bytes: u64| bytes.is_multiple_of(how.width() as u64);
-    match shape {
-        Shape::Blocks(grids) if !how.is_gapped() => grids.iter().all(|grid| is_whole(grid.len)),
-        _ => is_whole(shape.bytes()),
-    }
 }

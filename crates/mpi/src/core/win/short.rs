@@ -1,9 +1,8 @@
 //! The short way of the commonest operations: elements in a row, in memory that is mapped here, in an epoch that allows it.
 //! As in [`crate::core::short`], nothing here makes an error: what is not for it, mistakes among it, is left to the long
 //! way, and nothing has been done then.
-use super::memory::{Combining, is_integer};
+use super::memory::{Combination, Combining, is_integer};
 use super::window::{Access, Reach, State, Target, Window};
-use super::wire::Combination;
 use super::{Remote, WinFlavor, WinId};
 use crate::buffer::atomic::{self, Change};
 use crate::buffer::{RecvBuf, SendBuf};

@@ -2,7 +2,6 @@
 //! processes is dealt with here, inside the endpoint's progress, without the engine.
 use super::far::Far;
 use super::serve::Stalled;
-use super::wire::{HANDLER, Kind, Subject, Writer};
 use super::{WinFlavor, WinId};
 use crate::buffer::RecvBuf;
 use crate::core::comm::Roster;
@@ -13,6 +12,7 @@ use crate::error::{ErrorClass, MpiError, Result, fail_with};
 use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
 use proto::rma::Policy;
 use proto::rma::lock::Attempt;
+use proto::rma::wire::{HANDLER, Kind, Subject, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
