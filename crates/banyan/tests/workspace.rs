@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("sys", &[]),
+    ("verbs", &["sys"]),
     ("fabric", &["proto", "sys"]),
     ("net", &["proto", "sys", "fabric"]),
     ("mpi", &["net", "proto"]),
@@ -19,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that may use `unsafe`; the others forbid it for all of their code.
-const UNSAFE_CRATES: &[&str] = &["sys", "capi", "capi-mpich", "capi-abi"];
+const UNSAFE_CRATES: &[&str] = &["sys", "verbs", "capi", "capi-mpich", "capi-abi"];
 /// Files outside those crates that may.
 const UNSAFE_FILES: &[&str] = &["mpi/src/buffer.rs", "mpi/src/buffer/atomic.rs", "mpi/src/buffer/kernel.rs"];
 /// Crates that export C symbols. A symbol exported by `capi` itself would be in both libraries.
