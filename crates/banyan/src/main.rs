@@ -21,7 +21,7 @@ usage: banyan COMMAND [OPTIONS]
   run -n N [--nodes K] PROGRAM [ARGS]   start N ranks (the same as mpiexec; `banyan run --help`)
   demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
   bench WHAT                            what Banyan costs, beside others; WHAT is one of
-{benchmarks}  info                                  version, cores, what the kernel allows
+{benchmarks}  info [--json]                         version, cores, what the kernel allows, RDMA devices
   help, version
 ";
 
@@ -63,7 +63,7 @@ fn own_command(args: &[String]) -> i32 {
     match command.as_str() {
         "demo" => demo::main(rest),
         "bench" => bench::main(rest),
-        "info" => info::main(),
+        "info" => info::main(rest),
         "help" | "--help" | "-h" => {
             sys::out::print(&help());
             0

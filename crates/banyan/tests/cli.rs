@@ -57,9 +57,21 @@ fn help_and_version_go_to_standard_output() {
 fn info_answers_every_question() {
     let output = banyan(&["info"]);
     assert_eq!(output.status.code(), Some(0));
-    for word in ["cores", "kernel", "memfd", "process_vm_readv", "membarrier"] {
+    for word in ["cores", "kernel", "memfd", "process_vm_readv", "membarrier", "rdma", "between hosts"] {
         assert!(stdout(&output).contains(word), "no {word} in\n{}", stdout(&output));
     }
+}
+
+#[test]
+fn info_for_scripts_is_one_object() {
+    let output = banyan(&["info", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let facts: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("one object");
+    assert!(facts["cores"].as_array().is_some_and(|cores| !cores.is_empty()), "{facts}");
+    assert!(facts["rdma"]["devices"].is_array() && facts["membarrier"]["allowed"].is_boolean(), "{facts}");
+    let output = banyan(&["info", "--xml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("'--xml' is not an option"), "{}", stderr(&output));
 }
 
 /// Runs with a stream that nobody reads any more.

@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("capi-mpich", &["capi"]),
     ("capi-abi", &["capi"]),
     ("launch", &["proto", "sys"]),
-    ("banyan", &["proto", "sys", "fabric", "net", "mpi", "capi", "launch"]),
+    ("banyan", &["proto", "sys", "verbs", "fabric", "net", "mpi", "capi", "launch"]),
 ];
 
 /// Crates that may use `unsafe`; the others forbid it for all of their code.
