@@ -118,7 +118,7 @@ static int end(int rank, int bad, MPI_Comm living, const char *go)
 
 int main(int argc, char **argv)
 {
-    MPI_Comm parent, dying, living;
+    MPI_Comm parent, dying, living, copy;
     MPI_Request request;
     MPI_Status status;
     char self[4096], go[4200], first[4200], text[MPI_MAX_ERROR_STRING];
@@ -179,6 +179,7 @@ int main(int argc, char **argv)
     bad += code == MPI_SUCCESS;
     bad += MPI_Barrier(dying) == MPI_SUCCESS;
     bad += MPI_Allreduce(&rank, &number, 1, MPI_INT, MPI_SUM, dying) == MPI_SUCCESS;
+    bad += MPI_Comm_dup(dying, &copy) == MPI_SUCCESS;
     MPI_Precv_init(&number, 1, 1, MPI_INT, 1, 9, dying, MPI_INFO_NULL, &request);
     code = MPI_Start(&request);
     if (code == MPI_SUCCESS)

@@ -64,12 +64,13 @@ pub fn note_nulls(call: &'static str, arguments: &[(&'static str, bool)]) {
 /// What is wrong, if this call has null pointers among its arguments.
 pub fn null_words(call: &str) -> Option<String> {
     let plain = |name: &str| name.strip_suffix("_c").unwrap_or(name).to_string();
-    NULLS.with_borrow(|(of, names)| match names.as_slice() {
+    let words = |(of, names): &(&str, Vec<&str>)| match names.as_slice() {
         [] => None,
         _ if plain(of) != plain(call) => None,
         [name] => Some(format!("argument {name} is null")),
         [names @ .., last] => Some(format!("arguments {} and {last} are null", names.join(", "))),
-    })
+    };
+    NULLS.try_with(|nulls| words(&nulls.borrow())).ok().flatten()
 }
 
 impl<T> In<T> {
@@ -424,7 +425,14 @@ impl Opaque {
 
     /// The element at `index` of an array of strings, which the caller knows to be there.
     pub fn text(self, index: usize) -> Result<Text> {
-        In(self.0 as *const Text).at(index)
+        let text = In(self.0 as *const Text).at(index)?;
+        if text.is_null() {
+            return Err(MpiError::new(
+                ErrorClass::Arg,
+                format!("element {index} of a list of strings is null"),
+            ));
+        }
+        Ok(text)
     }
 
     /// The element at `index` of an array of arrays of strings; null, if the array is null itself (`MPI_ARGVS_NULL`).

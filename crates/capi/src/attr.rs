@@ -6,6 +6,7 @@ use crate::callbacks;
 use crate::engine::Call;
 use crate::errors::{Failure, On, Outcome, run};
 use crate::handles;
+use mpi::ErrorClass;
 use mpi::core::{Carrier, Keyval, KeyvalId, Object, WinFlavor, WinId};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -299,6 +300,12 @@ static APPNUM: AtomicI32 = AtomicI32::new(0);
 /// How many error classes and codes the program has added.
 pub static LASTUSEDCODE: AtomicI32 = AtomicI32::new(0);
 
+/// It may be busy with a spawn of another thread; meanwhile others go on.
+fn wait_for_launcher<A: Abi>(call: &mut Call<A>) {
+    // If it is gone, it has no answer either.
+    let _ = call.until(|call| call.may_ask_launcher(ErrorClass::Other));
+}
+
 /// If the key is a predefined one, stores the address of its value.
 fn predefined<A: Abi>(call: &mut Call<A>, keyval: c_int, out: BufMut, flag: Ptr<c_int>) -> Outcome<bool> {
     let place = match i64::from(keyval as u32) {
@@ -306,8 +313,14 @@ fn predefined<A: Abi>(call: &mut Call<A>, keyval: c_int, out: BufMut, flag: Ptr<
         k if k == A::C.host => Some(filled(&HOST, A::C.proc_null)),
         k if k == A::C.io => Some(filled(&IO, A::C.any_source)),
         k if k == A::C.wtime_is_global => Some(&WTIME_IS_GLOBAL),
-        k if k == A::C.universe_size => call.universe_size().map(|n| filled(&UNIVERSE_SIZE, n.into())),
-        k if k == A::C.appnum => call.appnum().map(|n| filled(&APPNUM, n.into())),
+        k if k == A::C.universe_size => {
+            wait_for_launcher(call);
+            call.universe_size().map(|n| filled(&UNIVERSE_SIZE, n.into()))
+        }
+        k if k == A::C.appnum => {
+            wait_for_launcher(call);
+            call.appnum().map(|n| filled(&APPNUM, n.into()))
+        }
         k if k == A::C.lastusedcode => {
             LASTUSEDCODE.fetch_max(A::C.err_lastcode as i32, Relaxed);
             Some(&LASTUSEDCODE)

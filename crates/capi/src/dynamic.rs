@@ -67,13 +67,14 @@ fn meet<A: Abi>(
 ) -> Outcome<()> {
     newcomm.set(A::handle(A::C.comm_null))?;
     let id = handles::comm::<A>(comm)?;
-    let how = if is_root(call, id, root)? { when_free(call, how) } else { how };
+    let asks = matches!(how, Meet::Spawn(_)) || call.comm_size(id)? > 1;
+    let how = if asks && is_root(call, id, root)? { when_free(call, how) } else { how };
     let made = call.start_meeting(id, root, how)?;
     let new = make(call, made)?;
     Ok(newcomm.set(handles::of_comm_or_null::<A>(new))?)
 }
 
-/// The root needs its launcher, for cards or to start processes. That may be busy with an earlier spawn, and meanwhile other
+/// The root needs its launcher, to start processes or for cards of others. That may be busy with an earlier spawn, and meanwhile other
 /// threads go on.
 fn when_free<'m, A: Abi>(call: &mut Call<A>, how: Meet<'m>) -> Meet<'m> {
     let class = if matches!(how, Meet::Spawn(_)) { ErrorClass::Spawn } else { ErrorClass::Port };

@@ -192,7 +192,7 @@ pub fn rust_exports(side: Side) -> String {
         let ret = rust_type(&f.ret, side);
         let body = match f.module.as_str() {
             "-" => stub(f, &names, abi),
-            _ => format!("{}{}", note_nulls(f, &params, &names), call(f, &names, abi, &large)),
+            _ => format!("{}{}", note_nulls(f, &params, &names, side), call(f, &names, abi, &large)),
         };
         // One body, which the compiler then specialises fully, and two names for it: each export is a jump.
         let (params, args, inner) = (params.join(", "), names.join(", "), format!("inner_{}", f.name));
@@ -224,13 +224,15 @@ fn call(f: &Function, names: &[String], abi: &str, large: &[&str]) -> String {
 }
 
 /// Names the arguments that are null, before anything else, so that the error about one of them can do so.
-fn note_nulls(f: &Function, params: &[String], names: &[String]) -> String {
+fn note_nulls(f: &Function, params: &[String], names: &[String], side: Side) -> String {
     let is_place = |(param, _): &(&String, &String)| {
         let (name, kind) = param.split_once(": ").expect("a name and a type");
         let pointer = ["In<", "Ptr<", "Text"].iter().any(|start| kind.starts_with(start));
         let list = kind == "Opaque" && name == "array_of_commands_";
         let place = kind == "BufMut" && ["attribute_val_", "baseptr_", "buffer_addr_"].contains(&name);
-        let may_be_null = ["argc_", "array_of_errcodes_"].contains(&name);
+        // (The standard's MPI_STATUS_IGNORE is null.)
+        let ignored = side == Side::Std && kind == "Ptr<Status>";
+        let may_be_null = ignored || ["argc_", "array_of_errcodes_"].contains(&name);
         (pointer || list || place) && !may_be_null
     };
     let places: Vec<&String> = params.iter().zip(names).filter(is_place).map(|(_, name)| name).collect();

@@ -230,6 +230,11 @@ impl Meeting {
         Err(MeetError::Unaccepted(*to, limit.within))
     }
 
+    /// It is not waited for any more.
+    pub fn give_up(&mut self, endpoint: &mut Endpoint) {
+        self.answered(endpoint);
+    }
+
     /// The launcher's answer to a spawn is not waited for any more.
     fn answered(&mut self, endpoint: &mut Endpoint) {
         if let Stage::Expecting { spawning, .. } = &mut self.stage

@@ -203,7 +203,7 @@ const FATAL: [(&str, &[&str]); 15] = [
         ],
     ),
     ("groups_root", &["(process 0 of the job): MPI_Bcast(root 0, 4 x MPI_INT)", "different roots"]),
-    ("groups_count", &["MPI_Allgather(2 x MPI_INT)", "rank 0 sends rank 0 4 bytes for 12"]),
+    ("groups_count", &["MPI_Allgather(2 x MPI_INT)", "(process 0 of the job) sends rank ", "4 bytes for 12"]),
     ("part", &["MPI_Recv of 0 x MPI_INT and a part", "the message of 3 bytes", "was sent as 3 x MPI_CHAR"]),
 ];
 

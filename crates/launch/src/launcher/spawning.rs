@@ -143,8 +143,14 @@ impl Launcher<'_> {
         self.outcome.cause().is_none() && jobs.any(|begun| begun.group.id == job && begun.ties != Ties::Bound)
     }
 
-    /// A rank asks for an end, or has to be ended: that of its job, if others can do without it, or of everything.
+    /// A rank asks for an end, or has to be ended: that of its job, if others can do without it, or of everything. Of a job that
+    /// is being spawned those hear who wanted it.
     pub(super) fn fail_of(&mut self, job: JobId, cause: Cause) -> Step {
+        if self.outcome.cause().is_none()
+            && let Some(step) = self.revoke(job, &cause.to_string())
+        {
+            return step;
+        }
         if self.is_spare(job) { self.end_alone(job, &cause, "") } else { self.outcome.fail(cause) }
     }
 

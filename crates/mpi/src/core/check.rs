@@ -138,6 +138,11 @@ impl Ticket {
         }
     }
 
+    /// Nobody will answer: the collective itself will say why.
+    pub(super) fn give_up(&self) {
+        self.answer.replace(Some(None));
+    }
+
     /// What is wrong.
     pub(super) fn error(&self) -> Option<MpiError> {
         let words = self.answer.borrow().clone().flatten();
@@ -284,6 +289,7 @@ impl Mpi {
             let ticket =
                 Rc::new(Ticket { number: record.ticket, key: record.key, context, tag, what, answer });
             if record.waits {
+                shared.open.retain(|open| open.answer() == Answer::Waiting);
                 shared.open.push(ticket.clone());
             }
             ticket
@@ -291,8 +297,7 @@ impl Mpi {
         let first = self.table(roster).and_then(|table| self.endpoint.peer_of(table.head));
         let words = bounded_record(record);
         if !first.is_some_and(|first| send(&mut self.endpoint, first, RECORDS, ticket.number, &words)) {
-            // It is gone: the collective itself will say so.
-            ticket.answer.replace(Some(None));
+            ticket.give_up();
         }
         ticket
     }
@@ -363,7 +368,8 @@ impl Shared {
     /// What this process is doing, and who has not called what it waits for, where that is known here.
     fn doing(&self) -> String {
         let mut words = String::from(if current_call().is_empty() { "a call" } else { current_call() });
-        for ticket in self.open.iter().take(leftover::LINES_MAX) {
+        let open = self.open.iter().filter(|ticket| ticket.answer() == Answer::Waiting);
+        for ticket in open.take(leftover::LINES_MAX) {
             words += &format!("; {} has not been called by all", ticket.what);
             if let Some(missing) = self.hub.missing(ticket.key) {
                 words += &format!(" ({missing})");

@@ -214,13 +214,8 @@ impl Collective {
     /// Goes on as far as possible.
     pub(super) fn advance(&mut self, endpoint: &mut Endpoint) -> Advance {
         if !self.started {
-            match self.admit() {
+            match self.admit(endpoint) {
                 Answer::Fine => self.begin(),
-                // Who is gone tells nothing of it.
-                Answer::Waiting if endpoint.loss_in(self.roster.collective_context()).is_some() => {
-                    self.ticket = None;
-                    self.begin();
-                }
                 Answer::Waiting => return Advance::Stuck,
                 Answer::Fault => return Advance::Done,
             }
@@ -362,8 +357,12 @@ impl Collective {
 
     /// May it begin? After a fault it is at its end.
     #[inline]
-    pub(super) fn admit(&mut self) -> Answer {
+    pub(super) fn admit(&mut self, endpoint: &Endpoint) -> Answer {
         let Some(ticket) = &self.ticket else { return Answer::Fine };
+        // Who is gone tells nothing of it.
+        if ticket.answer() == Answer::Waiting && endpoint.loss_in(self.context).is_some() {
+            ticket.give_up();
+        }
         let answer = ticket.answer();
         match answer {
             Answer::Waiting => return answer,

@@ -163,6 +163,8 @@ impl Mpi {
         if !self.endpoint.is_spawned() {
             return Ok(());
         }
+        // What was called before need not be the same in all of the job.
+        enter_call("MPI_Init");
         let first = self.comm_rank(CommId::WORLD)? == 0;
         let port = if first { self.endpoint.parent_port()? } else { None };
         // A parent with another library has no port for this one.
@@ -261,7 +263,8 @@ impl Mpi {
     /// The communicator is given up, and with it all processes that no other one has.
     pub fn disconnected(&mut self, comm: CommId) -> Result<()> {
         let jobs = self.jobs_only_in(comm)?;
-        self.comm_free(comm)?;
+        // All have agreed to it already: nobody is told, to whom a connection would be made again.
+        self.forget_comm(comm);
         for job in jobs {
             let bonds = std::mem::take(&mut self.dynamic.bonds);
             self.dynamic.bonds =
@@ -284,11 +287,14 @@ impl Mpi {
             let mut barrier = self.fresh(roster.clone());
             (barrier.context, barrier.tag) = (roster.collective_context(), LEAVING_TAG);
             inter::barrier(&mut barrier.schedule, sides);
-            barriers.push(self.adopt(CommId::WORLD, barrier));
+            barriers.push((self.adopt(CommId::WORLD, barrier), roster.collective_context()));
         }
-        for barrier in barriers {
-            // One that fails has lost somebody, who will not be waited for.
-            let _ = self.until(|mpi| mpi.test(barrier));
+        for (barrier, context) in barriers {
+            // One that fails has lost somebody, who will not be waited for; and others may have disconnected then.
+            let _ = self.until(|mpi| {
+                let over = mpi.test(barrier)?.is_some() || mpi.endpoint.loss_in(context).is_some();
+                Ok(over.then_some(()))
+            });
         }
         for job in jobs {
             let _ = self.until(|mpi| Ok(mpi.endpoint.farewell(job).then_some(())));

@@ -370,11 +370,14 @@ impl Mpi {
 
     /// Goes on as far as possible. Is it at its end?
     pub(super) fn advance_making(&mut self, making: &mut Making) -> bool {
-        let edges = match making.round.admit() {
+        let edges = match making.round.admit(&self.endpoint) {
             Answer::Waiting => return false,
             Answer::Fine if !self.advance_meeting(making) => return false,
             Answer::Fine => self.advance_edges(making),
-            Answer::Fault => Ok(true),
+            Answer::Fault => {
+                self.give_up_meeting(making);
+                Ok(true)
+            }
         };
         match edges {
             Ok(true) => {}

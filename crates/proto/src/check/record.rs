@@ -199,7 +199,7 @@ fn flow(from: &Record, to: &Record) -> Option<String> {
     }
     let (sender, receiver) = (from.own_rank(), to.own_rank());
     let (given, taken) = (from.gives.at(receiver)?, to.takes.at(sender)?);
-    let words = || format!("rank {sender} sends rank {receiver} {}", given.difference(taken));
+    let words = || format!("{} sends {} {}", from.who, to.who, given.difference(taken));
     (!given.fits(taken)).then(words)
 }
 

@@ -98,6 +98,15 @@ impl Mpi {
         true
     }
 
+    /// The others do not come to the meeting: it is not waited for.
+    pub(super) fn give_up_meeting(&mut self, making: &mut Making) {
+        if let Stage::Meeting { local, with } = &mut making.stage {
+            with.give_up(&mut self.endpoint);
+            self.endpoint.end_meeting(with);
+            making.stage = Stage::Lengths { local: local.clone(), list: Vec::new() };
+        }
+    }
+
     /// The root tells its group how it went.
     fn end_meeting(&mut self, making: &mut Making, heard: Result<(Vec<u8>, [u8; 32])>) {
         let heard = heard.and_then(|(bytes, key)| {
