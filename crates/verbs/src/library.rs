@@ -7,7 +7,7 @@ use std::{fmt, io};
 /// What is loaded where nobody says otherwise.
 const NAME: &CStr = c"libibverbs.so.1";
 /// A library to load instead (tests have one that fails as it is told to).
-const NAMED_BY: &str = "BANYAN_LIBIBVERBS";
+const NAMED_BY: &str = "BANYAN_TEST_LIBIBVERBS";
 
 /// Why there is no RDMA here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A folder with `infiniband/verbs.h`: the compiler's own, or a named one.
-const NAMED_BY: &str = "BANYAN_VERBS_INCLUDE";
+const NAMED_BY: &str = "BANYAN_TEST_VERBS_INCLUDE";
 
 fn compile(source: &Path, program: &Path) -> Option<bool> {
     let mut command = Command::new("cc");
