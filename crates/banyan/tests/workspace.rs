@@ -9,7 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("sys", &[]),
     ("verbs", &["sys"]),
-    ("fabric", &["proto", "sys"]),
+    ("fabric", &["proto", "sys", "verbs"]),
     ("net", &["proto", "sys", "fabric"]),
     ("mpi", &["net", "proto"]),
     ("capi", &["mpi"]),

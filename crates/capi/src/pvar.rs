@@ -27,10 +27,10 @@ impl Class {
     fn of(stat: Stat) -> Class {
         use Stat::*;
         match stat {
-            Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | PinnedBytesPeak
-            | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
-            OpenShared | OpenSockets | Opening | Closing | MappedBytes | TouchedBytes | SocketBytes
-            | PinnedBytes => Class::Level,
+            Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | ConnectionsRdma
+            | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
+            OpenShared | OpenSockets | OpenRdma | RegisteredBytes | Opening | Closing | MappedBytes
+            | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
             FirstMessageSum | BytesSent | DirectBytes => Class::Aggregate,
             InitLoad | InitPmi | InitDevice | InitFence | InitRest | InitTotal => Class::Timer,
             Failed | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits
@@ -55,7 +55,9 @@ impl Class {
 pub fn category(stat: Stat) -> &'static str {
     use Stat::*;
     match stat {
-        MappedBytes | TouchedBytes | SocketBytes | PinnedBytes | PinnedBytesPeak => "memory",
+        MappedBytes | TouchedBytes | SocketBytes | RegisteredBytes | PinnedBytes | PinnedBytesPeak => {
+            "memory"
+        }
         EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes => "messages",
         _ if stat.phase().is_some() => "init",
         _ => "connections",

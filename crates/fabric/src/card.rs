@@ -3,16 +3,20 @@
 //! ```text
 //! bytes  field
 //!     1  version
-//!     1  sections: 1 shared memory, 2 sockets with an IPv4 address, 4 sockets with an IPv6 address
+//!     1  sections: 1 shared memory, 2 sockets with an IPv4 address, 4 sockets with an IPv6 address, 8 an RDMA device
 //!    16  host: equal values share memory
 //!     4  node in the job
 //!    16  shared memory: process (4), descriptor (4), start time (8)
 //!  4/16  sockets: address,
 //!  2 + 2   ports of TCP and UDP,
 //!     8    a number that nobody had before: proofs made for another process are worth nothing here
+//!    16  RDMA device: its address (or zeros),
+//!     2    the same inside an InfiniBand subnet (or 0),
+//! 4 + 4   the number of the queue pair for datagrams; what is the same for those who can reach each other,
+//!     8    a number that nobody had before
 //! ```
 //! With IPv4 the text of a card is 108 characters, so that it fits the smallest board there is (127); with IPv6 it is
-//! 132 and takes two keys on such boards.
+//! 132 and takes two keys on such boards, as one with an RDMA device does.
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -22,6 +26,7 @@ const VERSION: u8 = 2;
 const SOFT: u8 = 1;
 const SOCKETS_V4: u8 = 2;
 const SOCKETS_V6: u8 = 4;
+const VERBS: u8 = 8;
 
 /// Where a process is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,23 @@ pub struct Card {
     pub soft: Option<Locator>,
     /// Its sockets, if it has any.
     pub sockets: Option<SocketsSection>,
+    /// Its RDMA device, if it has one.
+    pub verbs: Option<VerbsSection>,
+}
+
+/// Where a process is reached through its RDMA device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VerbsSection {
+    /// The address of its port; zeros where none is needed.
+    pub gid: [u8; 16],
+    /// The same inside an InfiniBand subnet.
+    pub lid: u16,
+    /// The number of its queue pair for datagrams.
+    pub datagrams: u32,
+    /// The same for those who can reach each other.
+    pub subnet: u32,
+    /// A number that nobody had before.
+    pub nonce: u64,
 }
 
 /// Where a process listens.
@@ -93,6 +115,14 @@ impl Card {
             out.extend(sockets.udp.to_le_bytes());
             out.extend(sockets.nonce.to_le_bytes());
         }
+        if let Some(verbs) = &self.verbs {
+            out[1] |= VERBS;
+            out.extend(verbs.gid);
+            out.extend(verbs.lid.to_le_bytes());
+            out.extend(verbs.datagrams.to_le_bytes());
+            out.extend(verbs.subnet.to_le_bytes());
+            out.extend(verbs.nonce.to_le_bytes());
+        }
         out
     }
 
@@ -104,7 +134,7 @@ impl Card {
             return Err(CardError::Version(version));
         }
         let both = SOCKETS_V4 | SOCKETS_V6;
-        if sections & !(SOFT | both) != 0 || sections & both == both {
+        if sections & !(SOFT | both | VERBS) != 0 || sections & both == both {
             return Err(CardError::Sections(sections));
         }
         let host = [u64::from_le_bytes(reader.take()?), u64::from_le_bytes(reader.take()?)];
@@ -131,10 +161,20 @@ impl Card {
                 nonce: u64::from_le_bytes(reader.take()?),
             }),
         };
+        let verbs = match sections & VERBS {
+            0 => None,
+            _ => Some(VerbsSection {
+                gid: reader.take()?,
+                lid: u16::from_le_bytes(reader.take()?),
+                datagrams: u32::from_le_bytes(reader.take()?),
+                subnet: u32::from_le_bytes(reader.take()?),
+                nonce: u64::from_le_bytes(reader.take()?),
+            }),
+        };
         if !reader.bytes.is_empty() {
             return Err(CardError::Length(bytes.len()));
         }
-        Ok(Card { host, node, soft, sockets })
+        Ok(Card { host, node, soft, sockets, verbs })
     }
 }
 
@@ -181,13 +221,16 @@ mod tests {
         let soft = Locator { pid: 4_000_000, fd: 5, start_ticks: 1 << 40 };
         let v4 = SocketsSection { addr: [10, 1, 2, 3].into(), tcp: 65_535, udp: 1, nonce: u64::MAX };
         let v6 = SocketsSection { addr: Ipv6Addr::LOCALHOST.into(), ..v4 };
-        let bare = Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None };
+        let verbs = VerbsSection { gid: [9; 16], lid: 17, datagrams: 1 << 23, subnet: 5, nonce: 1 };
+        let bare = Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None };
         vec![
             bare,
             Card { soft: Some(soft), ..bare },
             Card { sockets: Some(v4), ..bare },
             Card { soft: Some(soft), sockets: Some(v4), ..bare },
             Card { soft: Some(soft), sockets: Some(v6), ..bare },
+            Card { soft: Some(soft), sockets: Some(v6), verbs: Some(verbs), ..bare },
+            Card { verbs: Some(verbs), ..bare },
         ]
     }
 

@@ -8,6 +8,7 @@ use crate::provider::{
     Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push, ReachError, Role, Sent,
 };
 use crate::qp::{ProviderKind, Qp};
+use crate::rdma::{self, Rdma, Source};
 use crate::sockets::{self, Sockets};
 use crate::soft::Soft;
 use crate::state::QpState;
@@ -90,6 +91,7 @@ pub struct Context {
     soft: Soft,
     /// Large, and most processes need none.
     sockets: Option<Box<Sockets>>,
+    rdma: Option<Box<Rdma>>,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
     /// Keys that are shared with processes of other jobs, and the nonces in their cards.
@@ -145,10 +147,11 @@ impl Context {
         let key = matches!(config.node, Node::Agent { .. }).then(|| key_bytes(&facts.key));
         let mappable = soft.is_mappable() && !config.force_net;
         let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
-        let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None };
+        let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None, verbs: None };
         Ok(Context {
             soft,
             sockets: None,
+            rdma: None,
             key,
             shared_keys: Vec::new(),
             same_hosts: BTreeSet::new(),
@@ -176,8 +179,10 @@ impl Context {
     /// for it.
     pub fn reach(&self, peer: &Card) -> Result<ProviderKind, ReachError> {
         let same_host = self.shares_host(peer);
+        let subnet = |card: &Card| card.verbs.map(|verbs| verbs.subnet);
         match (peer.soft, self.card.soft) {
             (Some(_), Some(_)) if same_host => Ok(ProviderKind::Soft),
+            _ if peer.verbs.is_some() && subnet(peer) == subnet(&self.card) => Ok(ProviderKind::Verbs),
             _ if peer.sockets.is_some() => Ok(ProviderKind::Sockets),
             _ if same_host => Err(ReachError::NotShared),
             _ => Err(ReachError::NoAddress { who: "it" }),
@@ -221,6 +226,30 @@ impl Context {
         Ok(())
     }
 
+    /// Opens an RDMA device, which changes the card. Nothing happens if one is open.
+    pub fn open_rdma(&mut self, how: &rdma::Config) -> Result<(), rdma::OpenError> {
+        if self.rdma.is_some() {
+            return Ok(());
+        }
+        let mut rdma = Rdma::open(&rdma::Config { key: how.key.or(self.key), ..how.clone() })?;
+        for (key, nonce) in &self.shared_keys {
+            rdma.share_key(*key, *nonce);
+        }
+        let waits = self.waits().map_err(rdma::OpenError::Poll)?;
+        waits.add(rdma.wake_fd(), TOKEN_CALLER, Interest::Read).map_err(rdma::OpenError::Poll)?;
+        waits.add(rdma.event_fd(), TOKEN_CALLER, Interest::Read).map_err(rdma::OpenError::Poll)?;
+        self.card.verbs = Some(rdma.section());
+        self.rdma = Some(Box::new(rdma));
+        // A thread that sleeps on the futex would not see it.
+        self.soft.sleeper().wake();
+        Ok(())
+    }
+
+    /// The device and port that were opened.
+    pub fn rdma_device(&self) -> Option<String> {
+        self.rdma.as_deref().map(Rdma::device)
+    }
+
     /// The set of descriptors that a sleeping process watches. With one, its doorbell is one of them.
     fn waits(&mut self) -> io::Result<Arc<Poll>> {
         if let Some(waits) = &self.waits {
@@ -234,22 +263,25 @@ impl Context {
 
     /// What the provider of a queue pair can do.
     pub fn caps(&self, provider: ProviderKind) -> Caps {
-        match (provider, &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets.caps(),
+        match (provider, &self.sockets, &self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => sockets.caps(),
+            (ProviderKind::Verbs, _, Some(rdma)) => rdma.caps(),
             _ => self.soft.caps(),
         }
     }
 
     fn provider(&mut self, kind: ProviderKind) -> &mut dyn Provider {
-        match (kind, &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => &mut **sockets,
+        match (kind, &mut self.sockets, &mut self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => &mut **sockets,
+            (ProviderKind::Verbs, _, Some(rdma)) => &mut **rdma,
             _ => &mut self.soft,
         }
     }
 
     fn provider_ref(&self, kind: ProviderKind) -> &dyn Provider {
-        match (kind, &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => &**sockets,
+        match (kind, &self.sockets, &self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => &**sockets,
+            (ProviderKind::Verbs, _, Some(rdma)) => &**rdma,
             _ => &self.soft,
         }
     }
@@ -332,8 +364,8 @@ impl Context {
 
     /// Live queue pairs of a provider.
     pub fn qps(&self, kind: ProviderKind) -> usize {
-        match (kind, &self.sockets) {
-            (ProviderKind::Sockets, None) => 0,
+        match (kind, &self.sockets, &self.rdma) {
+            (ProviderKind::Sockets, None, _) | (ProviderKind::Verbs, _, None) => 0,
             _ => self.provider_ref(kind).count(),
         }
     }
@@ -353,6 +385,7 @@ impl Context {
                 Some(sockets) => sockets.post_send(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
+            ProviderKind::Verbs => self.post_verbs(qp, header, Source::User(payload)),
         }
     }
 
@@ -378,6 +411,7 @@ impl Context {
                 Some(sockets) => sockets.post_send_bytes(qp, header, payload, push),
                 None => Err(PostError::Stale),
             },
+            ProviderKind::Verbs => self.post_verbs(qp, header, Source::Bytes(payload)),
         }
     }
 
@@ -396,14 +430,19 @@ impl Context {
                 payload.copy_to(&mut copy);
                 self.post_send_bytes(qp, header, &copy, push)
             }
+            ProviderKind::Verbs => self.post_verbs(qp, header, Source::User(payload)),
         }
+    }
+
+    fn post_verbs(&mut self, qp: Qp, header: [u64; 2], from: Source<'_>) -> Result<Posted, PostError> {
+        self.rdma.as_mut().ok_or(PostError::Stale)?.post_message(qp, header, from)
     }
 
     /// The longest message that a queue pair can be sure to take at the moment.
     pub fn fragment_max(&self, qp: Qp) -> usize {
         match qp.provider() {
             ProviderKind::Soft => self.soft.fragment_max(qp),
-            ProviderKind::Sockets => self.caps(ProviderKind::Sockets).message_max,
+            kind => self.caps(kind).message_max,
         }
     }
 
@@ -418,13 +457,19 @@ impl Context {
     /// The next event, if there is one. Call again until there is none.
     #[inline]
     pub fn poll(&mut self) -> Option<Event<'_>> {
-        if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }
+        if self.has_devices() { self.poll_all() } else { self.soft.poll() }
     }
 
     /// May [`Context::poll`] have something that [`Context::poll_ring`] had not?
     #[inline]
     pub fn has_others(&self) -> bool {
-        self.sockets.is_some() || self.soft.has_others()
+        self.has_devices() || self.soft.has_others()
+    }
+
+    /// Is there anything but shared memory?
+    #[inline(always)]
+    pub fn has_devices(&self) -> bool {
+        self.sockets.is_some() || self.rdma.is_some()
     }
 
     /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
@@ -432,19 +477,31 @@ impl Context {
     #[inline]
     pub fn give_back(&mut self) {
         self.soft.give_back();
+        if let Some(rdma) = &mut self.rdma {
+            rdma.give_back();
+        }
     }
 
     /// The commonest event, before all others are looked for by [`Context::poll`]: a message in a ring that is polled
     /// directly. It comes in registers, where an [`Event`] would go through memory.
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
-        if self.sockets.is_some() { None } else { self.soft.poll_ring() }
+        if self.has_devices() { None } else { self.soft.poll_ring() }
     }
 
     /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
     /// peer is behind all else; in shared memory it comes by another way.
     pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
         if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
+    }
+
+    /// A look at a device is a few loads, as one at a ring is.
+    fn poll_all(&mut self) -> Option<Event<'_>> {
+        // (Not `if let`: what it would give is borrowed until the end, also where there is none.)
+        if self.rdma.as_mut().is_some_and(|rdma| rdma.look()) {
+            return self.rdma.as_mut()?.poll();
+        }
+        if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }
     }
 
     /// A look at a socket is a system call, ten times as dear as a message in shared memory: while shared memory is
@@ -527,7 +584,7 @@ impl Context {
 
     /// Can a queue pair's peer be read and written without its help?
     pub fn reads_alone(&self, qp: Qp) -> bool {
-        qp.provider() == ProviderKind::Soft && self.caps(ProviderKind::Soft).reads_alone
+        self.caps(qp.provider()).reads_alone
     }
 
     /// Bytes of the ring through which the peer's messages come; 0 where there is none.
@@ -554,8 +611,9 @@ impl Context {
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub fn is_peer_frugal(&self, qp: Qp) -> bool {
-        match (qp.provider(), &self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets.is_peer_frugal(qp),
+        match (qp.provider(), &self.sockets, &self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => sockets.is_peer_frugal(qp),
+            (ProviderKind::Verbs, _, Some(rdma)) => rdma.is_peer_frugal(qp),
             _ => self.soft.is_peer_frugal(qp),
         }
     }
@@ -565,6 +623,9 @@ impl Context {
         self.soft.set_frugal(frugal);
         if let Some(sockets) = &mut self.sockets {
             sockets.set_frugal(frugal);
+        }
+        if let Some(rdma) = &mut self.rdma {
+            rdma.set_frugal(frugal);
         }
     }
 
@@ -581,11 +642,12 @@ impl Context {
         // Whatever wakes it is looked at first.
         self.quiet = QUIET_ROUNDS;
         // A futex is the shorter way where there is nothing but the doorbell.
-        let pollable = self.sockets.is_some() || self.caller_fd || self.watched > 0;
+        let pollable = self.has_devices() || self.caller_fd || self.watched > 0;
         let waits = self.waits.clone().filter(|_| pollable);
         let armed = self.soft.arm(waits.is_some())?;
         let sleep = Sleep { sleeper: self.soft.sleeper(), armed: Some(armed), waits };
         let ready = self.soft.any_ready() || self.sockets.as_deref().is_some_and(Sockets::any_ready);
+        let ready = ready | self.rdma.as_deref_mut().is_some_and(Rdma::prepare_sleep);
         Ok(if ready { None } else { Some(sleep) })
     }
 
@@ -606,6 +668,9 @@ impl Context {
         if let Some(sockets) = &mut self.sockets {
             sockets.set_key(key);
         }
+        if let Some(rdma) = &mut self.rdma {
+            rdma.set_key(key);
+        }
     }
 
     /// The key is shared with another job, of which the process with this nonce in its card is one.
@@ -614,6 +679,9 @@ impl Context {
         if let Some(sockets) = &mut self.sockets {
             sockets.share_key(key, nonce);
         }
+        if let Some(rdma) = &mut self.rdma {
+            rdma.share_key(key, nonce);
+        }
     }
 
     /// The job that the key was shared with has disconnected.
@@ -621,6 +689,9 @@ impl Context {
         self.shared_keys.retain(|(other, _)| *other != key);
         if let Some(sockets) = &mut self.sockets {
             sockets.forget_key(key);
+        }
+        if let Some(rdma) = &mut self.rdma {
+            rdma.forget_key(key);
         }
     }
 
@@ -657,7 +728,8 @@ impl Context {
     /// When timers of providers are due, at the latest: [`Context::tick`] looks after them.
     pub fn next_due_ns(&self) -> Option<u64> {
         let sockets = self.sockets.as_deref().and_then(Sockets::next_due_ns);
-        [self.soft.next_due_ns(), sockets].into_iter().flatten().min()
+        let rdma = self.rdma.as_deref().and_then(Rdma::next_due_ns);
+        [self.soft.next_due_ns(), sockets, rdma].into_iter().flatten().min()
     }
 
     /// Looks after timers: large rings that are idle, dials that take too long, strangers that do not speak.
@@ -666,16 +738,22 @@ impl Context {
         if let Some(sockets) = &mut self.sockets {
             sockets.tick(now_ns);
         }
+        if let Some(rdma) = &mut self.rdma {
+            rdma.tick(now_ns);
+        }
     }
 
     /// Datagrams lost because there was no room for them here.
     pub fn datagrams_dropped(&mut self) -> u64 {
-        self.soft.datagrams_dropped() + self.sockets.as_deref_mut().map_or(0, Provider::datagrams_dropped)
+        let sockets = self.sockets.as_deref_mut().map_or(0, Provider::datagrams_dropped);
+        let rdma = self.rdma.as_deref_mut().map_or(0, Provider::datagrams_dropped);
+        self.soft.datagrams_dropped() + sockets + rdma
     }
 
     /// Datagrams and connections of strangers that were refused.
     pub fn strangers(&self) -> u64 {
         self.sockets.as_deref().map_or(0, Sockets::strangers)
+            + self.rdma.as_deref().map_or(0, Rdma::strangers)
     }
 
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
@@ -686,6 +764,11 @@ impl Context {
     /// Bytes of buffers that sockets have in this process.
     pub fn socket_bytes(&self) -> u64 {
         self.sockets.as_deref().map_or(0, Provider::memory_bytes)
+    }
+
+    /// Bytes that are registered with the RDMA device for messages.
+    pub fn registered_bytes(&self) -> u64 {
+        self.rdma.as_deref().map_or(0, Provider::memory_bytes)
     }
 
     /// Bytes of the own segment with pages behind them.

@@ -2,6 +2,7 @@
 use crate::provider::{BreakReason, WorkError};
 use crate::qp::{Qp, WorkId};
 use sys::{UserBufMut, ring};
+use verbs::Arena;
 
 /// Something happened. Borrowed parts are lent until the event is dropped.
 #[derive(Debug)]
@@ -43,6 +44,27 @@ pub enum View<'a> {
     Ring(ring::View<'a>),
     /// In memory of this process.
     Bytes(BytesView<'a>),
+    /// In a slot that a device has written.
+    Slot(SlotView<'a>),
+}
+
+/// A received message in a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotView<'a> {
+    pub(crate) arena: &'a Arena,
+    pub(crate) slot: usize,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) header: [u64; 2],
+}
+
+impl SlotView<'_> {
+    /// The payload from `offset` on, as much as `to` takes.
+    fn read(&self, offset: usize, to: &mut [u8]) -> usize {
+        let bytes = self.len.saturating_sub(offset).min(to.len());
+        self.arena.read(self.slot, self.start + offset.min(self.len), &mut to[..bytes]);
+        bytes
+    }
 }
 
 /// A received message in memory of this process.
@@ -61,6 +83,7 @@ impl View<'_> {
         match self {
             View::Ring(view) => view.header(),
             View::Bytes(view) => view.header,
+            View::Slot(view) => view.header,
         }
     }
 
@@ -70,6 +93,7 @@ impl View<'_> {
         match self {
             View::Ring(view) => view.len(),
             View::Bytes(view) => view.payload.len(),
+            View::Slot(view) => view.len,
         }
     }
 
@@ -90,6 +114,11 @@ impl View<'_> {
                 to.copy_from_slice(&from[..bytes]);
                 bytes
             }
+            View::Slot(view) => {
+                let bytes = view.len.saturating_sub(offset).min(to.len());
+                view.arena.read_into(view.slot, view.start + offset.min(view.len), &to.part(0, bytes));
+                bytes
+            }
         }
     }
 
@@ -98,6 +127,11 @@ impl View<'_> {
         match self {
             View::Ring(view) => view.to_vec(),
             View::Bytes(view) => view.payload.to_vec(),
+            View::Slot(view) => {
+                let mut bytes = vec![0; view.len];
+                view.read(0, &mut bytes);
+                bytes
+            }
         }
     }
 
@@ -109,6 +143,11 @@ impl View<'_> {
                 let mut bytes = [0; N];
                 let len = view.payload.len().min(N);
                 bytes[..len].copy_from_slice(&view.payload[..len]);
+                bytes
+            }
+            View::Slot(view) => {
+                let mut bytes = [0; N];
+                view.read(0, &mut bytes);
                 bytes
             }
         }

@@ -7,6 +7,7 @@
 //! connection and may be lost. RDMA reads, writes and atomics move bytes between registered memories.
 //!
 //! - [`soft`]: processes of one host. A queue pair is a ring in each side's segment.
+//! - [`rdma`]: processes of hosts with RDMA devices. A queue pair is one of the device.
 //! - [`sockets`]: everybody else. A queue pair is a TCP stream, a datagram is one of UDP.
 //!
 //! The fabric decides no protocol: who connects to whom and when is `proto::wireup`, driven by `net`.
@@ -18,13 +19,16 @@ mod event;
 pub mod fault;
 mod provider;
 mod qp;
+pub mod rdma;
+mod secrets;
 pub mod sockets;
 pub mod soft;
 pub mod state;
+mod table;
 
-pub use card::{Card, CardError, SocketsSection};
+pub use card::{Card, CardError, SocketsSection, VerbsSection};
 pub use context::{Config, Context, Node, OpenError, Sleep};
-pub use event::{BytesView, Event, View};
+pub use event::{BytesView, Event, SlotView, View};
 pub use proto::wireup::Params;
 pub use provider::{
     AtomicOp, AtomicPosted, BreakReason, Caps, ConnectError, ControlError, CreateError, PostError, Posted,

@@ -26,6 +26,8 @@ pub struct Caps {
     pub reads: bool,
     /// Does a long message go from the sender's buffer into the receiver's without a copy in between?
     pub places: bool,
+    /// Does a read or write that the peer refuses break the connection?
+    pub refusals_break: bool,
     /// Do control messages travel on the connection itself, and are never lost there?
     pub control_on_stream: bool,
 }
@@ -113,6 +115,12 @@ pub enum CreateError {
         /// Descriptors the process may have.
         limit: u64,
     },
+    /// The RDMA device says no.
+    #[error("the RDMA device makes no queue pair: {}", io::Error::from_raw_os_error(*.code))]
+    Refused {
+        /// Why, as the system numbers it.
+        code: i32,
+    },
 }
 
 fn kept(limit: &QpLimit) -> String {
@@ -155,6 +163,9 @@ pub enum ConnectError {
     /// The peer names a stream that is not there.
     #[error("the stream that the peer speaks of is not there")]
     NoStream,
+    /// The RDMA device says no.
+    #[error("the RDMA device refuses: {0}")]
+    Device(String),
     /// The peer cannot be reached this way.
     #[error(transparent)]
     Reach(#[from] ReachError),
@@ -225,6 +236,14 @@ pub enum ControlError {
         pid: u32,
         /// What the system says.
         error: io::Error,
+    },
+    /// The RDMA device says no.
+    #[error("{device}: {why}")]
+    Device {
+        /// Which one.
+        device: String,
+        /// What it says.
+        why: String,
     },
     /// The network says no.
     #[error("{to}: {error}")]
@@ -304,6 +323,14 @@ pub enum BreakReason {
         /// The peer's address.
         to: SocketAddr,
         /// What the network said.
+        why: String,
+    },
+    /// The RDMA device has given up.
+    #[error("the connection through {device} is lost: {why}")]
+    Device {
+        /// Which one.
+        device: String,
+        /// What it says.
         why: String,
     },
     /// The peer holds another key.

@@ -10,6 +10,8 @@ pub enum ProviderKind {
     Soft = 0,
     /// TCP and UDP.
     Sockets = 1,
+    /// RDMA devices.
+    Verbs = 2,
 }
 
 impl fmt::Display for ProviderKind {
@@ -17,6 +19,7 @@ impl fmt::Display for ProviderKind {
         f.write_str(match self {
             ProviderKind::Soft => "shared memory",
             ProviderKind::Sockets => "sockets",
+            ProviderKind::Verbs => "RDMA",
         })
     }
 }
@@ -42,7 +45,11 @@ impl Qp {
     /// Who carries it.
     #[inline]
     pub const fn provider(self) -> ProviderKind {
-        if self.0.get() >> PROVIDER_SHIFT == 1 { ProviderKind::Soft } else { ProviderKind::Sockets }
+        match self.0.get() >> PROVIDER_SHIFT {
+            1 => ProviderKind::Soft,
+            2 => ProviderKind::Sockets,
+            _ => ProviderKind::Verbs,
+        }
     }
 
     /// A small number, dense among the live queue pairs of its provider.
@@ -92,6 +99,7 @@ mod tests {
             (ProviderKind::Sockets, (1 << INDEX_BITS) - 1, u32::MAX),
             (ProviderKind::Soft, 4095, u32::MAX),
             (ProviderKind::Sockets, 0, 1),
+            (ProviderKind::Verbs, 5, u32::MAX),
         ] {
             let qp = Qp::new(provider, index, generation);
             assert_eq!((qp.provider(), qp.index(), qp.generation()), (provider, index, generation));

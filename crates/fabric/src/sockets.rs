@@ -27,11 +27,9 @@ mod memory;
 mod out;
 mod receive;
 mod request;
-mod secrets;
 mod send;
 mod serve;
 mod silence;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +38,9 @@ use crate::provider::{
     BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent, WorkError,
 };
 use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
+use crate::secrets::Secrets;
 use crate::state::{QpState, check};
+use crate::table::Table;
 use clock::Clock;
 use dial::Dial;
 use door::Door;
@@ -50,7 +50,6 @@ use out::{Lender, Spare};
 use proto::stream::{Frame, MESSAGE_MAX};
 use proto::wireup::Params;
 use receive::Inbox;
-use secrets::Secrets;
 use send::Leaving;
 use silence::Probe;
 use std::cell::Cell;
@@ -66,7 +65,6 @@ use sys::node::QpClaim;
 use sys::poll::{Interest, Poll};
 use sys::tcp::Listener;
 use sys::udp::Datagrams;
-use table::Table;
 
 const KIND: ProviderKind = ProviderKind::Sockets;
 /// The longest silence: for ever, and still no sum of times that is too large.
@@ -451,6 +449,7 @@ impl Provider for Sockets {
             reads_alone: false,
             reads: true,
             places: true,
+            refusals_break: false,
             control_on_stream: true,
         }
     }

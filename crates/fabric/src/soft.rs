@@ -194,7 +194,8 @@ impl Soft {
     }
 
     pub(crate) fn note_met(&self, rank: u32, kind: ProviderKind) {
-        self.node.note_met(self.slot, rank, kind as usize);
+        // (Those of RDMA devices count as those through sockets do.)
+        self.node.note_met(self.slot, rank, (kind as usize).min(1));
     }
 
     pub(crate) fn published_stat(&self, index: usize) -> u64 {
@@ -237,6 +238,7 @@ impl Provider for Soft {
             reads_alone: self.cma,
             reads: self.cma,
             places: false,
+            refusals_break: false,
             control_on_stream: false,
         }
     }

@@ -381,10 +381,12 @@ mod tests {
 
     #[test]
     fn traffic_between_hosts_can_be_directed() {
-        let (spec, _) = run("--net ib0 --port-range 40000-40999 --net-timeout 2.5 --force-net a");
+        let (spec, _) =
+            run("--net ib0 --fabric verbs:rxe0:1 --port-range 40000-40999 --net-timeout 2.5 --force-net a");
         let variables: Vec<(OsString, OsString)> = spec.net.variables();
         let expected = [
             ("BANYAN_NET", "ib0"),
+            ("BANYAN_FABRIC", "verbs:rxe0:1"),
             ("BANYAN_PORT_RANGE", "40000-40999"),
             ("BANYAN_NET_TIMEOUT", "2.5"),
             ("BANYAN_FORCE_NET", "on"),

@@ -2,7 +2,7 @@
 use crate::bootstrap::Bootstrap;
 use crate::pattern::Pattern;
 use proto::board::BoardKind;
-use proto::env::{self, NetChoice, PortRange};
+use proto::env::{self, FabricChoice, NetChoice, PortRange};
 use proto::placement::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -128,6 +128,8 @@ impl From<&str> for HostName {
 pub struct NetOptions {
     /// The interface or network to use.
     pub choice: Option<NetChoice>,
+    /// What carries it.
+    pub fabric: Option<FabricChoice>,
     /// The ports to listen at.
     pub ports: Option<PortRange>,
     /// How long a host may take to answer; no time is for ever.
@@ -142,6 +144,7 @@ impl NetOptions {
         let seconds = self.timeout.map(|timeout| timeout.as_secs_f64().to_string());
         let values = [
             (env::NET, self.choice.as_ref().map(NetChoice::to_string)),
+            (env::FABRIC, self.fabric.as_ref().map(FabricChoice::to_string)),
             (env::PORT_RANGE, self.ports.as_ref().map(PortRange::to_string)),
             (env::NET_TIMEOUT, seconds),
             (env::FORCE_NET, self.force.then(|| "on".into())),

@@ -2,8 +2,8 @@
 use crate::api::Cause;
 use crate::endpoint::Endpoint;
 use crate::pmi::PmiError;
-use fabric::{Card, Context, sockets};
-use proto::env::{NetChoice, NetSettings};
+use fabric::{Card, Context, rdma, sockets};
+use proto::env::{FabricChoice, NetChoice, NetSettings};
 use proto::ids::{NodeId, Peer, Rank};
 use proto::wireup;
 use std::io;
@@ -42,6 +42,9 @@ pub enum ReachSetupError {
     /// The address cannot be used.
     #[error(transparent)]
     Open(#[from] sockets::OpenError),
+    /// There is no RDMA device as it is wanted.
+    #[error("{0} (--fabric)")]
+    Device(#[from] rdma::OpenError),
     /// No key could be made.
     #[error("cannot make a key for the job: {0}")]
     Key(io::Error),
@@ -180,10 +183,35 @@ impl Ways {
     /// Opens sockets where they are needed from the start: also where the user has chosen an interface, by which a job on
     /// another host may meet this one.
     pub fn open_at_start(&self, context: &mut Context) -> Result<(), ReachSetupError> {
+        self.open_device(context)?;
         if self.hosts || self.net.force || self.net.choice.is_some() || context.is_unshared() {
             context.open_sockets(&self.to_open()?)?;
         }
         Ok(())
+    }
+}
+
+impl Ways {
+    /// Opens an RDMA device where one may be needed.
+    fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
+        let how = |device: &Option<String>, port: &Option<u8>, gid: &Option<u8>| rdma::Config {
+            device: device.clone(),
+            port: *port,
+            gid: *gid,
+            key: None,
+        };
+        match &self.net.fabric {
+            FabricChoice::Sockets => Ok(()),
+            // Where there is none, sockets do.
+            FabricChoice::Auto if self.hosts => {
+                let _ = context.open_rdma(&rdma::Config::default());
+                Ok(())
+            }
+            FabricChoice::Verbs { device, port, gid } if self.hosts || self.net.force => {
+                Ok(context.open_rdma(&how(device, port, gid))?)
+            }
+            FabricChoice::Auto | FabricChoice::Verbs { .. } => Ok(()),
+        }
     }
 }
 

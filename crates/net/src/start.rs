@@ -247,7 +247,7 @@ impl Endpoint {
                 pmi.put(reach::KEY_OF_JOB, &reach::new_key()?)?;
             }
             pmi.fence_begin()?;
-            if config.node.is_none() && context.has_sockets() {
+            if config.node.is_none() && context.has_devices() {
                 pmi.fence_end()?;
                 context.set_key(reach::parse_key(pmi.get(reach::KEY_OF_JOB)?)?);
             }

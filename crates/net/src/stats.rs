@@ -49,7 +49,7 @@ pub(crate) struct Counters {
     /// Connections to other nodes.
     pub remote: Level,
     /// Connections by provider.
-    pub open: [Level; 2],
+    pub open: [Level; 3],
     /// Bytes of the program that peers may read.
     pub pinned: Level,
     /// From the need of a connection to its being ready.
@@ -91,6 +91,9 @@ impl Endpoint {
             Stat::ConnectionsRemote => counters.remote.peak,
             Stat::ConnectionsShared => open(ProviderKind::Soft).peak,
             Stat::ConnectionsSockets => open(ProviderKind::Sockets).peak,
+            Stat::ConnectionsRdma => open(ProviderKind::Verbs).peak,
+            Stat::OpenRdma => open(ProviderKind::Verbs).now,
+            Stat::RegisteredBytes => self.context.registered_bytes(),
             Stat::OpenShared => open(ProviderKind::Soft).now,
             Stat::OpenSockets => open(ProviderKind::Sockets).now,
             Stat::Opening => self.count_states(is_opening),

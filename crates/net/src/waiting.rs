@@ -217,9 +217,9 @@ impl Endpoint {
             || !waits.draining.is_empty()
             || !waits.doomed.is_empty()
             || !self.job.met.is_empty()
-            || self.context.has_sockets();
+            || self.context.has_devices();
         self.waits.timers = timers;
-        self.waits.spins = match self.context.has_sockets() {
+        self.waits.spins = match self.context.has_devices() {
             _ if self.waits.shared => 0,
             true => SPINS_SOCKETS,
             false => SPINS,
@@ -323,7 +323,7 @@ impl Endpoint {
         self.exit_if_abandoned();
         match self.prepare_sleep(now_ns) {
             Some((sleep, most)) => {
-                if self.context.has_sockets() {
+                if self.context.has_devices() {
                     backoff.rounds = yields.saturating_sub(YIELDS_AWAKE);
                 }
                 Rest::Sleep(sleep, most)

@@ -7,7 +7,7 @@
 mod net;
 mod value;
 
-pub use net::{NetAddress, NetChoice, NetSettings, PortRange};
+pub use net::{FabricChoice, NetAddress, NetChoice, NetSettings, PortRange};
 pub use value::{BadValue, Values, bytes, number, seconds, switch, word};
 
 use alloc::string::{String, ToString};
@@ -34,6 +34,8 @@ pub const PORT_RANGE: &str = "BANYAN_PORT_RANGE";
 pub const NET_TIMEOUT: &str = "BANYAN_NET_TIMEOUT";
 /// Sockets inside a host too.
 pub const FORCE_NET: &str = "BANYAN_FORCE_NET";
+/// What carries traffic between hosts.
+pub const FABRIC: &str = "BANYAN_FABRIC";
 /// Faults of the network to imitate.
 pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
 /// Largest ring of a connection in shared memory.
@@ -101,7 +103,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 35] = {
+pub const VARIABLES: [Variable; 36] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -112,6 +114,7 @@ pub const VARIABLES: [Variable; 35] = {
             Values::Seconds,
             "patience with silent hosts; 0 for ever (--net-timeout)",
         ),
+        variable(FABRIC, Library, Values::Fabric, "what carries traffic between hosts (--fabric)"),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(
             EAGER_MAX,

@@ -50,10 +50,14 @@ stats! {
     ConnectionsShared = "connections_shared", Spread;
     /// The most of them at one time that went through sockets.
     ConnectionsSockets = "connections_sockets", Spread;
+    /// The most of them at one time that went through RDMA devices.
+    ConnectionsRdma = "connections_rdma", Spread;
     /// Connections through shared memory that are open now (in the report: when the process left).
     OpenShared = "open_shared", Spread;
     /// Connections through sockets that are open now (in the report: when the process left).
     OpenSockets = "open_sockets", Spread;
+    /// Connections through RDMA devices that are open now (in the report: when the process left).
+    OpenRdma = "open_rdma", Spread;
     /// Connections that are being opened now.
     Opening = "opening", Spread;
     /// Connections that are being closed now; they are among the open ones until they are closed.
@@ -66,6 +70,8 @@ stats! {
     TouchedBytes = "touched_bytes", Spread;
     /// Bytes of this process's own buffers for sockets.
     SocketBytes = "socket_bytes", Spread;
+    /// Bytes of this process's own buffers that are registered with its RDMA device.
+    RegisteredBytes = "registered_bytes", Spread;
     /// Bytes of the program's memory that are registered for peers to read, now.
     PinnedBytes = "pinned_bytes", Spread;
     /// The most bytes that were registered at one time.

@@ -159,6 +159,14 @@ fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
     Ok(())
 }
 
+/// Bytes of memory that the process may lock; `None`: as many as it likes.
+pub fn locked_memory() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

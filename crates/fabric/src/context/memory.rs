@@ -23,21 +23,24 @@ impl Context {
         match kind {
             ProviderKind::Soft => usize::MAX,
             ProviderKind::Sockets => self.caps(kind).message_max,
+            ProviderKind::Verbs => self.rdma.as_deref().map_or(usize::MAX, |rdma| rdma.transfer_max()),
         }
     }
 
     /// Reads the peer's memory into `to`.
     pub fn rdma_read(&mut self, qp: Qp, to: UserBufMut, from: RemoteMemory) -> Result<Posted, RdmaError> {
-        match (qp.provider(), &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_read(qp, to, from),
+        match (qp.provider(), &mut self.sockets, &mut self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => sockets.rdma_read(qp, to, from),
+            (ProviderKind::Verbs, _, Some(rdma)) => rdma.rdma_read(qp, to, from),
             _ => self.soft.rdma_read(qp, to, from).map(|()| Posted::Done),
         }
     }
 
     /// Writes `from` into the peer's memory.
     pub fn rdma_write(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<Posted, RdmaError> {
-        match (qp.provider(), &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_write(qp, from, to),
+        match (qp.provider(), &mut self.sockets, &mut self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => sockets.rdma_write(qp, from, to),
+            (ProviderKind::Verbs, _, Some(rdma)) => rdma.rdma_write(qp, from, to),
             _ => self.soft.rdma_write(qp, from, to).map(|()| Posted::Done),
         }
     }
@@ -46,7 +49,7 @@ impl Context {
     pub fn rdma_write_more(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<Posted, RdmaError> {
         match qp.provider() {
             ProviderKind::Soft => self.soft.write_checked(qp, from, to).map(|()| Posted::Done),
-            ProviderKind::Sockets => self.rdma_write(qp, from, to),
+            ProviderKind::Sockets | ProviderKind::Verbs => self.rdma_write(qp, from, to),
         }
     }
 
@@ -64,8 +67,9 @@ impl Context {
 
     /// Changes a double word of the peer's memory.
     pub fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<AtomicPosted, RdmaError> {
-        match (qp.provider(), &mut self.sockets) {
-            (ProviderKind::Sockets, Some(sockets)) => sockets.rdma_atomic(qp, op, at),
+        match (qp.provider(), &mut self.sockets, &mut self.rdma) {
+            (ProviderKind::Sockets, Some(sockets), _) => sockets.rdma_atomic(qp, op, at),
+            (ProviderKind::Verbs, _, Some(rdma)) => rdma.rdma_atomic(qp, op, at),
             _ => self.soft.rdma_atomic(qp, op, at).map(AtomicPosted::Done),
         }
     }

@@ -1,8 +1,8 @@
 //! The listener, and who has come in: first strangers, of whom a bounded number may stand there for a while, then
 //! streams of peers that have proven themselves and wait for their queue pair.
 use super::dial::read_more;
-use super::table::Table;
 use super::{Note, Sockets, Token, is_no_descriptor};
+use crate::table::Table;
 use proto::stream::proof::{DATAGRAM_BYTES_MAX, HELLO_HEAD_BYTES, hello_follows};
 use std::collections::{HashMap, VecDeque};
 use std::io;

@@ -16,7 +16,7 @@ fn open(node: &NodeSegment, slot: u32) -> Soft {
 }
 
 fn card(of: &Soft) -> Card {
-    Card { host: [1, 2], node: 0, soft: Some(of.locator().unwrap()), sockets: None }
+    Card { host: [1, 2], node: 0, soft: Some(of.locator().unwrap()), sockets: None, verbs: None }
 }
 
 /// Queue pairs of two processes that are connected to each other.

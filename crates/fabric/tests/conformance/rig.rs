@@ -1,9 +1,9 @@
 //! Contexts to try things on, and a handshake like that of `proto::wireup`.
-use banyan_fabric::sockets;
 use banyan_fabric::{
-    BreakReason, Card, Config, Context, Event, Node, Params, Posted, ProviderKind, Push, Qp, Role, WorkError,
-    WorkId,
+    BreakReason, Card, Config, Context, Event, Node, Params, PostError, Posted, ProviderKind, Push, Qp, Role,
+    WorkError, WorkId,
 };
+use banyan_fabric::{rdma, sockets};
 use std::time::{Duration, Instant};
 use sys::node::{NodeFacts, NodeSegment};
 use sys::{UserBuf, UserBufMut};
@@ -28,7 +28,25 @@ macro_rules! on_every_provider {
         mod sockets_provider {
             $(#[test] fn $test() { super::$test(banyan_fabric::ProviderKind::Sockets); })*
         }
+        mod verbs_provider {
+            $(#[test] fn $test() {
+                if $crate::rig::has_device() {
+                    super::$test(banyan_fabric::ProviderKind::Verbs);
+                }
+            })*
+        }
     };
+}
+
+/// Is there an RDMA device? If not, it is said why.
+pub fn has_device() -> bool {
+    match rdma::Rdma::open(&rdma::Config::default()) {
+        Ok(_) => true,
+        Err(missing) => {
+            eprintln!("skipped: {missing}");
+            false
+        }
+    }
 }
 
 /// A host whose processes talk through one provider.
@@ -53,11 +71,11 @@ impl Host {
     }
 
     pub fn config(&self, slot: u32) -> Config {
-        let sockets = self.kind == ProviderKind::Sockets;
+        let apart = self.kind != ProviderKind::Soft;
         Config {
             node: Node::Agent { segment: self.node.locator().unwrap(), slot },
             cma: true,
-            force_net: sockets,
+            force_net: apart,
             faults: None,
             ring_bytes_max: 1 << 20,
             conn_memory: None,
@@ -77,6 +95,9 @@ impl Host {
         let mut context = Context::open(config).unwrap();
         if let Some(how) = sockets {
             context.open_sockets(how).unwrap();
+        }
+        if self.kind == ProviderKind::Verbs {
+            context.open_rdma(&rdma::Config::default()).unwrap();
         }
         Peer { context, kind: self.kind, start: Instant::now() }
     }
@@ -172,7 +193,18 @@ impl Peer {
     }
 
     pub fn send(&mut self, qp: Qp, header: [u64; 2], bytes: &[u8]) -> Posted {
-        self.context.post_send(qp, header, source(bytes), Push::Now).unwrap()
+        self.post(qp, header, bytes, Push::Now)
+    }
+
+    /// Sends as soon as there is room: the peer may not receive yet.
+    pub fn post(&mut self, qp: Qp, header: [u64; 2], bytes: &[u8], push: Push) -> Posted {
+        wait("room", || match self.context.post_send(qp, header, source(bytes), push) {
+            Err(PostError::Full) if self.kind == ProviderKind::Verbs => {
+                self.context.tick(self.start.elapsed().as_nanos() as u64);
+                None
+            }
+            posted => Some(posted.unwrap()),
+        })
     }
 
     /// Makes a queue pair that asks `peer`, and sends the request.

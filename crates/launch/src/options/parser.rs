@@ -9,7 +9,7 @@ use crate::job::is_here;
 use crate::pattern::Pattern;
 use crate::spec::{Bind, Inherit, JobSpec, Label, MapBy, RANKS_MAX, Section, StdinTo, Talk};
 use proto::board::{BoardKind, VALUE_BYTES_MAX};
-use proto::env::{NetChoice, PortRange, Values};
+use proto::env::{FabricChoice, NetChoice, PortRange, Values};
 use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 55] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 56] = [
     "genv",
     "x",
     "genvlist",
@@ -54,6 +54,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 55] = [
     "net",
     "port-range",
     "net-timeout",
+    "fabric",
     "force-net",
     "fault",
     "qp-budget",
@@ -390,6 +391,9 @@ impl Parser {
             "net-timeout" => {
                 let seconds = |text: &str| proto::env::seconds(proto::env::NET_TIMEOUT, text).ok();
                 self.spec.net.timeout = Some(self.parsed(written, seconds, Values::Seconds)?);
+            }
+            "fabric" => {
+                self.spec.net.fabric = Some(self.parsed(written, FabricChoice::parse, Values::Fabric)?)
             }
             "force-net" => self.spec.net.force = written.alone(true)?,
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,

@@ -1,6 +1,6 @@
 //! What a job says about traffic between hosts: which interface, which ports, how long to wait.
 use super::value::{BadValue, Values, bad, seconds, switch};
-use super::{FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE};
+use super::{FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE};
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
@@ -124,11 +124,69 @@ impl fmt::Display for NetAddress {
     }
 }
 
+/// What carries traffic between hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FabricChoice {
+    /// RDMA where both sides have it, sockets otherwise.
+    #[default]
+    Auto,
+    /// Sockets only.
+    Sockets,
+    /// RDMA, through this device, port and address if they are named.
+    Verbs {
+        /// Its name.
+        device: Option<String>,
+        /// Its port, from 1.
+        port: Option<u8>,
+        /// The place of the address in the port's table.
+        gid: Option<u8>,
+    },
+}
+
+impl FabricChoice {
+    /// `auto`, `sockets`, `verbs` or `verbs:DEVICE[:PORT[:GID]]`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        match (parts.next()?, text.contains(':')) {
+            ("auto", false) => return Some(FabricChoice::Auto),
+            ("sockets", false) => return Some(FabricChoice::Sockets),
+            ("verbs", _) => {}
+            _ => return None,
+        }
+        let device = parts.next().map(String::from);
+        let named =
+            device.as_ref().is_none_or(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic()));
+        let mut number = || parts.next().map(|text| text.parse::<u8>()).transpose().ok();
+        let (port, gid) = (number()?, number()?);
+        (named && port != Some(0) && parts.next().is_none()).then_some(FabricChoice::Verbs {
+            device,
+            port,
+            gid,
+        })
+    }
+}
+
+impl fmt::Display for FabricChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FabricChoice::Auto => f.write_str("auto"),
+            FabricChoice::Sockets => f.write_str("sockets"),
+            FabricChoice::Verbs { device, port, gid } => {
+                f.write_str("verbs")?;
+                device.iter().try_for_each(|device| write!(f, ":{device}"))?;
+                [port, gid].into_iter().flatten().try_for_each(|number| write!(f, ":{number}"))
+            }
+        }
+    }
+}
+
 /// Everything that a process is told about traffic between hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetSettings {
     /// Which interface the user wants.
     pub choice: Option<NetChoice>,
+    /// What carries it.
+    pub fabric: FabricChoice,
     /// Which ports the user wants.
     pub ports: Option<PortRange>,
     /// How long a host may take to answer; no time is for ever.
@@ -150,6 +208,7 @@ impl NetSettings {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         Ok(NetSettings {
             choice: typed(get, NET, NetChoice::parse, Values::Net)?,
+            fabric: typed(get, FABRIC, FabricChoice::parse, Values::Fabric)?.unwrap_or_default(),
             ports: typed(get, PORT_RANGE, PortRange::parse, Values::Ports)?,
             timeout: match get(NET_TIMEOUT) {
                 Some(text) => seconds(NET_TIMEOUT, &text)?,
@@ -176,6 +235,26 @@ fn typed<T>(
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn fabrics_are_read_as_they_are_written() {
+        let verbs = |device: &str, port, gid| FabricChoice::Verbs { device: Some(device.into()), port, gid };
+        let bare = FabricChoice::Verbs { device: None, port: None, gid: None };
+        for (text, choice) in [
+            ("auto", FabricChoice::Auto),
+            ("sockets", FabricChoice::Sockets),
+            ("verbs", bare),
+            ("verbs:mlx5_0", verbs("mlx5_0", None, None)),
+            ("verbs:rxe0:1:3", verbs("rxe0", Some(1), Some(3))),
+        ] {
+            assert_eq!(FabricChoice::parse(text).as_ref(), Some(&choice));
+            assert_eq!(choice.to_string(), text);
+        }
+        for text in ["", "ib", "auto:x", "verbs:", "verbs:a:0", "verbs:a:x", "verbs:a:1:2:3", "verbs:a:1:999"]
+        {
+            assert_eq!(FabricChoice::parse(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn interfaces_and_networks_are_told_apart() {

@@ -1,5 +1,5 @@
 //! What a variable may be, and reading it as that.
-use super::net::{NetAddress, NetChoice, PortRange};
+use super::net::{FabricChoice, NetAddress, NetChoice, PortRange};
 use alloc::string::String;
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -25,6 +25,8 @@ pub enum Values {
     Words(&'static [&'static str]),
     /// A [`NetChoice`].
     Net,
+    /// A [`FabricChoice`].
+    Fabric,
     /// A [`PortRange`].
     Ports,
     /// A [`NetAddress`].
@@ -57,6 +59,7 @@ impl Values {
             Values::Seconds => parse_seconds(value).is_some(),
             Values::Words(words) => words.contains(&value),
             Values::Net => NetChoice::parse(value).is_some(),
+            Values::Fabric => FabricChoice::parse(value).is_some(),
             Values::Ports => PortRange::parse(value).is_some(),
             Values::Address => NetAddress::parse(value).is_some(),
             Values::Locator | Values::Text => true,
@@ -80,6 +83,7 @@ impl fmt::Display for Values {
                 Ok(())
             }
             Values::Net => f.write_str("an interface or a network such as eth0 or 10.1.0.0/16"),
+            Values::Fabric => f.write_str("'auto', 'sockets', 'verbs' or a device such as verbs:mlx5_0:1"),
             Values::Ports => f.write_str("a range of ports such as 40000-40999"),
             Values::Address => f.write_str("an address such as 10.1.0.5 or fe80::5%eth0"),
             Values::Locator => f.write_str("a segment's place (process:descriptor:start)"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// See the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     /// Not known yet: nobody is let in.
     own: Option<Secret>,
     met: Vec<Met>,
@@ -20,16 +20,16 @@ struct Met {
 
 impl Secrets {
     /// Is the own job's key not known yet?
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.own.is_none()
     }
 
-    pub(super) fn set_own(&mut self, key: [u8; 32]) {
+    pub(crate) fn set_own(&mut self, key: [u8; 32]) {
         self.own = Some(Secret::new(key));
     }
 
     /// The key is shared with another job, and it is the one for the process of that job that has the nonce.
-    pub(super) fn share(&mut self, key: [u8; 32], nonce: Option<u64>) {
+    pub(crate) fn share(&mut self, key: [u8; 32], nonce: Option<u64>) {
         let secret = Secret::new(key);
         if let Some(nonce) = nonce {
             self.met.iter_mut().for_each(|met| _ = met.nonces.remove(&nonce));
@@ -41,20 +41,20 @@ impl Secrets {
     }
 
     /// The job that it was shared with has disconnected.
-    pub(super) fn forget(&mut self, key: [u8; 32]) {
+    pub(crate) fn forget(&mut self, key: [u8; 32]) {
         let secret = Secret::new(key);
         self.met.retain(|met| met.secret != secret);
     }
 
     /// The key that is shared with the process of this nonce.
-    pub(super) fn with(&self, nonce: u64) -> Option<&Secret> {
+    pub(crate) fn with(&self, nonce: u64) -> Option<&Secret> {
         let met = self.met.iter().find(|met| met.nonces.contains(&nonce));
         met.map(|met| &met.secret).or(self.own.as_ref())
     }
 
     /// Checks a hello that came to `to`. Who opened its sockets after the jobs had met has a nonce that nobody was told:
     /// its key says which job it is of, and is its key from then on.
-    pub(super) fn check_hello<'a>(&mut self, to: u64, bytes: &'a [u8]) -> Option<Hello<'a>> {
+    pub(crate) fn check_hello<'a>(&mut self, to: u64, bytes: &'a [u8]) -> Option<Hello<'a>> {
         let from = hello_from(bytes.first_chunk::<HELLO_HEAD_BYTES>()?);
         let checks = |secret: &Secret| secret.check_hello(to, bytes).ok();
         if let Some(met) = self.met.iter().find(|met| met.nonces.contains(&from)) {
@@ -69,7 +69,7 @@ impl Secrets {
     }
 
     /// The message in a datagram that came to `to`: it does not say who sent it.
-    pub(super) fn check_datagram<'a>(&self, to: u64, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn check_datagram<'a>(&self, to: u64, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let mut secrets = self.own.iter().chain(self.met.iter().map(|met| &met.secret));
         secrets.find_map(|secret| secret.check_datagram(to, bytes))
     }

@@ -2,7 +2,7 @@
 
 /// A table whose indices are dense.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }

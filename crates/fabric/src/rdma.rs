@@ -1,0 +1,642 @@
+//! The verbs provider: processes that reach each other through RDMA devices. A queue pair is a reliably connected one of the
+//! device, a datagram is an unreliable one.
+//!
+//! ```text
+//! who asks                                       who answers
+//!   init     a queue pair in INIT, its number
+//!   control  a datagram with the request    ->    init, rtr, rts
+//!            the reply comes as a datagram  <-    control
+//!   rtr, rts, a word
+//! ```
+//! A device drops what comes to a queue pair that is not in RTR yet, and the sender's device gives up after a while. So whoever
+//! answers sends nothing before it has heard from the other one on the queue pair; and where two requests have crossed,
+//! each says by datagrams when it is there ([`ready`]).
+//!
+//! Messages go into slots of memory that all connections share ([`receive`]). A sender has a window of messages that the peer
+//! has not taken yet, so that there is a slot for each; should slots still be missing, devices ask again, without end, and
+//! nothing is lost. Datagrams have slots of their own, which no flood of messages takes. Short messages are copied when they
+//! are posted, longer ones into a slot to send from ([`post`]); long ones are read by the peer from registered memory.
+//!
+//! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
+mod memory;
+mod post;
+mod ready;
+mod receive;
+
+use crate::card::{Card, VerbsSection};
+use crate::provider::{
+    BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent, WorkError,
+};
+use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
+use crate::secrets::Secrets;
+use crate::state::{QpState, check};
+use crate::table::Table;
+use memory::Regions;
+pub(crate) use post::Source;
+use post::{Outbox, Pending};
+use proto::wireup::Params;
+use ready::Meeting;
+use receive::{Found, Inbox};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use sys::UserBuf;
+use sys::node::QpClaim;
+use verbs::{
+    Access, Address, Ah, AsyncEvent, Completion, Context, Cq, Dest, Device, Failed, Gid, GidKind, LinkLayer,
+    Operation, Outcome, Pd, Port, PortState, QpCaps, QpKind, QpSettings, VerbsError, Work,
+};
+
+const KIND: ProviderKind = ProviderKind::Verbs;
+/// Bytes of a message, without what goes before it.
+pub(crate) const MESSAGE_MAX: usize = (4 << 10) + 256;
+/// What goes before a message: what it is, and the sender's header.
+const HEAD_BYTES: usize = 8 + 16;
+/// Messages that a peer may send before it hears that some were taken.
+const WINDOW: u32 = 32;
+/// Entries of the completion queue, if the device has so many.
+const COMPLETIONS: u32 = 8192;
+/// Work of a queue pair that is under way, at most.
+const WORK_MAX: u32 = 128;
+/// Reads and atomics of a queue pair at a time.
+const READS_MAX: u32 = 16;
+/// Bytes that are copied when they are posted, if the device can.
+const INLINE_BYTES: u32 = 256;
+/// The first byte of a datagram: what it is.
+const LETTER_CONTROL: u8 = 0;
+/// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
+const DATAGRAM_KEY: u32 = 0x00ba_7a91;
+
+/// Which device is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Its name; without one, the first that has an active port.
+    pub device: Option<String>,
+    /// The port; without one, the first that is active.
+    pub port: Option<u8>,
+    /// Which of the port's addresses; without one, that with a routable form.
+    pub gid: Option<u8>,
+    /// What only the processes of the job know, if it is known yet.
+    pub key: Option<[u8; 32]>,
+}
+
+/// Why RDMA cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no library, or no device.
+    #[error(transparent)]
+    Missing(#[from] verbs::Missing),
+    /// None of the devices will do.
+    #[error("{0}")]
+    NoPort(String),
+    /// The device refuses something.
+    #[error("{device}: {error}{}", hint(.error))]
+    Refused {
+        /// Which one.
+        device: String,
+        /// What it says.
+        error: VerbsError,
+    },
+    /// The kernel gives no random numbers.
+    #[error("no random numbers: {0}")]
+    Chance(io::Error),
+    /// No set of descriptors to wait for.
+    #[error("cannot watch descriptors: {0}")]
+    Poll(io::Error),
+}
+
+/// What may help where memory cannot be registered.
+fn hint(error: &VerbsError) -> String {
+    let memory = matches!(error.error.raw_os_error(), Some(ENOMEM | EAGAIN));
+    if !memory {
+        return String::new();
+    }
+    match sys::limit::locked_memory() {
+        Some(bytes) => format!(
+            "; memory that a process may lock is limited to {} KiB (ulimit -l, or memlock in limits.conf)",
+            bytes >> 10
+        ),
+        None => String::new(),
+    }
+}
+
+const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
+
+/// An open device. See the module's head.
+#[derive(Debug)]
+pub struct Rdma {
+    context: Rc<Context>,
+    pd: Rc<Pd>,
+    cq: Rc<Cq>,
+    port: Port,
+    gid: Option<Gid>,
+    section: VerbsSection,
+    secrets: Secrets,
+    settings: QpSettings,
+    datagrams: verbs::Qp,
+    /// Where datagrams have gone.
+    addresses: HashMap<VerbsSection, Ah>,
+    inbox: Inbox,
+    outbox: Outbox,
+    regions: Regions,
+    links: Table<Link>,
+    /// Queue pairs of the device, by their numbers.
+    numbers: HashMap<u32, u32>,
+    /// Work that is under way.
+    pending: Table<Pending>,
+    /// Completions to look at, and events to come.
+    fetched: VecDeque<Completion>,
+    found: Option<Found>,
+    notes: VecDeque<Note>,
+    next_work: u64,
+    frugal: bool,
+    dropped: u64,
+    strangers: u64,
+    now_ns: u64,
+}
+
+/// An event to come.
+#[derive(Debug)]
+enum Note {
+    Done(WorkId, Result<u64, WorkError>),
+    Broken(Qp, BreakReason),
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Link {
+    state: QpState,
+    qp: verbs::Qp,
+    psn: u32,
+    /// Does the peer receive?
+    meeting: Meeting,
+    /// Messages that may still be sent, and those of the peer's that were taken and not told.
+    window: u32,
+    taken: u32,
+    /// Work requests that have not completed.
+    busy: u32,
+    traffic: u64,
+    peer_frugal: bool,
+    /// Has the peer to hear something: that this side is there, or whether it is short of memory?
+    tell: bool,
+}
+
+impl Link {
+    /// Is there room for a message, at the peer and here?
+    fn may_send(&self) -> bool {
+        self.state == QpState::ReadyToSend && self.meeting.open && self.window > 0 && self.busy < WORK_MAX
+    }
+}
+
+impl Rdma {
+    /// Opens a device and a queue pair for datagrams.
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let devices = verbs::devices()?;
+        let (context, port) = choose(&devices, config)?;
+        let name = context.name().to_string();
+        let refused = |error| OpenError::Refused { device: name.clone(), error };
+        let limits = context.limits().map_err(refused)?;
+        let gid = choose_gid(&context, &port, config)?;
+        let pd = Pd::new(&context).map_err(refused)?;
+        let cq = Cq::new(&context, COMPLETIONS.min(limits.cq_entries)).map_err(refused)?;
+        let inbox = Inbox::new(&pd).map_err(refused)?;
+        let outbox = Outbox::new(&pd).map_err(refused)?;
+        let caps = QpCaps { work: WORK_MAX, receives: 0, sges: 1, inline_bytes: 0 };
+        let datagrams =
+            verbs::Qp::new(&pd, QpKind::Ud, &cq, &cq, Some(&inbox.letters), caps).map_err(refused)?;
+        datagrams.start_datagrams(port.number, DATAGRAM_KEY).map_err(refused)?;
+        let nonce = u64::from_le_bytes(sys::random::bytes().map_err(OpenError::Chance)?);
+        let section = VerbsSection {
+            gid: gid.map_or([0; 16], |gid| gid.raw),
+            lid: port.lid,
+            datagrams: datagrams.num(),
+            subnet: subnet_of(&port, gid.as_ref()),
+            nonce,
+        };
+        let reads = READS_MAX.min(limits.reads_in).min(limits.reads_out).clamp(1, 255) as u8;
+        let settings = QpSettings {
+            mtu: port.mtu,
+            reads_in: reads,
+            reads_out: reads,
+            timeout: 14,
+            retries: 7,
+            rnr_retries: 7,
+            rnr_timer: 12,
+        };
+        let mut secrets = Secrets::default();
+        config.key.into_iter().for_each(|key| secrets.set_own(key));
+        Ok(Rdma {
+            context,
+            pd,
+            cq,
+            port,
+            gid,
+            section,
+            secrets,
+            settings,
+            datagrams,
+            addresses: HashMap::new(),
+            inbox,
+            outbox,
+            regions: Regions::default(),
+            links: Table::new(),
+            numbers: HashMap::new(),
+            pending: Table::new(),
+            fetched: VecDeque::new(),
+            found: None,
+            notes: VecDeque::new(),
+            next_work: 0,
+            frugal: false,
+            dropped: 0,
+            strangers: 0,
+            now_ns: 0,
+        })
+    }
+
+    /// Where this process is reached, for its card.
+    pub fn section(&self) -> VerbsSection {
+        self.section
+    }
+
+    /// The device and its port, for messages.
+    pub fn device(&self) -> String {
+        format!("{} port {}", self.context.name(), self.port.number)
+    }
+
+    /// The key of the job, where it was not known from the beginning.
+    pub fn set_key(&mut self, key: [u8; 32]) {
+        self.secrets.set_own(key);
+    }
+
+    /// The key is shared with another job, of which the process with this nonce is one.
+    pub fn share_key(&mut self, key: [u8; 32], nonce: Option<u64>) {
+        self.secrets.share(key, nonce);
+    }
+
+    /// The job that the key was shared with has disconnected.
+    pub fn forget_key(&mut self, key: [u8; 32]) {
+        self.secrets.forget(key);
+    }
+
+    /// Becomes readable when something has completed, after [`Rdma::prepare_sleep`].
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.cq.wake_fd()
+    }
+
+    /// Becomes readable when the device tells something by itself.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.context.events()
+    }
+
+    /// Asks to be woken, and looks once more. Is something there?
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.cq.take_events();
+        if self.cq.arm().is_err() {
+            return true;
+        }
+        self.look()
+    }
+
+    /// Looks at the device, and after what nobody else has to hear of. Has [`Rdma::poll`] something? What was lent is given back.
+    pub fn look(&mut self) -> bool {
+        self.give_back();
+        if self.found.is_none() {
+            self.found = self.find();
+        }
+        self.found.is_some()
+    }
+
+    /// Does the peer ask for rendezvous instead of eager messages?
+    #[inline]
+    pub fn is_peer_frugal(&self, qp: Qp) -> bool {
+        self.links.get(qp.index(), qp.generation()).is_some_and(|link| link.peer_frugal)
+    }
+
+    /// Datagrams that were refused.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    fn qp(&self, index: u32) -> Qp {
+        Qp::new(KIND, index as usize, self.links.generation(index))
+    }
+
+    fn link(&mut self, qp: Qp) -> Result<&mut Link, ConnectError> {
+        self.links.get_mut(qp.index(), qp.generation()).ok_or(ConnectError::Stale)
+    }
+
+    /// Moves a queue pair along the table of states, if the device does, too.
+    fn step(
+        &mut self,
+        qp: Qp,
+        to: QpState,
+        with: impl FnOnce(&Link) -> Result<(), VerbsError>,
+    ) -> Result<(), ConnectError> {
+        let link = self.link(qp)?;
+        check(link.qp.num(), link.state, to)?;
+        with(link).map_err(|error| ConnectError::Device(error.to_string()))?;
+        link.state = to;
+        Ok(())
+    }
+
+    /// Takes what has completed from the device.
+    fn fetch(&mut self) {
+        let fetched = &mut self.fetched;
+        // An error of the queue itself is told by the device as an event.
+        let _ = self.cq.poll(|completion| fetched.push_back(completion));
+    }
+
+    /// A queue pair breaks: ERROR. What was posted completes, by and by.
+    fn break_link(&mut self, index: u32, why: BreakReason) {
+        let qp = self.qp(index);
+        let Some(link) = self.links.at_mut(index) else { return };
+        if link.state == QpState::Error {
+            return;
+        }
+        link.state = QpState::Error;
+        let _ = link.qp.fail(); // it may be in this state already
+        self.notes.push_back(Note::Broken(qp, why));
+    }
+
+    /// Why a queue pair broke, from how its work failed.
+    fn reason(&self, failed: &Failed) -> BreakReason {
+        BreakReason::Device { device: self.device(), why: failed.to_string() }
+    }
+
+    /// Looks at what the device tells by itself.
+    fn hear_device(&mut self) {
+        while let Some(event) = self.context.next_event() {
+            match event {
+                AsyncEvent::Qp(number, words) => {
+                    if let Some(index) = self.numbers.get(&number).copied() {
+                        let why = BreakReason::Device { device: self.device(), why: words };
+                        self.break_link(index, why);
+                    }
+                }
+                AsyncEvent::Fatal(words) => {
+                    for index in self.links.indices() {
+                        let why = BreakReason::Device { device: self.device(), why: words.clone() };
+                        self.break_link(index, why);
+                    }
+                }
+                // A port that is down for a moment costs time: what was sent is sent again.
+                AsyncEvent::PortDown(_)
+                | AsyncEvent::PortUp(_)
+                | AsyncEvent::FewReceives
+                | AsyncEvent::Other(_) => {}
+            }
+        }
+    }
+
+    /// Looks after what the device tells by itself, and peers that have not said that they are there.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.hear_device();
+        self.tick_meetings();
+    }
+
+    fn address_of(&self, section: &VerbsSection) -> Address {
+        let gids = self.gid.map(|gid| (gid, section.gid));
+        Address { port: self.port.number, lid: section.lid, gids }
+    }
+}
+
+impl Provider for Rdma {
+    fn kind(&self) -> ProviderKind {
+        KIND
+    }
+
+    fn caps(&self) -> Caps {
+        Caps {
+            message_max: MESSAGE_MAX,
+            early: false,
+            reads_alone: true,
+            reads: true,
+            places: false,
+            refusals_break: true,
+            control_on_stream: false,
+        }
+    }
+
+    fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
+        let caps = QpCaps { work: WORK_MAX, receives: 0, sges: 2, inline_bytes: INLINE_BYTES };
+        let qp = verbs::Qp::new(&self.pd, QpKind::Rc, &self.cq, &self.cq, Some(&self.inbox.srq), caps);
+        let qp =
+            qp.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
+        let psn = u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff;
+        let number = qp.num();
+        let (index, generation) = self.links.insert(Link {
+            state: QpState::Reset,
+            qp,
+            psn,
+            meeting: Meeting::default(),
+            window: WINDOW,
+            taken: 0,
+            busy: 0,
+            traffic: 0,
+            peer_frugal: false,
+            tell: self.frugal,
+        });
+        self.numbers.insert(number, index);
+        Ok(Qp::new(KIND, index as usize, generation))
+    }
+
+    fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
+        section_of(peer)?;
+        let port = self.port.number;
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+        self.step(qp, QpState::Init, |link| link.qp.init(port, access))?;
+        // A peer may fill its window from now on.
+        self.inbox
+            .make_room(&self.pd, self.links.len())
+            .map_err(|error| ConnectError::Memory(error.error))?;
+        let (mtu, reads) = (self.settings.mtu, self.settings.reads_in);
+        let link = self.link(qp)?;
+        let mut params = [0; 32];
+        params[..4].copy_from_slice(&link.qp.num().to_le_bytes());
+        params[4..8].copy_from_slice(&link.psn.to_le_bytes());
+        params[8..10].copy_from_slice(&(mtu as u16).to_le_bytes());
+        (params[10], params[11]) = (reads, (role == Role::Answers).into());
+        link.meeting = Meeting::new(role);
+        Ok(Params(params))
+    }
+
+    fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+        let section = *section_of(peer)?;
+        let address = self.address_of(&section);
+        let word = |at: usize| u32::from_le_bytes(params.0[at..at + 4].try_into().expect("four bytes"));
+        let mtu = u32::from(u16::from_le_bytes([params.0[8], params.0[9]]));
+        let dest = Dest { address, qp: word(0), psn: word(4) };
+        let sane =
+            dest.qp < 1 << 24 && dest.psn < 1 << 24 && mtu.is_power_of_two() && (256..=4096).contains(&mtu);
+        if !sane {
+            return Err(ConnectError::Device("the peer's parameters make no sense".into()));
+        }
+        let settings = QpSettings { mtu: self.settings.mtu.min(mtu), ..self.settings };
+        self.step(qp, QpState::ReadyToReceive, |link| link.qp.rtr(&dest, &settings))?;
+        self.link(qp)?.meeting.met((section, dest.qp), params.0[11] != 0);
+        Ok(())
+    }
+
+    fn rts(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        let settings = self.settings;
+        // From SQD back, the device has never left RTS.
+        let link = self.link(qp)?;
+        if link.state == QpState::SendDrained {
+            link.state = QpState::ReadyToSend;
+            return Ok(());
+        }
+        self.step(qp, QpState::ReadyToSend, |link| link.qp.rts(link.psn, &settings))?;
+        self.say_ready(qp.index() as u32);
+        Ok(())
+    }
+
+    fn sqd(&mut self, qp: Qp) -> Result<(), ConnectError> {
+        // Nothing new is taken here; the device need not know.
+        self.step(qp, QpState::SendDrained, |_| Ok(()))
+    }
+
+    fn is_drained(&self, qp: Qp) -> bool {
+        self.links.get(qp.index(), qp.generation()).is_none_or(|link| link.busy == 0)
+    }
+
+    fn is_busy(&self, qp: Qp) -> bool {
+        !self.is_drained(qp)
+    }
+
+    fn traffic(&self, qp: Qp) -> u64 {
+        self.links.get(qp.index(), qp.generation()).map_or(0, |link| link.traffic)
+    }
+
+    fn state(&self, qp: Qp) -> QpState {
+        self.links.get(qp.index(), qp.generation()).map_or(QpState::Reset, |link| link.state)
+    }
+
+    fn destroy(&mut self, qp: Qp) {
+        let index = qp.index() as u32;
+        if self.links.get(qp.index(), qp.generation()).is_none() {
+            return;
+        }
+        self.end_work(index);
+        if let Some(link) = self.links.remove(index) {
+            self.numbers.remove(&link.qp.num());
+        }
+        self.inbox.shrink(self.links.len());
+    }
+
+    fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    fn send_control(&mut self, _: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
+        let section = *section_of(to)?;
+        self.send_letter(&section, &[&[LETTER_CONTROL], bytes].concat())
+    }
+
+    fn register(&mut self, buf: UserBuf) -> Option<MrKey> {
+        self.regions.register(&self.pd, buf)
+    }
+
+    fn deregister(&mut self, key: MrKey) {
+        self.regions.deregister(key);
+    }
+
+    fn set_frugal(&mut self, frugal: bool) {
+        if std::mem::replace(&mut self.frugal, frugal) == frugal {
+            return;
+        }
+        for index in self.links.indices() {
+            if let Some(link) = self.links.at_mut(index) {
+                link.tell = true;
+            }
+            self.tell_if_needed(index);
+        }
+    }
+
+    fn datagrams_dropped(&mut self) -> u64 {
+        self.dropped
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (self.inbox.bytes() + self.outbox.bytes()) as u64
+    }
+}
+
+fn section_of(card: &Card) -> Result<&VerbsSection, ReachError> {
+    card.verbs.as_ref().ok_or(ReachError::NoAddress { who: "it" })
+}
+
+/// The device and the port that are to be used.
+fn choose(devices: &[Device], config: &Config) -> Result<(Rc<Context>, Port), OpenError> {
+    let mut why = Vec::new();
+    for device in devices {
+        let name = device.name();
+        if config.device.as_ref().is_some_and(|wanted| *wanted != name) {
+            continue;
+        }
+        if !device.is_ib_transport() {
+            why.push(format!("{name} is no InfiniBand or RoCE device"));
+            continue;
+        }
+        let context = match device.open() {
+            Ok(context) => context,
+            Err(error) => {
+                why.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let ports = context.limits().map_or(1, |limits| limits.ports);
+        for number in (1..=ports).filter(|number| config.port.is_none_or(|wanted| wanted == *number)) {
+            match context.port(number) {
+                Ok(port) if port.state == PortState::Active => return Ok((context, port)),
+                Ok(port) => why.push(format!("port {number} of {name} is {}", port.state)),
+                Err(error) => why.push(format!("port {number} of {name}: {error}")),
+            }
+        }
+    }
+    if why.is_empty() {
+        let names: Vec<String> = devices.iter().map(Device::name).collect();
+        why.push(format!("there is no such device or port; there is {}", names.join(", ")));
+    }
+    Err(OpenError::NoPort(why.join("; ")))
+}
+
+/// The address of the port that is to be used: inside an InfiniBand subnet none is needed.
+fn choose_gid(context: &Context, port: &Port, config: &Config) -> Result<Option<Gid>, OpenError> {
+    let gids = context.gids(port);
+    if let Some(wanted) = config.gid {
+        let gid = gids.iter().find(|gid| gid.index == wanted);
+        let none = || {
+            OpenError::NoPort(format!("port {} of {} has no address {wanted}", port.number, context.name()))
+        };
+        return gid.copied().map(Some).ok_or_else(none);
+    }
+    if port.link == LinkLayer::InfiniBand {
+        return Ok(None);
+    }
+    // One that goes through routers is best, and of an address that somebody gave rather than of one the kernel made up.
+    let worth =
+        |gid: &&Gid| (gid.kind == GidKind::RoceV2, !is_link_local(&gid.raw), std::cmp::Reverse(gid.index));
+    match gids.iter().max_by_key(worth) {
+        Some(gid) => Ok(Some(*gid)),
+        None => Err(OpenError::NoPort(format!("port {} of {} has no address", port.number, context.name()))),
+    }
+}
+
+fn is_link_local(raw: &[u8; 16]) -> bool {
+    raw[0] == 0xfe && raw[1] & 0xc0 == 0x80
+}
+
+/// What is the same for those who can reach each other.
+fn subnet_of(port: &Port, gid: Option<&Gid>) -> u32 {
+    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let start = 0x811c_9dc5 ^ u32::from(port.link == LinkLayer::Ethernet);
+    let Some(gid) = gid else { return start };
+    // Packets that go through routers reach whoever has an address; others stay on their link.
+    let kind = [gid.kind as u8];
+    let routed = gid.kind == GidKind::RoceV2 && !is_link_local(&gid.raw);
+    let prefix = if routed { &[][..] } else { &gid.raw[..8] };
+    kind.iter().chain(prefix).fold(start, mix)
+}

@@ -1,0 +1,271 @@
+//! What goes out: messages, words about windows, datagrams; and what became of it.
+use super::memory::Transfer;
+use super::receive::Head;
+use super::*;
+use crate::provider::{PostError, Posted};
+use verbs::{Arena, Piece};
+
+/// Slots that are registered together, and how many there may be in all.
+const ARENA_SLOTS: usize = 64;
+const ARENAS_MAX: usize = 16;
+const SLOT_BYTES: usize = (HEAD_BYTES + MESSAGE_MAX).next_multiple_of(64);
+
+/// Slots that messages are sent from.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    arenas: Vec<Rc<Arena>>,
+    free: Vec<(usize, usize)>,
+    /// Datagrams under way.
+    letters: u32,
+}
+
+impl Outbox {
+    pub(super) fn new(pd: &Rc<Pd>) -> Result<Outbox, VerbsError> {
+        let mut outbox = Outbox { arenas: Vec::new(), free: Vec::new(), letters: 0 };
+        outbox.grow(pd)?;
+        Ok(outbox)
+    }
+
+    fn grow(&mut self, pd: &Rc<Pd>) -> Result<(), VerbsError> {
+        self.arenas.push(Arena::new(pd, ARENA_SLOTS, SLOT_BYTES)?);
+        let arena = self.arenas.len() - 1;
+        self.free.extend((0..ARENA_SLOTS).rev().map(|slot| (arena, slot)));
+        Ok(())
+    }
+
+    /// A slot, if there is one.
+    pub(super) fn take(&mut self, pd: &Rc<Pd>) -> Option<(usize, usize)> {
+        if self.free.is_empty() && self.arenas.len() < ARENAS_MAX {
+            self.grow(pd).ok()?;
+        }
+        self.free.pop()
+    }
+
+    pub(super) fn give_back(&mut self, at: (usize, usize)) {
+        self.free.push(at);
+    }
+
+    pub(super) fn arena(&self, at: (usize, usize)) -> &Rc<Arena> {
+        &self.arenas[at.0]
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.arenas.iter().map(|arena| arena.bytes()).sum()
+    }
+}
+
+/// Work that is under way: its connection, and what it keeps.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// Copied when it was posted.
+    Copied { link: u32 },
+    /// Sent from a slot.
+    Slot { link: u32, at: (usize, usize) },
+    /// A datagram.
+    Letter { at: (usize, usize) },
+    /// A read, write or atomic.
+    Transfer { link: u32, transfer: Transfer },
+}
+
+impl Pending {
+    fn link(&self) -> Option<u32> {
+        match self {
+            Pending::Copied { link } | Pending::Slot { link, .. } | Pending::Transfer { link, .. } => {
+                Some(*link)
+            }
+            Pending::Letter { .. } => None,
+        }
+    }
+}
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'b> {
+    User(UserBuf),
+    Bytes(&'b [u8]),
+}
+
+impl Source<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Source::User(buf) => buf.len(),
+            Source::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Rdma {
+    /// Sends a message, which is copied.
+    pub(crate) fn post_message(
+        &mut self,
+        qp: Qp,
+        header: [u64; 2],
+        from: Source<'_>,
+    ) -> Result<Posted, PostError> {
+        let index = qp.index() as u32;
+        let link = self.links.get_mut(qp.index(), qp.generation()).ok_or(PostError::Stale)?;
+        if link.state != QpState::ReadyToSend {
+            return Err(PostError::State { qp: link.qp.num(), state: link.state });
+        }
+        if from.len() > MESSAGE_MAX {
+            return Err(PostError::TooLong { bytes: from.len(), max: MESSAGE_MAX });
+        }
+        if !link.may_send() {
+            self.look();
+            if !self.links.at(index).is_some_and(Link::may_send) {
+                return Err(PostError::Full);
+            }
+        }
+        self.post_head(index, Some(header), from)?;
+        if let Some(link) = self.links.at_mut(index) {
+            link.window -= 1;
+        }
+        Ok(Posted::Done)
+    }
+
+    /// Posts a message, or a word about windows.
+    fn post_head(&mut self, index: u32, header: Option<[u64; 2]>, from: Source<'_>) -> Result<(), PostError> {
+        let frugal = self.frugal;
+        let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
+        let taken = u16::try_from(link.taken).unwrap_or(u16::MAX);
+        let head = Head { message: header.is_some(), frugal, taken, header: header.unwrap_or_default() };
+        let head = head.to_bytes();
+        let bytes = HEAD_BYTES + from.len();
+        let copied = bytes <= link.qp.caps().inline_bytes as usize;
+        let at = match copied {
+            true => None,
+            false => Some(self.outbox.take(&self.pd).ok_or(PostError::Full)?),
+        };
+        let pending = at.map_or(Pending::Copied { link: index }, |at| Pending::Slot { link: index, at });
+        let id = self.insert(pending);
+        let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
+        let posted = match at {
+            None => {
+                let tail = match &from {
+                    Source::User(buf) => Piece::from(buf),
+                    Source::Bytes(bytes) => Piece::from(*bytes),
+                };
+                let pieces = [Piece::from(&head[..]), tail];
+                let pieces = if from.len() == 0 { &pieces[..1] } else { &pieces[..] };
+                link.qp.post(&Work::new(id, Operation::SendCopied(pieces)))
+            }
+            Some(at) => {
+                let arena = self.outbox.arena(at);
+                arena.write(at.1, 0, &head);
+                match from {
+                    Source::User(buf) => arena.write_from(at.1, HEAD_BYTES, &buf),
+                    Source::Bytes(bytes) => arena.write(at.1, HEAD_BYTES, bytes),
+                }
+                link.qp.post(&Work::new(id, Operation::Send(&[arena.local(at.1, bytes)])))
+            }
+        };
+        if posted.is_err() {
+            // The device has less room than it said; what is under way makes some.
+            self.pending.remove(id as u32);
+            at.into_iter().for_each(|at| self.outbox.give_back(at));
+            return Err(PostError::Full);
+        }
+        link.taken -= u32::from(taken);
+        link.tell = false;
+        link.busy += 1;
+        link.traffic += 1;
+        Ok(())
+    }
+
+    /// Tells the peer that messages were taken, or that this process is short of memory, if it would not hear of it in time.
+    pub(super) fn tell_if_needed(&mut self, index: u32) {
+        let Some(link) = self.links.at_mut(index) else { return };
+        let sends = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
+        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= WINDOW / 2 || link.tell) {
+            // If there is no room now, something is under way, after which it is tried again.
+            let _ = self.post_head(index, None, Source::Bytes(&[]));
+        }
+    }
+
+    /// Sends a datagram, which may be lost.
+    pub(super) fn post_datagram(&mut self, to: &VerbsSection, sealed: &[u8]) -> Sent {
+        let at = if self.outbox.letters < WORK_MAX { self.outbox.take(&self.pd) } else { None };
+        let (Some(at), Some(ah)) = (at, self.addresses.get(to)) else {
+            self.dropped += 1;
+            return Sent::Dropped;
+        };
+        let arena = self.outbox.arena(at).clone();
+        arena.write(at.1, 0, sealed);
+        let (index, generation) = self.pending.insert(Pending::Letter { at });
+        let id = u64::from(generation & GENERATION) << 32 | u64::from(index);
+        let part = [arena.local(at.1, sealed.len())];
+        let work = Work {
+            datagram: Some((ah, to.datagrams, DATAGRAM_KEY)),
+            ..Work::new(id, Operation::Send(&part))
+        };
+        if self.datagrams.post(&work).is_err() {
+            self.pending.remove(index);
+            self.outbox.give_back(at);
+            self.dropped += 1;
+            return Sent::Dropped;
+        }
+        self.outbox.letters += 1;
+        Sent::Sent
+    }
+
+    /// A number for work that is under way.
+    pub(super) fn insert(&mut self, pending: Pending) -> u64 {
+        let (index, generation) = self.pending.insert(pending);
+        u64::from(generation & GENERATION) << 32 | u64::from(index)
+    }
+
+    /// Work has ended.
+    pub(super) fn complete(&mut self, completion: Completion) {
+        let index = completion.id as u32;
+        let is_old = u64::from(self.pending.generation(index) & GENERATION) != completion.id >> 32;
+        let Some(pending) = (if is_old { None } else { self.pending.remove(index) }) else { return };
+        let link = pending.link();
+        if let Some(link) = link.and_then(|link| self.links.at_mut(link)) {
+            link.busy -= 1;
+        }
+        let failed = match completion.outcome {
+            Outcome::Done { .. } => None,
+            Outcome::Failed(failed) => Some(failed),
+        };
+        if let (Some(failed), Some(link)) = (&failed, link) {
+            let why = self.reason(failed);
+            self.break_link(link, why);
+        }
+        self.release(*pending, failed.as_ref());
+        link.into_iter().for_each(|link| self.tell_if_needed(link));
+    }
+
+    /// Gives back what work has kept, and tells whoever waits for it.
+    fn release(&mut self, pending: Pending, failed: Option<&Failed>) {
+        match pending {
+            Pending::Copied { .. } => {}
+            Pending::Slot { at, .. } => self.outbox.give_back(at),
+            Pending::Letter { at } => {
+                self.outbox.letters -= 1;
+                self.outbox.give_back(at);
+            }
+            Pending::Transfer { transfer, .. } => self.end_transfer(transfer, failed),
+        }
+    }
+
+    /// A queue pair goes: what was posted on it has ended.
+    pub(super) fn end_work(&mut self, index: u32) {
+        let of_link = |(number, pending): (u32, &Pending)| (pending.link() == Some(index)).then_some(number);
+        let ended: Vec<u32> = self.pending.iter().filter_map(of_link).collect();
+        // The device must have let go of the memory first.
+        if let Some(link) = self.links.at_mut(index) {
+            let _ = link.qp.fail();
+        }
+        for number in ended {
+            if let Some(pending) = self.pending.remove(number) {
+                match *pending {
+                    Pending::Transfer { transfer, .. } => self.break_transfer(transfer),
+                    pending => self.release(pending, None),
+                }
+            }
+        }
+    }
+}
+
+/// As much of a generation as fits a number.
+const GENERATION: u32 = (1 << 29) - 1;

@@ -1,0 +1,113 @@
+//! When a peer receives. See the provider's head.
+use super::*;
+
+/// The first byte of a datagram that says that its sender receives, and of one that answers it.
+const READY: u8 = 1;
+const READY_TOO: u8 = 2;
+/// What such a datagram says: its kind, the queue pair that it is for, and that of the sender.
+const LETTER_BYTES: usize = 9;
+/// How long an answer is waited for, at first and at most.
+const WAIT_NS: u64 = 10_000_000;
+const WAIT_NS_MAX: u64 = 1_000_000_000;
+
+/// What is known of the peer's end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Meeting {
+    /// Does it receive?
+    pub open: bool,
+    /// Has this side asked?
+    asks: bool,
+    /// Where it is: whom, and which queue pair there.
+    peer: Option<(VerbsSection, u32)>,
+    /// When it is told again that this side is there, and how long that is from the last time.
+    pub due_ns: Option<u64>,
+    wait_ns: u64,
+}
+
+impl Meeting {
+    pub(super) fn new(role: Role) -> Self {
+        Meeting { asks: role == Role::Asks, ..Meeting::default() }
+    }
+
+    /// The peer's parameters are known. If it has answered, it receives.
+    pub(super) fn met(&mut self, peer: (VerbsSection, u32), answered: bool) {
+        (self.peer, self.open) = (Some(peer), self.open || answered);
+    }
+}
+
+impl Rdma {
+    /// This side sends and receives: tells the peer.
+    pub(super) fn say_ready(&mut self, index: u32) {
+        let now_ns = self.now_ns;
+        let Some(link) = self.links.at_mut(index) else { return };
+        if link.meeting.open {
+            // It waits for the first word.
+            link.tell = true;
+            self.tell_if_needed(index);
+        } else if link.meeting.asks {
+            // Two requests have crossed.
+            (link.meeting.due_ns, link.meeting.wait_ns) = (Some(now_ns + WAIT_NS), WAIT_NS);
+            self.send_ready(index, READY);
+        }
+    }
+
+    fn send_ready(&mut self, index: u32, kind: u8) {
+        let Some(link) = self.links.at_mut(index) else { return };
+        let Some((section, number)) = link.meeting.peer else { return };
+        let mut letter = [kind; LETTER_BYTES];
+        letter[1..5].copy_from_slice(&number.to_le_bytes());
+        letter[5..].copy_from_slice(&link.qp.num().to_le_bytes());
+        // It is sent again if it is lost.
+        let _ = self.send_letter(&section, &letter);
+    }
+
+    /// A datagram about this came.
+    pub(super) fn hear_ready(&mut self, letter: &[u8]) {
+        let Ok(letter) = <&[u8; LETTER_BYTES]>::try_from(letter) else { return };
+        let word = |at: usize| u32::from_le_bytes(letter[at..at + 4].try_into().expect("four bytes"));
+        let Some(index) = self.numbers.get(&word(1)).copied() else { return };
+        let Some(link) = self.links.at_mut(index) else { return };
+        let is_it = link.meeting.peer.is_some_and(|(_, number)| number == word(5));
+        // Who is not there yet will say so itself, and is answered then.
+        if !is_it || !matches!(link.state, QpState::ReadyToSend | QpState::SendDrained) {
+            return;
+        }
+        (link.meeting.open, link.meeting.due_ns) = (true, None);
+        if letter[0] == READY {
+            self.send_ready(index, READY_TOO);
+        }
+    }
+
+    /// When [`Rdma::tick`] is due.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.links.iter().filter_map(|(_, link)| link.meeting.due_ns).min()
+    }
+
+    pub(super) fn tick_meetings(&mut self) {
+        let now_ns = self.now_ns;
+        let is_due = |(index, link): (u32, &Link)| {
+            link.meeting.due_ns.is_some_and(|due_ns| due_ns <= now_ns).then_some(index)
+        };
+        let due: Vec<u32> = self.links.iter().filter_map(is_due).collect();
+        for index in due {
+            if let Some(link) = self.links.at_mut(index) {
+                link.meeting.wait_ns = (2 * link.meeting.wait_ns).min(WAIT_NS_MAX);
+                link.meeting.due_ns = Some(now_ns + link.meeting.wait_ns);
+            }
+            self.send_ready(index, READY);
+        }
+    }
+
+    /// Sends a datagram, with a tag that only who holds the key can make.
+    pub(super) fn send_letter(&mut self, to: &VerbsSection, bytes: &[u8]) -> Result<Sent, ControlError> {
+        let secret = self.secrets.with(to.nonce).ok_or(ReachError::NoKey)?;
+        let sealed = secret.datagram(to.nonce, bytes);
+        if !self.addresses.contains_key(to) {
+            let ah = Ah::new(&self.pd, &self.address_of(to));
+            let ah =
+                ah.map_err(|error| ControlError::Device { device: self.device(), why: error.to_string() })?;
+            self.addresses.insert(*to, ah);
+        }
+        Ok(self.post_datagram(to, &sealed))
+    }
+}

@@ -1,0 +1,290 @@
+//! What comes in: slots that all connections share, and who gets them back.
+use super::*;
+use crate::event::{Event, SlotView, View};
+use verbs::{Arena, Srq};
+
+/// Receives that a device may have at a time.
+const RECEIVES_MAX: usize = 4096;
+/// Those for each connection beyond its window: words about windows need none.
+const WORDS: usize = 4;
+/// Slots that are registered together.
+const ARENA_SLOTS: usize = 64;
+const SLOT_BYTES: usize = (HEAD_BYTES + MESSAGE_MAX).next_multiple_of(64);
+/// Datagrams that may wait at a time, and bytes of one: as every provider has them, with a tag and what the device puts before.
+const LETTERS: usize = 256;
+const LETTER_BYTES: usize = 512;
+/// What the device puts before a datagram.
+const ROUTE_BYTES: usize = 40;
+
+/// Numbers of receives: this, whether it is a datagram's, arena and slot.
+const RECEIVE: u64 = 1 << 63;
+const LETTER: u64 = 1 << 62;
+
+/// What goes before a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// A message, or only a word about windows?
+    pub message: bool,
+    /// Is the sender short of memory?
+    pub frugal: bool,
+    /// Messages that were taken.
+    pub taken: u16,
+    pub header: [u64; 2],
+}
+
+impl Head {
+    pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        (bytes[0], bytes[1]) = (u8::from(self.message) + 1, self.frugal.into());
+        bytes[2..4].copy_from_slice(&self.taken.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.header[0].to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.header[1].to_le_bytes());
+        bytes
+    }
+
+    /// `None`: no peer sends this.
+    pub(super) fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let message = match bytes[0] {
+            1 => false,
+            2 => true,
+            _ => return None,
+        };
+        Some(Head {
+            message,
+            frugal: bytes[1] != 0,
+            taken: u16::from_le_bytes([bytes[2], bytes[3]]),
+            header: [word(8), word(16)],
+        })
+    }
+}
+
+/// Where messages and datagrams come in.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    /// Receives of messages, and of datagrams.
+    pub srq: Rc<Srq>,
+    pub letters: Rc<Srq>,
+    letter_slots: Rc<Arena>,
+    arenas: Vec<Rc<Arena>>,
+    free: Vec<(usize, usize)>,
+    posted: usize,
+    wanted: usize,
+    /// What the last event has lent: the number of the receive, and the connection.
+    lent: Option<(u64, Option<u32>)>,
+    /// The last datagram.
+    letter: Vec<u8>,
+}
+
+impl Inbox {
+    pub(super) fn new(pd: &Rc<Pd>) -> Result<Inbox, VerbsError> {
+        let (srq, letters) = (Srq::new(pd, RECEIVES_MAX as u32)?, Srq::new(pd, LETTERS as u32)?);
+        let letter_slots = Arena::new(pd, LETTERS, LETTER_BYTES)?;
+        for slot in 0..LETTERS {
+            letters.post(RECEIVE | LETTER | slot as u64, &letter_slots, slot)?;
+        }
+        Ok(Inbox {
+            srq,
+            letters,
+            letter_slots,
+            arenas: Vec::new(),
+            free: Vec::new(),
+            posted: 0,
+            wanted: 0,
+            lent: None,
+            letter: Vec::new(),
+        })
+    }
+
+    /// Bytes of registered memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.letter_slots.bytes() + self.arenas.iter().map(|arena| arena.bytes()).sum::<usize>()
+    }
+
+    /// Receives for so many connections.
+    pub(super) fn make_room(&mut self, pd: &Rc<Pd>, links: usize) -> Result<(), VerbsError> {
+        self.shrink(links);
+        while self.posted < self.wanted {
+            if self.free.is_empty() {
+                self.arenas.push(Arena::new(pd, ARENA_SLOTS, SLOT_BYTES)?);
+                let arena = self.arenas.len() - 1;
+                self.free.extend((0..ARENA_SLOTS).rev().map(|slot| (arena, slot)));
+            }
+            let Some((arena, slot)) = self.free.pop() else { break };
+            self.post(arena, slot)?;
+        }
+        Ok(())
+    }
+
+    /// There are so many connections now: what is too much is not posted again.
+    pub(super) fn shrink(&mut self, links: usize) {
+        self.wanted = (links * (WINDOW as usize + WORDS)).min(RECEIVES_MAX);
+    }
+
+    fn post(&mut self, arena: usize, slot: usize) -> Result<(), VerbsError> {
+        let id = RECEIVE | (arena as u64) << 32 | slot as u64;
+        match self.srq.post(id, &self.arenas[arena], slot) {
+            Ok(()) => {
+                self.posted += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.free.push((arena, slot));
+                Err(error)
+            }
+        }
+    }
+
+    /// A receive is not needed any more.
+    fn take_back(&mut self, id: u64) {
+        let (arena, slot) = place(id);
+        if id & LETTER != 0 {
+            // If it cannot be posted, there is one less: datagrams may be lost.
+            let _ = self.letters.post(id, &self.letter_slots, slot);
+        } else if self.posted < self.wanted {
+            let _ = self.post(arena, slot);
+        } else {
+            self.free.push((arena, slot));
+        }
+    }
+}
+
+fn place(id: u64) -> (usize, usize) {
+    ((id & !(RECEIVE | LETTER)) as usize >> 32, id as u32 as usize)
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) enum Found {
+    Message { qp: Qp, link: u32, id: u64, header: [u64; 2], len: usize },
+    Letter,
+    Note(Note),
+}
+
+impl Rdma {
+    /// The next event, if there is one.
+    pub fn poll(&mut self) -> Option<Event<'_>> {
+        self.look();
+        match self.found.take()? {
+            Found::Message { qp, id, header, len, link } => {
+                self.inbox.lent = Some((id, Some(link)));
+                let (arena, slot) = place(id);
+                let view =
+                    SlotView { arena: &self.inbox.arenas[arena], slot, start: HEAD_BYTES, len, header };
+                Some(Event::Receive { qp, view: View::Slot(view) })
+            }
+            Found::Letter => Some(Event::Datagram(&self.inbox.letter)),
+            Found::Note(Note::Done(work, result)) => Some(Event::Done(work, result)),
+            Found::Note(Note::Broken(qp, why)) => Some(Event::Broken { qp, why }),
+        }
+    }
+
+    /// What the last event has lent is not needed any more.
+    pub fn give_back(&mut self) {
+        let Some((id, link)) = self.inbox.lent.take() else { return };
+        self.inbox.take_back(id);
+        if let Some(index) = link {
+            if let Some(link) = self.links.at_mut(index) {
+                link.taken += 1;
+            }
+            self.tell_if_needed(index);
+        }
+    }
+
+    pub(super) fn find(&mut self) -> Option<Found> {
+        loop {
+            if let Some(note) = self.notes.pop_front() {
+                return Some(Found::Note(note));
+            }
+            if self.fetched.is_empty() {
+                self.fetch();
+            }
+            let completion = self.fetched.pop_front()?;
+            if completion.id & RECEIVE == 0 {
+                self.complete(completion);
+                continue;
+            }
+            if let Some(found) = self.receive(&completion) {
+                return Some(found);
+            }
+        }
+    }
+
+    fn receive(&mut self, completion: &Completion) -> Option<Found> {
+        let id = completion.id;
+        let is_letter = id & LETTER != 0;
+        self.inbox.posted -= usize::from(!is_letter);
+        let found = match &completion.outcome {
+            Outcome::Done { bytes, .. } if is_letter => self.read_letter(place(id).1, *bytes),
+            Outcome::Done { bytes, .. } => return self.read_message(completion.qp, id, *bytes),
+            Outcome::Failed(failed) => {
+                if let Some(index) = self.numbers.get(&completion.qp).copied() {
+                    let why = self.reason(failed);
+                    self.break_link(index, why);
+                }
+                None
+            }
+        };
+        self.inbox.take_back(id);
+        found
+    }
+
+    fn read_letter(&mut self, slot: usize, bytes: usize) -> Option<Found> {
+        let mut sealed = vec![0; bytes.checked_sub(ROUTE_BYTES)?.min(LETTER_BYTES - ROUTE_BYTES)];
+        self.inbox.letter_slots.read(slot, ROUTE_BYTES, &mut sealed);
+        let Some(message) = self.secrets.check_datagram(self.section.nonce, &sealed) else {
+            self.strangers += 1;
+            return None;
+        };
+        let Some((&LETTER_CONTROL, message)) = message.split_first() else {
+            let message = message.to_vec();
+            self.hear_ready(&message);
+            return None;
+        };
+        self.inbox.letter.clear();
+        self.inbox.letter.extend_from_slice(message);
+        Some(Found::Letter)
+    }
+
+    fn read_message(&mut self, number: u32, id: u64, bytes: usize) -> Option<Found> {
+        let (arena, slot) = place(id);
+        let mut head = [0; HEAD_BYTES];
+        self.inbox.arenas[arena].read(slot, 0, &mut head);
+        let index = self.numbers.get(&number).copied();
+        let head = Head::from_bytes(&head).filter(|_| bytes >= HEAD_BYTES);
+        let (Some(index), Some(head)) = (index, head) else {
+            self.inbox.take_back(id);
+            if let Some(index) = index {
+                self.break_link(index, BreakReason::Nonsense("a message without a head"));
+            }
+            return None;
+        };
+        let qp = self.qp(index);
+        let link = self.links.at_mut(index)?;
+        link.window = link.window.saturating_add(head.taken.into()).min(WINDOW);
+        link.peer_frugal = head.frugal;
+        link.traffic += 1;
+        // Who sends receives.
+        (link.meeting.open, link.meeting.due_ns) = (true, None);
+        if !head.message {
+            self.inbox.take_back(id);
+            return None;
+        }
+        Some(Found::Message { qp, link: index, id, header: head.header, len: bytes - HEAD_BYTES })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_survive_as_bytes() {
+        for (message, frugal, taken) in [(true, false, 0), (false, true, 16), (true, true, u16::MAX)] {
+            let head = Head { message, frugal, taken, header: [1 << 63, 7] };
+            assert_eq!(Head::from_bytes(&head.to_bytes()), Some(head));
+        }
+        assert_eq!(Head::from_bytes(&[0; HEAD_BYTES]), None);
+        assert_eq!(place(RECEIVE | 3 << 32 | 17), (3, 17));
+    }
+}
