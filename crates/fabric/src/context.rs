@@ -600,7 +600,11 @@ impl Context {
 
     /// Does the ring take a message of these bytes now?
     pub fn has_room(&mut self, qp: Qp, bytes: usize) -> bool {
-        qp.provider() == ProviderKind::Soft && self.soft.has_room(qp, bytes)
+        match (qp.provider(), &mut self.rdma) {
+            (ProviderKind::Soft, _) => self.soft.has_room(qp, bytes),
+            (ProviderKind::Verbs, Some(rdma)) => rdma.has_room(qp),
+            _ => false,
+        }
     }
 
     /// Bytes of the ring through which messages go to the peer; 0 where there is none.

@@ -13,7 +13,7 @@
 //! each says by datagrams when it is there ([`ready`]).
 //!
 //! Messages go into slots of memory that all connections share ([`receive`]). A sender has a window of messages that the peer
-//! has not taken yet, so that there is a slot for each; should slots still be missing, devices ask again, without end, and
+//! has not taken yet, so that there are slots as a rule; should they be missing, devices ask again, without end, and
 //! nothing is lost. Datagrams have slots of their own, which no flood of messages takes. Short messages are copied when they
 //! are posted, longer ones into a slot to send from ([`post`]); long ones are read by the peer from registered memory.
 //!
@@ -54,7 +54,7 @@ pub(crate) const MESSAGE_MAX: usize = (4 << 10) + 256;
 /// What goes before a message: what it is, and the sender's header.
 const HEAD_BYTES: usize = 8 + 16;
 /// Messages that a peer may send before it hears that some were taken.
-const WINDOW: u32 = 32;
+const WINDOW: u32 = 64;
 /// Entries of the completion queue, if the device has so many.
 const COMPLETIONS: u32 = 8192;
 /// Work of a queue pair that is under way, at most.
@@ -63,8 +63,6 @@ const WORK_MAX: u32 = 128;
 const READS_MAX: u32 = 16;
 /// Bytes that are copied when they are posted, if the device can.
 const INLINE_BYTES: u32 = 256;
-/// The first byte of a datagram: what it is.
-const LETTER_CONTROL: u8 = 0;
 /// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
 const DATAGRAM_KEY: u32 = 0x00ba_7a91;
 
@@ -308,6 +306,12 @@ impl Rdma {
         self.found.is_some()
     }
 
+    /// Does a queue pair take a message now?
+    pub fn has_room(&mut self, qp: Qp) -> bool {
+        self.look();
+        self.links.get(qp.index(), qp.generation()).is_some_and(Link::may_send)
+    }
+
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub fn is_peer_frugal(&self, qp: Qp) -> bool {
@@ -532,7 +536,7 @@ impl Provider for Rdma {
 
     fn send_control(&mut self, _: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {
         let section = *section_of(to)?;
-        self.send_letter(&section, &[&[LETTER_CONTROL], bytes].concat())
+        self.send_letter(&section, None, bytes)
     }
 
     fn register(&mut self, buf: UserBuf) -> Option<MrKey> {

@@ -176,14 +176,14 @@ impl Rdma {
     pub(super) fn tell_if_needed(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
         let sends = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
-        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= WINDOW / 2 || link.tell) {
+        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= WINDOW / 4 || link.tell) {
             // If there is no room now, something is under way, after which it is tried again.
             let _ = self.post_head(index, None, Source::Bytes(&[]));
         }
     }
 
     /// Sends a datagram, which may be lost.
-    pub(super) fn post_datagram(&mut self, to: &VerbsSection, sealed: &[u8]) -> Sent {
+    pub(super) fn post_datagram(&mut self, to: &VerbsSection, kind: Option<u32>, sealed: &[u8]) -> Sent {
         let at = if self.outbox.letters < WORK_MAX { self.outbox.take(&self.pd) } else { None };
         let (Some(at), Some(ah)) = (at, self.addresses.get(to)) else {
             self.dropped += 1;
@@ -196,6 +196,7 @@ impl Rdma {
         let part = [arena.local(at.1, sealed.len())];
         let work = Work {
             datagram: Some((ah, to.datagrams, DATAGRAM_KEY)),
+            immediate: kind,
             ..Work::new(id, Operation::Send(&part))
         };
         if self.datagrams.post(&work).is_err() {

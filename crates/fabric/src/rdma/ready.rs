@@ -1,11 +1,11 @@
 //! When a peer receives. See the provider's head.
 use super::*;
 
-/// The first byte of a datagram that says that its sender receives, and of one that answers it.
-const READY: u8 = 1;
-const READY_TOO: u8 = 2;
-/// What such a datagram says: its kind, the queue pair that it is for, and that of the sender.
-const LETTER_BYTES: usize = 9;
+/// Beside a datagram that says that its sender receives, and beside one that answers it.
+const READY: u32 = 1;
+const READY_TOO: u32 = 2;
+/// What such a datagram says: the queue pair that it is for, and that of the sender.
+const LETTER_BYTES: usize = 8;
 /// How long an answer is waited for, at first and at most.
 const WAIT_NS: u64 = 10_000_000;
 const WAIT_NS_MAX: u64 = 1_000_000_000;
@@ -51,31 +51,32 @@ impl Rdma {
         }
     }
 
-    fn send_ready(&mut self, index: u32, kind: u8) {
+    fn send_ready(&mut self, index: u32, kind: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
         let Some((section, number)) = link.meeting.peer else { return };
-        let mut letter = [kind; LETTER_BYTES];
-        letter[1..5].copy_from_slice(&number.to_le_bytes());
-        letter[5..].copy_from_slice(&link.qp.num().to_le_bytes());
+        let mut letter = [0; LETTER_BYTES];
+        letter[..4].copy_from_slice(&number.to_le_bytes());
+        letter[4..].copy_from_slice(&link.qp.num().to_le_bytes());
         // It is sent again if it is lost.
-        let _ = self.send_letter(&section, &letter);
+        let _ = self.send_letter(&section, Some(kind), &letter);
     }
 
     /// A datagram about this came.
-    pub(super) fn hear_ready(&mut self, letter: &[u8]) {
+    pub(super) fn hear_ready(&mut self, kind: u32, letter: &[u8]) {
         let Ok(letter) = <&[u8; LETTER_BYTES]>::try_from(letter) else { return };
         let word = |at: usize| u32::from_le_bytes(letter[at..at + 4].try_into().expect("four bytes"));
-        let Some(index) = self.numbers.get(&word(1)).copied() else { return };
+        let Some(index) = self.numbers.get(&word(0)).copied() else { return };
         let Some(link) = self.links.at_mut(index) else { return };
-        let is_it = link.meeting.peer.is_some_and(|(_, number)| number == word(5));
+        let is_it = link.meeting.peer.is_some_and(|(_, number)| number == word(4));
         // Who is not there yet will say so itself, and is answered then.
         if !is_it || !matches!(link.state, QpState::ReadyToSend | QpState::SendDrained) {
             return;
         }
         (link.meeting.open, link.meeting.due_ns) = (true, None);
-        if letter[0] == READY {
+        if kind == READY {
             self.send_ready(index, READY_TOO);
         }
+        self.tell_if_needed(index);
     }
 
     /// When [`Rdma::tick`] is due.
@@ -99,7 +100,12 @@ impl Rdma {
     }
 
     /// Sends a datagram, with a tag that only who holds the key can make.
-    pub(super) fn send_letter(&mut self, to: &VerbsSection, bytes: &[u8]) -> Result<Sent, ControlError> {
+    pub(super) fn send_letter(
+        &mut self,
+        to: &VerbsSection,
+        kind: Option<u32>,
+        bytes: &[u8],
+    ) -> Result<Sent, ControlError> {
         let secret = self.secrets.with(to.nonce).ok_or(ReachError::NoKey)?;
         let sealed = secret.datagram(to.nonce, bytes);
         if !self.addresses.contains_key(to) {
@@ -108,6 +114,6 @@ impl Rdma {
                 ah.map_err(|error| ControlError::Device { device: self.device(), why: error.to_string() })?;
             self.addresses.insert(*to, ah);
         }
-        Ok(self.post_datagram(to, &sealed))
+        Ok(self.post_datagram(to, kind, &sealed))
     }
 }

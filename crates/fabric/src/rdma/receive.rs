@@ -5,8 +5,8 @@ use verbs::{Arena, Srq};
 
 /// Receives that a device may have at a time.
 const RECEIVES_MAX: usize = 4096;
-/// Those for each connection beyond its window: words about windows need none.
-const WORDS: usize = 4;
+/// Those for each connection. Few fill their windows at the same time.
+const RECEIVES_EACH: usize = 8;
 /// Slots that are registered together.
 const ARENA_SLOTS: usize = 64;
 const SLOT_BYTES: usize = (HEAD_BYTES + MESSAGE_MAX).next_multiple_of(64);
@@ -118,7 +118,8 @@ impl Inbox {
 
     /// There are so many connections now: what is too much is not posted again.
     pub(super) fn shrink(&mut self, links: usize) {
-        self.wanted = (links * (WINDOW as usize + WORDS)).min(RECEIVES_MAX);
+        let window = if links == 0 { 0 } else { WINDOW as usize };
+        self.wanted = (window + links * RECEIVES_EACH).min(RECEIVES_MAX);
     }
 
     fn post(&mut self, arena: usize, slot: usize) -> Result<(), VerbsError> {
@@ -215,7 +216,9 @@ impl Rdma {
         let is_letter = id & LETTER != 0;
         self.inbox.posted -= usize::from(!is_letter);
         let found = match &completion.outcome {
-            Outcome::Done { bytes, .. } if is_letter => self.read_letter(place(id).1, *bytes),
+            Outcome::Done { bytes, immediate, .. } if is_letter => {
+                self.read_letter(place(id).1, *bytes, *immediate)
+            }
             Outcome::Done { bytes, .. } => return self.read_message(completion.qp, id, *bytes),
             Outcome::Failed(failed) => {
                 if let Some(index) = self.numbers.get(&completion.qp).copied() {
@@ -229,18 +232,18 @@ impl Rdma {
         found
     }
 
-    fn read_letter(&mut self, slot: usize, bytes: usize) -> Option<Found> {
+    fn read_letter(&mut self, slot: usize, bytes: usize, immediate: Option<u32>) -> Option<Found> {
         let mut sealed = vec![0; bytes.checked_sub(ROUTE_BYTES)?.min(LETTER_BYTES - ROUTE_BYTES)];
         self.inbox.letter_slots.read(slot, ROUTE_BYTES, &mut sealed);
         let Some(message) = self.secrets.check_datagram(self.section.nonce, &sealed) else {
             self.strangers += 1;
             return None;
         };
-        let Some((&LETTER_CONTROL, message)) = message.split_first() else {
+        if let Some(kind) = immediate {
             let message = message.to_vec();
-            self.hear_ready(&message);
+            self.hear_ready(kind, &message);
             return None;
-        };
+        }
         self.inbox.letter.clear();
         self.inbox.letter.extend_from_slice(message);
         Some(Found::Letter)
@@ -265,7 +268,11 @@ impl Rdma {
         link.peer_frugal = head.frugal;
         link.traffic += 1;
         // Who sends receives.
-        (link.meeting.open, link.meeting.due_ns) = (true, None);
+        let opens = !std::mem::replace(&mut link.meeting.open, true);
+        link.meeting.due_ns = None;
+        if opens {
+            self.tell_if_needed(index);
+        }
         if !head.message {
             self.inbox.take_back(id);
             return None;

@@ -242,6 +242,20 @@ pub fn connect(a: &mut Peer, b: &mut Peer) -> (Qp, Qp) {
     (qa, qb)
 }
 
+/// Waits until both ends of a connection know that the other one receives.
+pub fn settle(a: &mut Peer, b: &mut Peer, qa: Qp, qb: Qp) {
+    if a.kind != ProviderKind::Verbs {
+        return;
+    }
+    wait("the other end", || {
+        let may_send = |peer: &mut Peer, qp: Qp| {
+            peer.context.tick(peer.start.elapsed().as_nanos() as u64);
+            peer.context.has_room(qp, 1)
+        };
+        (may_send(a, qa) & may_send(b, qb)).then_some(())
+    });
+}
+
 /// Closes a connection by agreement: the first one begins.
 pub fn close(a: &mut Peer, b: &mut Peer, qa: Qp, qb: Qp) {
     let (card_a, card_b) = (a.card(), b.card());
