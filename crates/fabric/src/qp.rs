@@ -14,6 +14,11 @@ pub enum ProviderKind {
     Verbs = 2,
 }
 
+impl ProviderKind {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
+
 impl fmt::Display for ProviderKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

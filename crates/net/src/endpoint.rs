@@ -57,7 +57,7 @@ pub struct Endpoint {
     /// What waits to be sent, under the same index.
     pub(crate) links: Vec<Link>,
     /// Peer of each queue pair, by provider: for what arrives before its sender has a number, and for what breaks.
-    pub(crate) by_qp: [Vec<PeerIx>; 2],
+    pub(crate) by_qp: [Vec<PeerIx>; fabric::ProviderKind::COUNT],
     pub(crate) matcher: Matcher<ReqId, Unexpected>,
     pub(crate) requests: Requests,
     /// What the device works on.
@@ -85,7 +85,7 @@ impl Endpoint {
             context,
             wireup,
             links: Vec::new(),
-            by_qp: [Vec::new(), Vec::new()],
+            by_qp: Default::default(),
             matcher: Matcher::new(),
             requests: Requests::default(),
             works: HashMap::new(),

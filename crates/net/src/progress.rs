@@ -270,7 +270,7 @@ pub(crate) fn sender(
     words: [u64; 2],
     qp: Qp,
     links: &[Link],
-    by_qp: &[Vec<PeerIx>; 2],
+    by_qp: &[Vec<PeerIx>; fabric::ProviderKind::COUNT],
     is_live: impl Fn(PeerIx) -> bool,
 ) -> Option<(Header, PeerIx)> {
     let (header, name) = Header::decode(words)?;

@@ -49,7 +49,7 @@ pub(crate) struct Counters {
     /// Connections to other nodes.
     pub remote: Level,
     /// Connections by provider.
-    pub open: [Level; 3],
+    pub open: [Level; ProviderKind::COUNT],
     /// Bytes of the program that peers may read.
     pub pinned: Level,
     /// From the need of a connection to its being ready.
