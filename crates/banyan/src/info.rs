@@ -75,9 +75,20 @@ fn kernel() -> Vec<Fact> {
     ]
 }
 
+/// What carries messages between hosts, unless `--fabric` says otherwise, and why.
+fn between_hosts() -> Fact {
+    match fabric::rdma::Rdma::open(&fabric::rdma::Config::default()) {
+        Ok(rdma) => Fact::new(
+            "between hosts",
+            format!("RDMA ({}) where the other host has it, else sockets", rdma.device()),
+        ),
+        Err(why) => Fact::new("between hosts", format!("sockets ({why})")),
+    }
+}
+
 /// The RDMA devices, or why there are none; and how processes of different hosts talk.
 fn rdma() -> Vec<Fact> {
-    let hosts = Fact::new("between hosts", "sockets (TCP, and UDP for handshakes)");
+    let hosts = between_hosts();
     let devices = match verbs::devices() {
         Ok(devices) => devices,
         Err(missing) => {

@@ -92,6 +92,7 @@ pub struct Context {
     /// Large, and most processes need none.
     sockets: Option<Box<Sockets>>,
     rdma: Option<Box<Rdma>>,
+    rdma_turn: bool,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
     /// Keys that are shared with processes of other jobs, and the nonces in their cards.
@@ -152,6 +153,7 @@ impl Context {
             soft,
             sockets: None,
             rdma: None,
+            rdma_turn: false,
             key,
             shared_keys: Vec::new(),
             same_hosts: BTreeSet::new(),
@@ -495,10 +497,11 @@ impl Context {
         if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
-    /// A look at a device is a few loads, as one at a ring is.
+    /// A look at an RDMA device is a few loads, as one at a ring is. They take turns.
     fn poll_all(&mut self) -> Option<Event<'_>> {
+        self.rdma_turn = !self.rdma_turn;
         // (Not `if let`: what it would give is borrowed until the end, also where there is none.)
-        if self.rdma.as_mut().is_some_and(|rdma| rdma.look()) {
+        if (self.rdma_turn || !self.soft.any_ready()) && self.rdma.as_mut().is_some_and(|rdma| rdma.look()) {
             return self.rdma.as_mut()?.poll();
         }
         if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }

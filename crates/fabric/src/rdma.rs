@@ -63,6 +63,10 @@ const WORK_MAX: u32 = 128;
 const READS_MAX: u32 = 16;
 /// Bytes that are copied when they are posted, if the device can.
 const INLINE_BYTES: u32 = 256;
+/// How long a device waits for an answer before it sends again, up to seven times: 0.27 s. Peers that compute answer by their devices.
+const ANSWER_TIME: u8 = 16;
+/// How long a device without a slot asks to be left alone: 0.64 ms.
+const NO_ROOM_TIME: u8 = 12;
 /// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
 const DATAGRAM_KEY: u32 = 0x00ba_7a91;
 
@@ -218,10 +222,10 @@ impl Rdma {
             mtu: port.mtu,
             reads_in: reads,
             reads_out: reads,
-            timeout: 14,
+            timeout: ANSWER_TIME,
             retries: 7,
             rnr_retries: 7,
-            rnr_timer: 12,
+            rnr_timer: NO_ROOM_TIME,
         };
         let mut secrets = Secrets::default();
         config.key.into_iter().for_each(|key| secrets.set_own(key));
