@@ -39,9 +39,11 @@ use ready::Meeting;
 use receive::{Found, Inbox};
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use sys::UserBuf;
+use sys::net::Interface;
 use sys::node::QpClaim;
 use verbs::{
     Access, Address, Ah, AsyncEvent, Completion, Context, Cq, Dest, Device, Failed, Gid, GidKind, LinkLayer,
@@ -637,14 +639,57 @@ fn is_link_local(raw: &[u8; 16]) -> bool {
     raw[0] == 0xfe && raw[1] & 0xc0 == 0x80
 }
 
-/// What is the same for those who can reach each other.
+/// What is the same for those who can reach each other: the subnet of InfiniBand, the network of the address elsewhere.
 fn subnet_of(port: &Port, gid: Option<&Gid>) -> u32 {
     let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let start = 0x811c_9dc5 ^ u32::from(port.link == LinkLayer::Ethernet);
     let Some(gid) = gid else { return start };
-    // Packets that go through routers reach whoever has an address; others stay on their link.
-    let kind = [gid.kind as u8];
-    let routed = gid.kind == GidKind::RoceV2 && !is_link_local(&gid.raw);
-    let prefix = if routed { &[][..] } else { &gid.raw[..8] };
-    kind.iter().chain(prefix).fold(start, mix)
+    let network = network_of(gid, &sys::net::interfaces().unwrap_or_default());
+    [gid.kind as u8].iter().chain(&network).fold(start, mix)
+}
+
+/// The part of an address that all of its network have. If no interface is known to have it, that is its first half, as
+/// InfiniBand has it.
+fn network_of(gid: &Gid, interfaces: &[Interface]) -> [u8; 16] {
+    let addr = Ipv6Addr::from(gid.raw);
+    let of_v4 = addr.to_ipv4_mapped();
+    let own = interfaces.iter().find(|interface| match (interface.addr, of_v4) {
+        (IpAddr::V4(own), Some(addr)) => own == addr,
+        (IpAddr::V6(own), None) => own == addr,
+        _ => false,
+    });
+    let bits = match (own, of_v4) {
+        (Some(own), Some(_)) => 96 + u32::from(own.prefix),
+        (Some(own), None) => own.prefix.into(),
+        (None, _) => 64,
+    };
+    let mask = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or(0);
+    (addr.to_bits() & mask).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_told_apart_by_what_interfaces_say() {
+        let interface = |addr: IpAddr, prefix| Interface {
+            name: "eth0".into(),
+            index: 2,
+            addr,
+            prefix,
+            up: true,
+            loopback: false,
+            bridge: false,
+        };
+        let gid = |addr: Ipv6Addr| Gid { index: 1, raw: addr.octets(), kind: GidKind::RoceV2 };
+        let v4 = |last: [u8; 4]| gid(std::net::Ipv4Addr::from(last).to_ipv6_mapped());
+        let here = [interface([10, 0, 1, 5].into(), 24)];
+        let there = [interface([10, 0, 1, 9].into(), 24)];
+        assert_eq!(network_of(&v4([10, 0, 1, 5]), &here), network_of(&v4([10, 0, 1, 9]), &there));
+        let away = [interface([10, 0, 2, 9].into(), 24)];
+        assert_ne!(network_of(&v4([10, 0, 1, 5]), &here), network_of(&v4([10, 0, 2, 9]), &away));
+        let link = |last: u16| gid(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last));
+        assert_eq!(network_of(&link(1), &[]), network_of(&link(2), &[]));
+    }
 }
