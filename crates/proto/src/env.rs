@@ -114,7 +114,7 @@ pub const VARIABLES: [Variable; 36] = {
             Values::Seconds,
             "patience with silent hosts; 0 for ever (--net-timeout)",
         ),
-        variable(FABRIC, Library, Values::Fabric, "what carries traffic between hosts (--fabric)"),
+        variable(FABRIC, Library, Values::Fabric, "what carries it (--fabric)"),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(
             EAGER_MAX,
