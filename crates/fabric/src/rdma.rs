@@ -22,6 +22,7 @@ mod memory;
 mod post;
 mod ready;
 mod receive;
+mod slots;
 
 use crate::card::{Card, VerbsSection};
 use crate::provider::{
@@ -206,7 +207,6 @@ impl Rdma {
         let pd = Pd::new(&context).map_err(refused)?;
         let cq = Cq::new(&context, COMPLETIONS.min(limits.cq_entries)).map_err(refused)?;
         let inbox = Inbox::new(&pd).map_err(refused)?;
-        let outbox = Outbox::new(&pd).map_err(refused)?;
         let caps = QpCaps { work: WORK_MAX, receives: 0, sges: 1, inline_bytes: 0 };
         let datagrams =
             verbs::Qp::new(&pd, QpKind::Ud, &cq, &cq, Some(&inbox.letters), caps).map_err(refused)?;
@@ -243,7 +243,7 @@ impl Rdma {
             datagrams,
             addresses: HashMap::new(),
             inbox,
-            outbox,
+            outbox: Outbox::default(),
             regions: Regions::default(),
             links: Table::new(),
             numbers: HashMap::new(),

@@ -180,6 +180,21 @@ impl Ways {
         })
     }
 
+    /// Opens an RDMA device where one may be needed. Where nobody asks for one, and there is none, sockets do.
+    fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
+        match &self.net.fabric {
+            FabricChoice::Auto if self.hosts => {
+                let _ = context.open_rdma(&rdma::Config::default());
+            }
+            FabricChoice::Verbs { device, port, gid } if self.hosts || self.net.force => {
+                let how = rdma::Config { device: device.clone(), port: *port, gid: *gid, key: None };
+                context.open_rdma(&how)?;
+            }
+            FabricChoice::Auto | FabricChoice::Sockets | FabricChoice::Verbs { .. } => {}
+        }
+        Ok(())
+    }
+
     /// Opens sockets where they are needed from the start: also where the user has chosen an interface, by which a job on
     /// another host may meet this one.
     pub fn open_at_start(&self, context: &mut Context) -> Result<(), ReachSetupError> {
@@ -188,30 +203,6 @@ impl Ways {
             context.open_sockets(&self.to_open()?)?;
         }
         Ok(())
-    }
-}
-
-impl Ways {
-    /// Opens an RDMA device where one may be needed.
-    fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
-        let how = |device: &Option<String>, port: &Option<u8>, gid: &Option<u8>| rdma::Config {
-            device: device.clone(),
-            port: *port,
-            gid: *gid,
-            key: None,
-        };
-        match &self.net.fabric {
-            FabricChoice::Sockets => Ok(()),
-            // Where there is none, sockets do.
-            FabricChoice::Auto if self.hosts => {
-                let _ = context.open_rdma(&rdma::Config::default());
-                Ok(())
-            }
-            FabricChoice::Verbs { device, port, gid } if self.hosts || self.net.force => {
-                Ok(context.open_rdma(&how(device, port, gid))?)
-            }
-            FabricChoice::Auto | FabricChoice::Verbs { .. } => Ok(()),
-        }
     }
 }
 

@@ -1,56 +1,38 @@
 //! What goes out: messages, words about windows, datagrams; and what became of it.
 use super::memory::Transfer;
 use super::receive::Head;
+use super::slots::{At, Slots};
 use super::*;
 use crate::provider::{PostError, Posted};
 use verbs::{Arena, Piece};
 
-/// Slots that are registered together, and how many there may be in all.
-const ARENA_SLOTS: usize = 64;
+/// Arenas of slots, at most.
 const ARENAS_MAX: usize = 16;
-const SLOT_BYTES: usize = (HEAD_BYTES + MESSAGE_MAX).next_multiple_of(64);
 
 /// Slots that messages are sent from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Outbox {
-    arenas: Vec<Rc<Arena>>,
-    free: Vec<(usize, usize)>,
+    slots: Slots,
     /// Datagrams under way.
     letters: u32,
 }
 
 impl Outbox {
-    pub(super) fn new(pd: &Rc<Pd>) -> Result<Outbox, VerbsError> {
-        let mut outbox = Outbox { arenas: Vec::new(), free: Vec::new(), letters: 0 };
-        outbox.grow(pd)?;
-        Ok(outbox)
-    }
-
-    fn grow(&mut self, pd: &Rc<Pd>) -> Result<(), VerbsError> {
-        self.arenas.push(Arena::new(pd, ARENA_SLOTS, SLOT_BYTES)?);
-        let arena = self.arenas.len() - 1;
-        self.free.extend((0..ARENA_SLOTS).rev().map(|slot| (arena, slot)));
-        Ok(())
-    }
-
     /// A slot, if there is one.
-    pub(super) fn take(&mut self, pd: &Rc<Pd>) -> Option<(usize, usize)> {
-        if self.free.is_empty() && self.arenas.len() < ARENAS_MAX {
-            self.grow(pd).ok()?;
-        }
-        self.free.pop()
+    pub(super) fn take(&mut self, pd: &Rc<Pd>) -> Option<At> {
+        self.slots.take(pd, ARENAS_MAX).ok().flatten()
     }
 
-    pub(super) fn give_back(&mut self, at: (usize, usize)) {
-        self.free.push(at);
+    pub(super) fn give_back(&mut self, at: At) {
+        self.slots.give_back(at);
     }
 
-    pub(super) fn arena(&self, at: (usize, usize)) -> &Rc<Arena> {
-        &self.arenas[at.0]
+    pub(super) fn arena(&self, at: At) -> &Rc<Arena> {
+        self.slots.arena(at)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.arenas.iter().map(|arena| arena.bytes()).sum()
+        self.slots.bytes()
     }
 }
 
@@ -60,9 +42,9 @@ pub(super) enum Pending {
     /// Copied when it was posted.
     Copied { link: u32 },
     /// Sent from a slot.
-    Slot { link: u32, at: (usize, usize) },
+    Slot { link: u32, at: At },
     /// A datagram.
-    Letter { at: (usize, usize) },
+    Letter { at: At },
     /// A read, write or atomic.
     Transfer { link: u32, transfer: Transfer },
 }
@@ -185,27 +167,26 @@ impl Rdma {
     /// Sends a datagram, which may be lost.
     pub(super) fn post_datagram(&mut self, to: &VerbsSection, kind: Option<u32>, sealed: &[u8]) -> Sent {
         let at = if self.outbox.letters < WORK_MAX { self.outbox.take(&self.pd) } else { None };
-        let (Some(at), Some(ah)) = (at, self.addresses.get(to)) else {
+        let Some(at) = at else {
             self.dropped += 1;
             return Sent::Dropped;
         };
-        let arena = self.outbox.arena(at).clone();
+        let id = self.insert(Pending::Letter { at });
+        self.outbox.letters += 1;
+        let arena = self.outbox.arena(at);
         arena.write(at.1, 0, sealed);
-        let (index, generation) = self.pending.insert(Pending::Letter { at });
-        let id = u64::from(generation & GENERATION) << 32 | u64::from(index);
         let part = [arena.local(at.1, sealed.len())];
-        let work = Work {
-            datagram: Some((ah, to.datagrams, DATAGRAM_KEY)),
-            immediate: kind,
-            ..Work::new(id, Operation::Send(&part))
-        };
-        if self.datagrams.post(&work).is_err() {
-            self.pending.remove(index);
-            self.outbox.give_back(at);
+        let posted = self.addresses.get(to).is_some_and(|ah| {
+            let datagram = Some((ah, to.datagrams, DATAGRAM_KEY));
+            let work = Work { datagram, immediate: kind, ..Work::new(id, Operation::Send(&part)) };
+            self.datagrams.post(&work).is_ok()
+        });
+        if !posted {
+            self.pending.remove(id as u32);
+            self.release(Pending::Letter { at }, None);
             self.dropped += 1;
             return Sent::Dropped;
         }
-        self.outbox.letters += 1;
         Sent::Sent
     }
 

@@ -1,4 +1,5 @@
 //! What comes in: slots that all connections share, and who gets them back.
+use super::slots::{At, Slots};
 use super::*;
 use crate::event::{Event, SlotView, View};
 use verbs::{Arena, Srq};
@@ -7,9 +8,6 @@ use verbs::{Arena, Srq};
 const RECEIVES_MAX: usize = 4096;
 /// Those for each connection. Few fill their windows at the same time.
 const RECEIVES_EACH: usize = 8;
-/// Slots that are registered together.
-const ARENA_SLOTS: usize = 64;
-const SLOT_BYTES: usize = (HEAD_BYTES + MESSAGE_MAX).next_multiple_of(64);
 /// Datagrams that may wait at a time, and bytes of one: as every provider has them, with a tag and what the device puts before.
 const LETTERS: usize = 256;
 const LETTER_BYTES: usize = 512;
@@ -66,8 +64,7 @@ pub(super) struct Inbox {
     pub srq: Rc<Srq>,
     pub letters: Rc<Srq>,
     letter_slots: Rc<Arena>,
-    arenas: Vec<Rc<Arena>>,
-    free: Vec<(usize, usize)>,
+    slots: Slots,
     posted: usize,
     wanted: usize,
     /// What the last event has lent: the number of the receive, and the connection.
@@ -87,8 +84,7 @@ impl Inbox {
             srq,
             letters,
             letter_slots,
-            arenas: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::default(),
             posted: 0,
             wanted: 0,
             lent: None,
@@ -98,20 +94,15 @@ impl Inbox {
 
     /// Bytes of registered memory.
     pub(super) fn bytes(&self) -> usize {
-        self.letter_slots.bytes() + self.arenas.iter().map(|arena| arena.bytes()).sum::<usize>()
+        self.letter_slots.bytes() + self.slots.bytes()
     }
 
     /// Receives for so many connections.
     pub(super) fn make_room(&mut self, pd: &Rc<Pd>, links: usize) -> Result<(), VerbsError> {
         self.shrink(links);
         while self.posted < self.wanted {
-            if self.free.is_empty() {
-                self.arenas.push(Arena::new(pd, ARENA_SLOTS, SLOT_BYTES)?);
-                let arena = self.arenas.len() - 1;
-                self.free.extend((0..ARENA_SLOTS).rev().map(|slot| (arena, slot)));
-            }
-            let Some((arena, slot)) = self.free.pop() else { break };
-            self.post(arena, slot)?;
+            let Some(at) = self.slots.take(pd, usize::MAX)? else { break };
+            self.post(at)?;
         }
         Ok(())
     }
@@ -122,15 +113,15 @@ impl Inbox {
         self.wanted = (window + links * RECEIVES_EACH).min(RECEIVES_MAX);
     }
 
-    fn post(&mut self, arena: usize, slot: usize) -> Result<(), VerbsError> {
-        let id = RECEIVE | (arena as u64) << 32 | slot as u64;
-        match self.srq.post(id, &self.arenas[arena], slot) {
+    fn post(&mut self, at: At) -> Result<(), VerbsError> {
+        let id = RECEIVE | (at.0 as u64) << 32 | at.1 as u64;
+        match self.srq.post(id, self.slots.arena(at), at.1) {
             Ok(()) => {
                 self.posted += 1;
                 Ok(())
             }
             Err(error) => {
-                self.free.push((arena, slot));
+                self.slots.give_back(at);
                 Err(error)
             }
         }
@@ -138,19 +129,19 @@ impl Inbox {
 
     /// A receive is not needed any more.
     fn take_back(&mut self, id: u64) {
-        let (arena, slot) = place(id);
+        let at = place(id);
         if id & LETTER != 0 {
             // If it cannot be posted, there is one less: datagrams may be lost.
-            let _ = self.letters.post(id, &self.letter_slots, slot);
+            let _ = self.letters.post(id, &self.letter_slots, at.1);
         } else if self.posted < self.wanted {
-            let _ = self.post(arena, slot);
+            let _ = self.post(at); // it is free then, and posted with the next connection
         } else {
-            self.free.push((arena, slot));
+            self.slots.give_back(at);
         }
     }
 }
 
-fn place(id: u64) -> (usize, usize) {
+fn place(id: u64) -> At {
     ((id & !(RECEIVE | LETTER)) as usize >> 32, id as u32 as usize)
 }
 
@@ -169,9 +160,9 @@ impl Rdma {
         match self.found.take()? {
             Found::Message { qp, id, header, len, link } => {
                 self.inbox.lent = Some((id, Some(link)));
-                let (arena, slot) = place(id);
-                let view =
-                    SlotView { arena: &self.inbox.arenas[arena], slot, start: HEAD_BYTES, len, header };
+                let at = place(id);
+                let arena = self.inbox.slots.arena(at);
+                let view = SlotView { arena, slot: at.1, start: HEAD_BYTES, len, header };
                 Some(Event::Receive { qp, view: View::Slot(view) })
             }
             Found::Letter => Some(Event::Datagram(&self.inbox.letter)),
@@ -250,9 +241,9 @@ impl Rdma {
     }
 
     fn read_message(&mut self, number: u32, id: u64, bytes: usize) -> Option<Found> {
-        let (arena, slot) = place(id);
+        let at = place(id);
         let mut head = [0; HEAD_BYTES];
-        self.inbox.arenas[arena].read(slot, 0, &mut head);
+        self.inbox.slots.arena(at).read(at.1, 0, &mut head);
         let index = self.numbers.get(&number).copied();
         let head = Head::from_bytes(&head).filter(|_| bytes >= HEAD_BYTES);
         let (Some(index), Some(head)) = (index, head) else {

@@ -82,6 +82,9 @@ pub(super) struct Check {
     told: Cell<bool>,
 }
 
+/// What is told of a collective, and to whom.
+type Told = (Record, Process);
+
 /// Where the members of a communicator meet, the same for all of them.
 struct Table {
     /// Tells communicators apart.
@@ -213,8 +216,8 @@ impl Mpi {
         form: Form,
         operation: &mut Collective,
     ) -> Result<()> {
-        let Some(record) = self.record_of(comm, call, form, operation.tag)? else { return Ok(()) };
-        operation.ticket = Some(self.tell(record, &operation.roster, (operation.context, operation.tag)));
+        let Some(told) = self.record_of(comm, call, form, operation.tag)? else { return Ok(()) };
+        operation.ticket = Some(self.tell(told, (operation.context, operation.tag)));
         Ok(())
     }
 
@@ -222,9 +225,9 @@ impl Mpi {
     #[cold]
     pub(super) fn announce_making(&mut self, comm: CommId, tag: i32) -> Result<()> {
         let name = named("a function that makes a communicator");
-        let Some(record) = self.record(comm, name, tag)? else { return Ok(()) };
-        let roster = self.comm(comm)?.roster.clone();
-        let ticket = self.tell(record, &roster, (roster.collective_context(), tag));
+        let Some(told) = self.record(comm, name, tag)? else { return Ok(()) };
+        let context = self.comm(comm)?.roster.collective_context();
+        let ticket = self.tell(told, (context, tag));
         if let Some(check) = &self.check {
             check.shared.borrow_mut().making = Some(ticket);
         }
@@ -235,20 +238,18 @@ impl Mpi {
     #[cold]
     pub(super) fn announce_end(&mut self, comm: CommId, call: &str) {
         let Ok(tag) = self.next_sequence(comm) else { return };
-        if let Ok(Some(record)) = self.record(comm, call.into(), tag)
-            && let Ok(roster) = self.comm(comm).map(|comm| comm.roster.clone())
-        {
-            self.tell(Record { waits: false, ..record }, &roster, (0, 0));
+        if let Ok(Some((record, head))) = self.record(comm, call.into(), tag) {
+            self.tell((Record { waits: false, ..record }, head), (0, 0));
         }
     }
 
-    /// A record without arguments; `None` where nobody is to be asked.
-    fn record(&self, comm: CommId, call: String, tag: i32) -> Result<Option<Record>> {
+    /// A record without arguments, and who is told of it; `None` where nobody is to be asked.
+    fn record(&self, comm: CommId, call: String, tag: i32) -> Result<Option<Told>> {
         let roster = &self.comm(comm)?.roster;
         let Some(table) = self.table(roster) else { return Ok(None) };
         let key =
             Key { number: roster.context(), members: table.digest, sequence: tag as u32 & SEQUENCE_MASK };
-        Ok(Some(Record {
+        let record = Record {
             key,
             rank: table.own_from + roster.rank,
             size: table.size,
@@ -264,7 +265,8 @@ impl Mpi {
             same: None,
             gives: Default::default(),
             takes: Default::default(),
-        }))
+        };
+        Ok(Some((record, table.head)))
     }
 
     /// A communicator, in words.
@@ -278,7 +280,7 @@ impl Mpi {
         }
     }
 
-    fn tell(&mut self, mut record: Record, roster: &Rc<Roster>, (context, tag): (u32, i32)) -> Rc<Ticket> {
+    fn tell(&mut self, (mut record, head): Told, (context, tag): (u32, i32)) -> Rc<Ticket> {
         let shared = self.check.as_ref().map(|check| check.shared.clone()).unwrap_or_default();
         let ticket = {
             let mut shared = shared.borrow_mut();
@@ -294,7 +296,7 @@ impl Mpi {
             }
             ticket
         };
-        let first = self.table(roster).and_then(|table| self.endpoint.peer_of(table.head));
+        let first = self.endpoint.peer_of(head);
         let words = bounded_record(record);
         if !first.is_some_and(|first| send(&mut self.endpoint, first, RECORDS, ticket.number, &words)) {
             ticket.give_up();

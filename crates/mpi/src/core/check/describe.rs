@@ -22,9 +22,9 @@ impl Mpi {
         call: &Coll<'_>,
         form: Form,
         tag: i32,
-    ) -> Result<Option<Record>> {
+    ) -> Result<Option<Told>> {
         let name = named(&name_of(call, form));
-        let Some(mut record) = self.record(comm, name, tag)? else { return Ok(None) };
+        let Some((mut record, head)) = self.record(comm, name, tag)? else { return Ok(None) };
         let roster = &self.comm(comm)?.roster;
         let root = root_of(call);
         let mut arguments: Vec<String> = root.map(|root| format!("root {root}")).into_iter().collect();
@@ -39,7 +39,7 @@ impl Mpi {
             record.op = operation(call).map(|op| op.0.min(OpId::PREDEFINED));
         }
         record.arguments = arguments.join(", ");
-        Ok(Some(record))
+        Ok(Some((record, head)))
     }
 
     /// A call between two groups: what this one gives goes to the other one.
