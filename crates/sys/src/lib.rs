@@ -31,5 +31,6 @@ pub mod sysv;
 pub mod tcp;
 pub mod topology;
 pub mod udp;
+pub mod watch;
 
 pub use mem::{Locator, SharedMap, SharedMemory, UserBuf, UserBufMut};
