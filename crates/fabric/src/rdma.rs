@@ -18,6 +18,7 @@
 //! are posted, longer ones into a slot to send from ([`post`]); long ones are read by the peer from registered memory.
 //!
 //! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
+mod cache;
 mod memory;
 mod post;
 mod ready;
@@ -32,7 +33,7 @@ use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
 use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
-use memory::Regions;
+use memory::{Regions, Transfer};
 pub(crate) use post::Source;
 use post::{Outbox, Pending};
 use proto::wireup::Params;
@@ -70,6 +71,8 @@ const INLINE_BYTES: u32 = 256;
 const ANSWER_TIME: u8 = 16;
 /// How long a device without a slot asks to be left alone: 0.64 ms.
 const NO_ROOM_TIME: u8 = 12;
+/// Bytes of the program's memory that stay registered behind transfers, where nobody says otherwise.
+const KEPT_BYTES: u64 = 256 << 20;
 /// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
 const DATAGRAM_KEY: u32 = 0x00ba_7a91;
 
@@ -84,6 +87,8 @@ pub struct Config {
     pub gid: Option<u8>,
     /// What only the processes of the job know, if it is known yet.
     pub key: Option<[u8; 32]>,
+    /// Bytes of the program's memory that stay registered behind transfers, at most; without a number as many as seems good.
+    pub kept_bytes: Option<u64>,
 }
 
 /// Why RDMA cannot be used.
@@ -126,6 +131,12 @@ fn hint(error: &VerbsError) -> String {
     }
 }
 
+/// How many bytes of the program's memory may stay registered: a part of what the process may lock.
+fn kept_bytes(wanted: Option<u64>) -> u64 {
+    wanted
+        .unwrap_or_else(|| sys::limit::locked_memory().map_or(KEPT_BYTES, |limit| KEPT_BYTES.min(limit / 4)))
+}
+
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 
@@ -151,6 +162,7 @@ pub struct Rdma {
     numbers: HashMap<u32, u32>,
     /// Work that is under way.
     pending: Table<Pending>,
+    transfers: Table<Transfer>,
     /// Completions to look at, and events to come.
     fetched: VecDeque<Completion>,
     found: Option<Found>,
@@ -244,10 +256,11 @@ impl Rdma {
             addresses: HashMap::new(),
             inbox,
             outbox: Outbox::default(),
-            regions: Regions::default(),
+            regions: Regions::new(kept_bytes(config.kept_bytes)),
             links: Table::new(),
             numbers: HashMap::new(),
             pending: Table::new(),
+            transfers: Table::new(),
             fetched: VecDeque::new(),
             found: None,
             notes: VecDeque::new(),
@@ -570,7 +583,7 @@ impl Provider for Rdma {
     }
 
     fn memory_bytes(&self) -> u64 {
-        (self.inbox.bytes() + self.outbox.bytes()) as u64
+        (self.inbox.bytes() + self.outbox.bytes()) as u64 + self.regions.bytes()
     }
 }
 

@@ -231,7 +231,7 @@ impl Shared {
 }
 
 /// The pages that bytes lie in: where they start and end.
-pub fn pages(addr: u64, bytes: usize) -> Option<(u64, u64)> {
+fn pages(addr: u64, bytes: usize) -> Option<(u64, u64)> {
     // SAFETY: asks for a number.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     let end = addr.checked_add(bytes as u64).filter(|_| bytes > 0)?;

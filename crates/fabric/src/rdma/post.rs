@@ -1,5 +1,5 @@
 //! What goes out: messages, words about windows, datagrams; and what became of it.
-use super::memory::Transfer;
+use super::memory::error_of;
 use super::receive::Head;
 use super::slots::{At, Slots};
 use super::*;
@@ -45,8 +45,8 @@ pub(super) enum Pending {
     Slot { link: u32, at: At },
     /// A datagram.
     Letter { at: At },
-    /// A read, write or atomic.
-    Transfer { link: u32, transfer: Transfer },
+    /// A piece of a read or write, or an atomic.
+    Transfer { link: u32, index: u32 },
 }
 
 impl Pending {
@@ -213,12 +213,12 @@ impl Rdma {
             let why = self.reason(failed);
             self.break_link(link, why);
         }
-        self.release(*pending, failed.as_ref());
+        self.release(*pending, failed.as_ref().map(error_of));
         link.into_iter().for_each(|link| self.tell_if_needed(link));
     }
 
     /// Gives back what work has kept, and tells whoever waits for it.
-    fn release(&mut self, pending: Pending, failed: Option<&Failed>) {
+    fn release(&mut self, pending: Pending, failed: Option<WorkError>) {
         match pending {
             Pending::Copied { .. } => {}
             Pending::Slot { at, .. } => self.outbox.give_back(at),
@@ -226,7 +226,7 @@ impl Rdma {
                 self.outbox.letters -= 1;
                 self.outbox.give_back(at);
             }
-            Pending::Transfer { transfer, .. } => self.end_transfer(transfer, failed),
+            Pending::Transfer { index, .. } => self.end_part(index, failed),
         }
     }
 
@@ -240,10 +240,7 @@ impl Rdma {
         }
         for number in ended {
             if let Some(pending) = self.pending.remove(number) {
-                match *pending {
-                    Pending::Transfer { transfer, .. } => self.break_transfer(transfer),
-                    pending => self.release(pending, None),
-                }
+                self.release(*pending, Some(WorkError::Broken));
             }
         }
     }

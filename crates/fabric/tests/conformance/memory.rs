@@ -7,6 +7,8 @@ use banyan_fabric::{
 crate::on_every_provider!(
     reads_and_writes_touch_only_what_is_registered,
     many_requests_end_once_each_and_in_order,
+    memory_that_comes_anew_is_read_anew,
+    transfers_may_be_longer_than_messages,
     atomics_return_what_was_there,
 );
 
@@ -117,6 +119,51 @@ fn many_requests_end_once_each_and_in_order(kind: ProviderKind) {
         assert_eq!(got[..], memory[10_000 * i..][..10_000]);
     }
     assert!(a.is_quiet() && b.is_quiet());
+}
+
+/// Blocks of this size are mapped when they are allocated and unmapped when they are freed, as a rule at the same address.
+fn memory_that_comes_anew_is_read_anew(kind: ProviderKind) {
+    const BYTES: usize = 33 << 20;
+    let (mut a, mut b) = pair(kind);
+    let (qa, _) = connect(&mut a, &mut b);
+    let mut places = Vec::new();
+    for round in 1..=4u8 {
+        let (mut memory, mut got) = (vec![round; BYTES], vec![0; BYTES]);
+        let buf = target(&mut memory).as_source();
+        places.push(buf.addr());
+        // Twice: what is kept from the first time is used again.
+        for again in 0..2 {
+            let key = b.context.register(kind, buf).unwrap();
+            for offset in [0, 5000, BYTES - 70_000] {
+                let from = RemoteMemory { addr: buf.addr() + offset as u64, key };
+                let to = &mut got[offset..offset + 70_000];
+                read(&mut a, &mut b, qa, to, from).unwrap();
+                assert!(to.iter().all(|byte| *byte == round), "round {round}, {again}, at {offset}");
+                write(&mut a, &mut b, qa, &[round + 100; 7000], from).unwrap();
+                assert!(memory[offset..offset + 7000].iter().all(|byte| *byte == round + 100));
+                target(&mut memory[offset..offset + 7000]).copy_from(&source(&[round; 7000]));
+            }
+            b.context.deregister(kind, key);
+        }
+    }
+    eprintln!("blocks were at {places:x?}");
+}
+
+fn transfers_may_be_longer_than_messages(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (qa, _) = connect(&mut a, &mut b);
+    let most = a.context.rdma_bytes_max(kind);
+    // (Through sockets, whoever asks cuts.)
+    let cuts = kind == ProviderKind::Verbs && most <= 16 << 20;
+    let bytes = if cuts { 2 * most + 777 } else { most.min(100_000) };
+    let (mut memory, mut got) = (pattern(bytes, 3), vec![0; bytes]);
+    let buf = target(&mut memory).as_source();
+    let key = b.context.register(kind, buf).unwrap();
+    let at = RemoteMemory { addr: buf.addr(), key };
+    read(&mut a, &mut b, qa, &mut got, at).unwrap();
+    assert!(got == pattern(bytes, 3));
+    write(&mut a, &mut b, qa, &pattern(bytes, 8), at).unwrap();
+    assert!(memory == pattern(bytes, 8));
 }
 
 fn atomics_return_what_was_there(kind: ProviderKind) {
