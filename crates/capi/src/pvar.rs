@@ -29,13 +29,13 @@ impl Class {
         match stat {
             Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | ConnectionsRdma
             | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
-            OpenShared | OpenSockets | OpenRdma | RegisteredBytes | Opening | Closing | MappedBytes
-            | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
+            OpenShared | OpenSockets | OpenRdma | RdmaDevice | RegisteredBytes | Opening | Closing
+            | MappedBytes | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
             FirstMessageSum | BytesSent | DirectBytes => Class::Aggregate,
             InitLoad | InitPmi | InitDevice | InitFence | InitRest | InitTotal => Class::Timer,
             Failed | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits
             | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere
-            | CardsAsked | DirectCollectives | Complete => Class::Counter,
+            | CardsAsked | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::rdma::{self, Rdma, Source};
 use crate::sockets::{self, Sockets};
 use crate::soft::Soft;
 use crate::state::QpState;
+use proto::stats::RdmaDevice;
 use proto::wireup::Params;
 use std::collections::BTreeSet;
 use std::io;
@@ -93,6 +94,7 @@ pub struct Context {
     sockets: Option<Box<Sockets>>,
     rdma: Option<Box<Rdma>>,
     rdma_turn: bool,
+    rdma_outcome: RdmaDevice,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
     /// Keys that are shared with processes of other jobs, and the nonces in their cards.
@@ -125,6 +127,7 @@ impl Context {
             sockets: None,
             rdma: None,
             rdma_turn: false,
+            rdma_outcome: RdmaDevice::Unneeded,
             key,
             shared_keys: Vec::new(),
             same_hosts: BTreeSet::new(),
@@ -204,7 +207,9 @@ impl Context {
         if self.rdma.is_some() {
             return Ok(());
         }
-        let mut rdma = Rdma::open(&rdma::Config { key: how.key.or(self.key), ..how.clone() })?;
+        let opened = Rdma::open(&rdma::Config { key: how.key.or(self.key), ..how.clone() });
+        self.rdma_outcome = opened.as_ref().map_or_else(rdma::OpenError::outcome, |_| RdmaDevice::Open);
+        let mut rdma = opened?;
         for (key, nonce) in &self.shared_keys {
             rdma.share_key(*key, *nonce);
         }
@@ -221,6 +226,21 @@ impl Context {
     /// The device and port that were opened.
     pub fn rdma_device(&self) -> Option<String> {
         self.rdma.as_deref().map(Rdma::device)
+    }
+
+    /// What became of the RDMA device.
+    pub fn rdma_outcome(&self) -> RdmaDevice {
+        self.rdma_outcome
+    }
+
+    /// Registrations with the RDMA device that were made, and those that were still there from an earlier transfer.
+    pub fn registrations(&self) -> (u64, u64) {
+        self.rdma.as_deref().map_or((0, 0), Rdma::registrations)
+    }
+
+    /// Why memory was not registered with the RDMA device, if that has happened since the last question.
+    pub fn take_refusal(&mut self) -> Option<String> {
+        self.rdma.as_deref_mut().and_then(Rdma::take_refusal)
     }
 
     /// What the provider of a queue pair can do.

@@ -36,6 +36,7 @@ use crate::table::Table;
 use memory::{Regions, Transfer};
 pub(crate) use post::Source;
 use post::{Outbox, Pending};
+use proto::stats::RdmaDevice;
 use proto::wireup::Params;
 use ready::Meeting;
 use receive::{Found, Inbox};
@@ -114,6 +115,18 @@ pub enum OpenError {
     /// No set of descriptors to wait for.
     #[error("cannot watch descriptors: {0}")]
     Poll(io::Error),
+}
+
+impl OpenError {
+    /// The same, for counters.
+    pub fn outcome(&self) -> RdmaDevice {
+        match self {
+            OpenError::Missing(verbs::Missing::Library(_)) => RdmaDevice::NoLibrary,
+            OpenError::Missing(verbs::Missing::Device(_)) => RdmaDevice::NoDevice,
+            OpenError::NoPort(_) => RdmaDevice::NoPort,
+            OpenError::Refused { .. } | OpenError::Chance(_) | OpenError::Poll(_) => RdmaDevice::Refuses,
+        }
+    }
 }
 
 /// What may help where memory cannot be registered.

@@ -2,7 +2,7 @@
 use crate::agent::COUNTER_KEYS;
 use crate::launcher::{Extent, JobReport, NodeBoard};
 use crate::matrix::ranges;
-use proto::stats::{Kind, Stat};
+use proto::stats::{Kind, RdmaDevice, Stat};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -86,6 +86,8 @@ pub fn json(report: &JobReport) -> Value {
             "total": launch(phases.total),
         }),
     );
+    let fabric = fabric(report).map(|(what, ranks)| (what.words().into(), json!(ranks)));
+    object.insert("fabric".into(), Value::Object(fabric.collect()));
     object.insert("board".into(), board(report));
     if let Some(matrix) = &report.matrix {
         object.insert("matrix".into(), matrix.json());
@@ -100,6 +102,16 @@ fn spread_json(stat: Stat, spread: Spread) -> Value {
         value["sum"] = json!(sum);
     }
     value
+}
+
+/// What carries traffic between hosts, and why: for how many ranks of the first job.
+fn fabric(report: &JobReport) -> impl Iterator<Item = (RdmaDevice, usize)> {
+    let count = |what: RdmaDevice| {
+        let values = report.stats.iter().filter_map(|values| values.get(Stat::RdmaDevice as usize));
+        values.filter(|value| **value == what as u64).count()
+    };
+    let asked = RdmaDevice::ALL.into_iter().filter(|what| *what != RdmaDevice::Unneeded);
+    asked.map(move |what| (what, count(what))).filter(|(_, ranks)| *ranks > 0)
 }
 
 /// The kind of the board, and the counters of each node's part of it.
@@ -134,6 +146,9 @@ pub fn table(report: &JobReport) -> String {
         let ranks = ranges(&missing, PIECES_MAX);
         let word = if missing.len() == 1 { "rank" } else { "ranks" };
         let _ = writeln!(text, "not measured: {word} {ranks} (without Banyan's library, or lost)");
+    }
+    for (what, ranks) in fabric(report) {
+        let _ = writeln!(text, "between hosts, {ranks} ranks: {}", what.words());
     }
     let measured = measured(report);
     if measured > 0 {
@@ -187,6 +202,7 @@ mod tests {
             let mut values = vec![0; Stat::ALL.len()];
             values[Stat::Connections as usize] = connections;
             values[Stat::InitTotal as usize] = init_ns;
+            values[Stat::RdmaDevice as usize] = connections / 2;
             values
         };
         JobReport {
@@ -205,6 +221,18 @@ mod tests {
         assert_eq!(json["init_ms"]["total"], json!(2.5));
         assert_eq!((&json["ranks"], &json["nodes"]), (&json!(3), &json!(2)));
         assert!(json.get("matrix").is_none());
+    }
+
+    #[test]
+    fn what_carries_traffic_between_hosts_is_told() {
+        let (open, missing) = (RdmaDevice::Open.words(), RdmaDevice::NoLibrary.words());
+        let json = json(&report());
+        assert_eq!((&json["fabric"][open], &json["fabric"][missing]), (&json!(1), &json!(1)));
+        let text = table(&report());
+        assert!(text.contains(&format!("between hosts, 1 ranks: {missing}")), "{text}");
+        for (number, what) in RdmaDevice::ALL.into_iter().enumerate() {
+            assert_eq!(what as usize, number);
+        }
     }
 
     #[test]

@@ -45,6 +45,11 @@ pub enum ReachSetupError {
     /// There is no RDMA device as it is wanted.
     #[error("{0} (--fabric)")]
     Device(#[from] rdma::OpenError),
+    /// Shared memory is all that the user wants, and it is not enough.
+    #[error(
+        "the job is on several hosts, or is to leave shared memory alone (--force-net): --fabric soft cannot be"
+    )]
+    SoftOnly,
     /// No key could be made.
     #[error("cannot make a key for the job: {0}")]
     Key(io::Error),
@@ -182,15 +187,19 @@ impl Ways {
 
     /// Opens an RDMA device where one may be needed. Where nobody asks for one, and there is none, sockets do.
     fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
+        let kept_bytes = self.net.reg_cache;
         match &self.net.fabric {
             FabricChoice::Auto if self.hosts => {
-                let _ = context.open_rdma(&rdma::Config::default());
+                // Why there is none is told by --stats.
+                let _ = context.open_rdma(&rdma::Config { kept_bytes, ..rdma::Config::default() });
             }
             FabricChoice::Verbs { device, port, gid } if self.hosts || self.net.force => {
-                let how = rdma::Config { device: device.clone(), port: *port, gid: *gid, key: None };
+                let device = device.clone();
+                let how = rdma::Config { device, port: *port, gid: *gid, key: None, kept_bytes };
                 context.open_rdma(&how)?;
             }
-            FabricChoice::Auto | FabricChoice::Sockets | FabricChoice::Verbs { .. } => {}
+            FabricChoice::Soft if self.hosts || self.net.force => return Err(ReachSetupError::SoftOnly),
+            FabricChoice::Auto | FabricChoice::Soft | FabricChoice::Sockets | FabricChoice::Verbs { .. } => {}
         }
         Ok(())
     }

@@ -170,6 +170,7 @@ impl Endpoint {
             }
             // Forbidden, a fault in the middle, no room: the sender can still send it.
             Err(error) if offer.bytes > 0 && fragments_help(&error) => {
+                self.warn_of_refusal();
                 self.ask_fragments(id, buf, offer, end)
             }
             Err(error) => self.give_up(id, offer, end, Cause::Read(Arc::new(error))),

@@ -71,6 +71,8 @@ pub(crate) struct Counters {
     pub unhandled: u64,
     /// Is this the last that is written?
     pub complete: u64,
+    /// Was it said that memory cannot be registered?
+    pub refusal_told: bool,
 }
 
 /// A connection that is counted, to be counted out again.
@@ -93,6 +95,9 @@ impl Endpoint {
             Stat::ConnectionsSockets => open(ProviderKind::Sockets).peak,
             Stat::ConnectionsRdma => open(ProviderKind::Verbs).peak,
             Stat::OpenRdma => open(ProviderKind::Verbs).now,
+            Stat::RdmaDevice => self.context.rdma_outcome() as u64,
+            Stat::Registrations => self.context.registrations().0,
+            Stat::RegistrationsKept => self.context.registrations().1,
             Stat::RegisteredBytes => self.context.registered_bytes(),
             Stat::OpenShared => open(ProviderKind::Soft).now,
             Stat::OpenSockets => open(ProviderKind::Sockets).now,
@@ -203,9 +208,22 @@ impl Endpoint {
 
     /// Registers memory of the program, for a peer to read.
     pub(crate) fn pin(&mut self, kind: ProviderKind, buf: UserBuf) -> Option<MrKey> {
-        let key = self.context.register(kind, buf)?;
+        let Some(key) = self.context.register(kind, buf) else {
+            self.warn_of_refusal();
+            return None;
+        };
         self.counters.pinned.add(buf.len() as u64);
         Some(key)
+    }
+
+    /// Says, once, that memory cannot be registered: what is sent from it goes another way, and slower.
+    #[cold]
+    pub(crate) fn warn_of_refusal(&mut self) {
+        let Some(why) = self.context.take_refusal() else { return };
+        if !std::mem::replace(&mut self.counters.refusal_told, true) {
+            let (rank, place) = (self.rank(), self.place_of(self.me()));
+            eprintln!("banyan: warning: rank {rank} on {place}: {why}; long messages are copied instead");
+        }
     }
 
     /// Ends the registration of so many bytes.

@@ -36,6 +36,8 @@ pub const NET_TIMEOUT: &str = "BANYAN_NET_TIMEOUT";
 pub const FORCE_NET: &str = "BANYAN_FORCE_NET";
 /// What carries traffic between hosts.
 pub const FABRIC: &str = "BANYAN_FABRIC";
+/// Bytes of the program's memory that stay registered with an RDMA device behind transfers.
+pub const REG_CACHE: &str = "BANYAN_REG_CACHE";
 /// Faults of the network to imitate.
 pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
 /// Largest ring of a connection in shared memory.
@@ -103,7 +105,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 36] = {
+pub const VARIABLES: [Variable; 37] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -115,6 +117,7 @@ pub const VARIABLES: [Variable; 36] = {
             "patience with silent hosts; 0 for ever (--net-timeout)",
         ),
         variable(FABRIC, Library, Values::Fabric, "what carries it (--fabric)"),
+        variable(REG_CACHE, Library, Values::Bytes, "memory that stays registered for RDMA (--reg-cache)"),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(
             EAGER_MAX,

@@ -70,8 +70,14 @@ stats! {
     TouchedBytes = "touched_bytes", Spread;
     /// Bytes of this process's own buffers for sockets.
     SocketBytes = "socket_bytes", Spread;
-    /// Bytes of this process's own buffers that are registered with its RDMA device.
+    /// Bytes that are registered with the RDMA device: this process's own buffers, and memory of the program that is kept so.
     RegisteredBytes = "registered_bytes", Spread;
+    /// What became of the RDMA device: 0 not asked for, 1 open, 2 no library, 3 no device, 4 no port is active, 5 it refuses.
+    RdmaDevice = "rdma_device", Longest;
+    /// Registrations of the program's memory with the RDMA device.
+    Registrations = "registrations", Spread;
+    /// Transfers whose memory was registered still, by an earlier one.
+    RegistrationsKept = "registrations_kept", Spread;
     /// Bytes of the program's memory that are registered for peers to read, now.
     PinnedBytes = "pinned_bytes", Spread;
     /// The most bytes that were registered at one time.
@@ -146,6 +152,45 @@ impl Stat {
 pub const SLOT_STATS_MAX: usize = 48;
 
 const _: () = assert!(Stat::ALL.len() <= SLOT_STATS_MAX);
+
+/// What became of the RDMA device of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u64)]
+pub enum RdmaDevice {
+    /// Nobody asked for one.
+    #[default]
+    Unneeded,
+    /// It is open.
+    Open,
+    /// There is no library.
+    NoLibrary,
+    /// The library finds none.
+    NoDevice,
+    /// None has a port that can send.
+    NoPort,
+    /// It does not give what is needed.
+    Refuses,
+}
+
+impl RdmaDevice {
+    /// All of them, by their numbers.
+    pub const ALL: [RdmaDevice; 6] = {
+        use RdmaDevice::{NoDevice, NoLibrary, NoPort, Open, Refuses, Unneeded};
+        [Unneeded, Open, NoLibrary, NoDevice, NoPort, Refuses]
+    };
+
+    /// What that means for traffic between hosts.
+    pub const fn words(self) -> &'static str {
+        match self {
+            RdmaDevice::Unneeded => "no RDMA device was asked for",
+            RdmaDevice::Open => "RDMA, with those who have it in the same network",
+            RdmaDevice::NoLibrary => "sockets: there is no RDMA library",
+            RdmaDevice::NoDevice => "sockets: there is no RDMA device",
+            RdmaDevice::NoPort => "sockets: no port of an RDMA device can be used",
+            RdmaDevice::Refuses => "sockets: the RDMA device does not give what is needed",
+        }
+    }
+}
 
 /// How two ranks were connected, as bits: both ways, where one followed the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

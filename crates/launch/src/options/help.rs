@@ -46,8 +46,10 @@ Starting on other hosts (inside a Slurm, PBS, LSF or Grid Engine allocation its 
 Traffic of Banyan's library between hosts:
   --net IFACE|CIDR     the interface, or the network that it is in (default: where the other hosts are);
                        also for a job on one host that jobs on others are to meet by MPI_Open_port
-  --fabric auto|sockets|verbs[:DEVICE[:PORT[:GID]]]
-                       what carries it: RDMA where both sides have it (default), only sockets, or only RDMA
+  --fabric auto|soft|sockets|verbs[:DEVICE[:PORT[:GID]]]
+                       what carries it: RDMA where both sides have it (default), nothing (there is but one host),
+                       only sockets, or RDMA or an error
+  --reg-cache BYTES    memory of the program that stays registered for RDMA (default 256M; 0: none)
   --port-range LOW-HIGH  listen only at these ports
   --net-timeout S      seconds until a host that does not answer cannot be reached (default 60; 0 waits for ever)
   --force-net          inside a host too

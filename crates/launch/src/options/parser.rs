@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 56] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 57] = [
     "genv",
     "x",
     "genvlist",
@@ -55,6 +55,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 56] = [
     "port-range",
     "net-timeout",
     "fabric",
+    "reg-cache",
     "force-net",
     "fault",
     "qp-budget",
@@ -395,6 +396,7 @@ impl Parser {
             "fabric" => {
                 self.spec.net.fabric = Some(self.parsed(written, FabricChoice::parse, Values::Fabric)?)
             }
+            "reg-cache" => self.tell_ranks(written, proto::env::REG_CACHE)?,
             "force-net" => self.spec.net.force = written.alone(true)?,
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
             "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,

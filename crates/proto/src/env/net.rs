@@ -1,6 +1,6 @@
 //! What a job says about traffic between hosts: which interface, which ports, how long to wait.
-use super::value::{BadValue, Values, bad, seconds, switch};
-use super::{FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE};
+use super::value::{BadValue, Values, bad, bytes, seconds, switch};
+use super::{FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE, REG_CACHE};
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
@@ -130,6 +130,8 @@ pub enum FabricChoice {
     /// RDMA where both sides have it, sockets otherwise.
     #[default]
     Auto,
+    /// Shared memory only: there is no traffic between hosts.
+    Soft,
     /// Sockets only.
     Sockets,
     /// RDMA, through this device, port and address if they are named.
@@ -144,11 +146,12 @@ pub enum FabricChoice {
 }
 
 impl FabricChoice {
-    /// `auto`, `sockets`, `verbs` or `verbs:DEVICE[:PORT[:GID]]`.
+    /// `auto`, `soft`, `sockets`, `verbs` or `verbs:DEVICE[:PORT[:GID]]`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         match (parts.next()?, text.contains(':')) {
             ("auto", false) => return Some(FabricChoice::Auto),
+            ("soft", false) => return Some(FabricChoice::Soft),
             ("sockets", false) => return Some(FabricChoice::Sockets),
             ("verbs", _) => {}
             _ => return None,
@@ -170,6 +173,7 @@ impl fmt::Display for FabricChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FabricChoice::Auto => f.write_str("auto"),
+            FabricChoice::Soft => f.write_str("soft"),
             FabricChoice::Sockets => f.write_str("sockets"),
             FabricChoice::Verbs { device, port, gid } => {
                 f.write_str("verbs")?;
@@ -187,6 +191,8 @@ pub struct NetSettings {
     pub choice: Option<NetChoice>,
     /// What carries it.
     pub fabric: FabricChoice,
+    /// Bytes of the program's memory that stay registered for RDMA, if the user says how many.
+    pub reg_cache: Option<u64>,
     /// Which ports the user wants.
     pub ports: Option<PortRange>,
     /// How long a host may take to answer; no time is for ever.
@@ -209,6 +215,7 @@ impl NetSettings {
         Ok(NetSettings {
             choice: typed(get, NET, NetChoice::parse, Values::Net)?,
             fabric: typed(get, FABRIC, FabricChoice::parse, Values::Fabric)?.unwrap_or_default(),
+            reg_cache: get(REG_CACHE).map(|text| bytes(REG_CACHE, &text)).transpose()?,
             ports: typed(get, PORT_RANGE, PortRange::parse, Values::Ports)?,
             timeout: match get(NET_TIMEOUT) {
                 Some(text) => seconds(NET_TIMEOUT, &text)?,
@@ -242,6 +249,7 @@ mod tests {
         let bare = FabricChoice::Verbs { device: None, port: None, gid: None };
         for (text, choice) in [
             ("auto", FabricChoice::Auto),
+            ("soft", FabricChoice::Soft),
             ("sockets", FabricChoice::Sockets),
             ("verbs", bare),
             ("verbs:mlx5_0", verbs("mlx5_0", None, None)),

@@ -83,7 +83,7 @@ impl fmt::Display for Values {
                 Ok(())
             }
             Values::Net => f.write_str("an interface or a network such as eth0 or 10.1.0.0/16"),
-            Values::Fabric => f.write_str("auto, sockets, verbs or verbs:mlx5_0:1"),
+            Values::Fabric => f.write_str("auto, soft, sockets, verbs or verbs:mlx5_0:1"),
             Values::Ports => f.write_str("a range of ports such as 40000-40999"),
             Values::Address => f.write_str("an address such as 10.1.0.5 or fe80::5%eth0"),
             Values::Locator => f.write_str("a segment's place (process:descriptor:start)"),
