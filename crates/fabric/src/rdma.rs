@@ -13,8 +13,8 @@
 //! each says by datagrams when it is there ([`ready`]).
 //!
 //! Messages go into slots of memory that all connections share ([`receive`]). A sender has a window of messages that the peer
-//! has not taken yet, so that there are slots as a rule; should they be missing, devices ask again, without end, and
-//! nothing is lost. Datagrams have slots of their own, which no flood of messages takes. Short messages are copied when they
+//! has not taken yet, which grows where it is used, and there are slots for all windows together; should they be missing all the
+//! same (words about windows need slots, too), devices ask again, without end, and nothing is lost. Datagrams have slots of their own, which no flood of messages takes. Short messages are copied when they
 //! are posted, longer ones into a slot to send from ([`post`]); long ones are read by the peer from registered memory.
 //!
 //! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
@@ -58,7 +58,8 @@ const KIND: ProviderKind = ProviderKind::Verbs;
 pub(crate) const MESSAGE_MAX: usize = (4 << 10) + 256;
 /// What goes before a message: what it is, and the sender's header.
 const HEAD_BYTES: usize = 8 + 16;
-/// Messages that a peer may send before it hears that some were taken.
+/// Messages that a peer may send before it hears that some were taken: at first, and where it has used them up, at most.
+const WINDOW_FIRST: u32 = 8;
 const WINDOW: u32 = 64;
 /// Entries of the completion queue, if the device has so many.
 const COMPLETIONS: u32 = 8192;
@@ -205,6 +206,8 @@ struct Link {
     /// Messages that may still be sent, and those of the peer's that were taken and not told.
     window: u32,
     taken: u32,
+    /// The peer's window.
+    granted: u32,
     /// Work requests that have not completed.
     busy: u32,
     traffic: u64,
@@ -217,6 +220,11 @@ impl Link {
     /// Is there room for a message, at the peer and here?
     fn may_send(&self) -> bool {
         self.state == QpState::ReadyToSend && self.meeting.open && self.window > 0 && self.busy < WORK_MAX
+    }
+
+    /// How many messages that were taken the peer has to hear of: early enough, and seldom.
+    fn tell_at(&self) -> u32 {
+        (self.granted / 4).max(WINDOW_FIRST / 2)
     }
 }
 
@@ -468,14 +476,16 @@ impl Provider for Rdma {
             qp,
             psn,
             meeting: Meeting::default(),
-            window: WINDOW,
+            window: WINDOW_FIRST,
             taken: 0,
+            granted: WINDOW_FIRST,
             busy: 0,
             traffic: 0,
             peer_frugal: false,
             tell: self.frugal,
         });
         self.numbers.insert(number, index);
+        self.inbox.granted += WINDOW_FIRST as usize;
         Ok(Qp::new(KIND, index as usize, generation))
     }
 
@@ -558,6 +568,7 @@ impl Provider for Rdma {
         self.end_work(index);
         if let Some(link) = self.links.remove(index) {
             self.numbers.remove(&link.qp.num());
+            self.inbox.granted -= link.granted as usize;
         }
         self.inbox.shrink(self.links.len());
     }

@@ -110,7 +110,8 @@ impl Rdma {
         let frugal = self.frugal;
         let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
         let taken = u16::try_from(link.taken).unwrap_or(u16::MAX);
-        let head = Head { message: header.is_some(), frugal, taken, header: header.unwrap_or_default() };
+        let (message, last) = (header.is_some(), header.is_some() && link.window == 1);
+        let head = Head { message, frugal, last, taken, header: header.unwrap_or_default() };
         let head = head.to_bytes();
         let bytes = HEAD_BYTES + from.len();
         let copied = bytes <= link.qp.caps().inline_bytes as usize;
@@ -158,7 +159,7 @@ impl Rdma {
     pub(super) fn tell_if_needed(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
         let sends = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
-        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= WINDOW / 4 || link.tell) {
+        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= link.tell_at() || link.tell) {
             // If there is no room now, something is under way, after which it is tried again.
             let _ = self.post_head(index, None, Source::Bytes(&[]));
         }

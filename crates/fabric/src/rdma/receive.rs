@@ -6,8 +6,10 @@ use verbs::{Arena, Srq};
 
 /// Receives that a device may have at a time.
 const RECEIVES_MAX: usize = 4096;
-/// Those for each connection. Few fill their windows at the same time.
-const RECEIVES_EACH: usize = 8;
+/// Those for each connection beside the peer's window: for words about windows.
+const RECEIVES_EACH: usize = 2;
+/// Those for all of them: a peer may say more than that while this process computes.
+const RECEIVES_SPARE: usize = 16;
 /// Datagrams that may wait at a time, and bytes of one: as every provider has them, with a tag and what the device puts before.
 const LETTERS: usize = 256;
 const LETTER_BYTES: usize = 512;
@@ -25,6 +27,8 @@ pub(super) struct Head {
     pub message: bool,
     /// Is the sender short of memory?
     pub frugal: bool,
+    /// Is the sender's window used up with this one?
+    pub last: bool,
     /// Messages that were taken.
     pub taken: u16,
     pub header: [u64; 2],
@@ -34,6 +38,7 @@ impl Head {
     pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         (bytes[0], bytes[1]) = (u8::from(self.message) + 1, self.frugal.into());
+        bytes[4] = self.last.into();
         bytes[2..4].copy_from_slice(&self.taken.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.header[0].to_le_bytes());
         bytes[16..24].copy_from_slice(&self.header[1].to_le_bytes());
@@ -51,6 +56,7 @@ impl Head {
         Some(Head {
             message,
             frugal: bytes[1] != 0,
+            last: bytes[4] != 0,
             taken: u16::from_le_bytes([bytes[2], bytes[3]]),
             header: [word(8), word(16)],
         })
@@ -67,6 +73,8 @@ pub(super) struct Inbox {
     slots: Slots,
     posted: usize,
     wanted: usize,
+    /// The windows of all peers.
+    pub granted: usize,
     /// What the last event has lent: the number of the receive, and the connection.
     lent: Option<(u64, Option<u32>)>,
     /// The last datagram.
@@ -87,6 +95,7 @@ impl Inbox {
             slots: Slots::default(),
             posted: 0,
             wanted: 0,
+            granted: 0,
             lent: None,
             letter: Vec::new(),
         })
@@ -109,8 +118,8 @@ impl Inbox {
 
     /// There are so many connections now: what is too much is not posted again.
     pub(super) fn shrink(&mut self, links: usize) {
-        let window = if links == 0 { 0 } else { WINDOW as usize };
-        self.wanted = (window + links * RECEIVES_EACH).min(RECEIVES_MAX);
+        let spare = if links == 0 { 0 } else { RECEIVES_SPARE };
+        self.wanted = (spare + links * RECEIVES_EACH + self.granted).min(RECEIVES_MAX);
     }
 
     fn post(&mut self, at: At) -> Result<(), VerbsError> {
@@ -181,6 +190,25 @@ impl Rdma {
             }
             self.tell_if_needed(index);
         }
+    }
+
+    /// A peer has used up its window: the next one is twice as large, if there is memory for it. Idle peers cost little so, and
+    /// however many send while this process computes, each message that may come has a slot.
+    fn widen(&mut self, index: u32) {
+        let links = self.links.len();
+        let Some(link) = self.links.at_mut(index) else { return };
+        let more = link.granted.min(WINDOW - link.granted);
+        if more == 0 || self.frugal || self.inbox.wanted + more as usize > RECEIVES_MAX {
+            return;
+        }
+        self.inbox.granted += more as usize;
+        if self.inbox.make_room(&self.pd, links).is_err() {
+            self.inbox.granted -= more as usize;
+            self.inbox.shrink(links);
+            return;
+        }
+        link.granted += more;
+        link.taken += more;
     }
 
     pub(super) fn find(&mut self) -> Option<Found> {
@@ -261,6 +289,9 @@ impl Rdma {
         // Who sends receives.
         let opens = !std::mem::replace(&mut link.meeting.open, true);
         link.meeting.due_ns = None;
+        if head.last {
+            self.widen(index);
+        }
         if opens {
             self.tell_if_needed(index);
         }
@@ -279,7 +310,7 @@ mod tests {
     #[test]
     fn heads_survive_as_bytes() {
         for (message, frugal, taken) in [(true, false, 0), (false, true, 16), (true, true, u16::MAX)] {
-            let head = Head { message, frugal, taken, header: [1 << 63, 7] };
+            let head = Head { message, frugal, last: message, taken, header: [1 << 63, 7] };
             assert_eq!(Head::from_bytes(&head.to_bytes()), Some(head));
         }
         assert_eq!(Head::from_bytes(&[0; HEAD_BYTES]), None);
