@@ -80,7 +80,7 @@ pub struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(job: Membership, context: Context, wireup: Wireup<Arc<crate::Cause>>) -> Self {
         Endpoint {
-            waits: Waits::new(job.warn_s, job.oversubscribed),
+            waits: Waits::new(job.warn_s, job.oversubscribed, job.wait),
             job,
             context,
             wireup,

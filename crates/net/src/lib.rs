@@ -62,4 +62,4 @@ pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
 pub use remote::{Loan, Place};
 pub use start::{Collectives, Config, StartError};
-pub use waiting::{Awaiting, Backoff, Doing, Nap, Rest};
+pub use waiting::{Awaiting, Backoff, Doing, Nap, Rest, Wait};

@@ -5,7 +5,7 @@ use crate::job::JobFacts;
 use crate::meeting::Span;
 use crate::pmi::{Client, PmiError};
 use crate::reach::{self, ReachSetupError, Ways};
-use crate::waiting::{Backoff, Patience, PhaseClock};
+use crate::waiting::{Backoff, Patience, PhaseClock, Wait};
 use fabric::fault::{Faults, FaultsError};
 use fabric::{Context, Node, OpenError};
 use proto::env::{self, BadValue, NetSettings, Values};
@@ -42,6 +42,8 @@ pub struct Config {
     pub slot: u32,
     /// May memory of other processes be read directly (`BANYAN_CMA=off` forbids it)?
     pub cma: bool,
+    /// How it waits (`BANYAN_WAIT`).
+    pub wait: Wait,
     /// Seconds until a waiting process says for whom it waits; 0 for never (`BANYAN_WAIT_WARN`).
     pub warn_s: u64,
     /// How long a process waits to be accepted at a port; zero for ever (`BANYAN_CONNECT_TIMEOUT`).
@@ -142,6 +144,10 @@ impl Config {
             node,
             slot: number("MPI_LOCALRANKID", 0, u64::from(u32::MAX))? as u32,
             cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
+            wait: match get(env::WAIT).map_or(Ok(0), |text| env::word(env::WAIT, &text, &env::WAITS))? {
+                1 => Wait::Sleep,
+                _ => Wait::Auto,
+            },
             warn_s: get(env::WAIT_WARN)
                 .map_or(Ok(WARN_S), |text| env::seconds(env::WAIT_WARN, &text).map(|time| time.as_secs()))?,
             connect_timeout: get(env::CONNECT_TIMEOUT)
@@ -189,6 +195,7 @@ pub(crate) struct Membership {
     pub oversubscribed: bool,
     pub long: Long,
     pub eager_grown: usize,
+    pub wait: Wait,
     pub warn_s: u64,
     pub connect_timeout: Duration,
     pub ways: Ways,
@@ -272,6 +279,7 @@ impl Endpoint {
             oversubscribed,
             long: config.long,
             eager_grown: config.eager_grown,
+            wait: config.wait,
             warn_s,
             connect_timeout: config.connect_timeout,
             ways,

@@ -136,6 +136,7 @@ fn endpoint(
         oversubscribed: false,
         long: Default::default(),
         eager_grown: proto::transfer::EAGER_GROWN,
+        wait: Default::default(),
         warn_s: 0,
         ways,
         leaving: false,
@@ -699,6 +700,6 @@ fn who_only_looks_lets_others_run_where_cores_are_shared() {
     let mut world = World::new(ProviderKind::Soft, 1);
     let end = &mut world.ends[0];
     assert!(!(0..1_000).any(|_| end.looked_in_vain()));
-    end.waits = crate::waiting::Waits::new(0, true);
+    end.waits = crate::waiting::Waits::new(0, true, Default::default());
     assert!((0..ROUNDS_MAX).any(|_| end.looked_in_vain()));
 }

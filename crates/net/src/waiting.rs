@@ -39,6 +39,16 @@ const MEETING_LOOK: Duration = Duration::from_millis(5);
 const LOOKS_MAX: u32 = 8;
 const LOOKS_CLOSE_NS: u64 = 5_000;
 
+/// How a process waits for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// It looks for them, lets others run, and sleeps in the end.
+    #[default]
+    Auto,
+    /// It sleeps as soon as there is nothing to do: each message costs a wake-up, and a process that waits nothing.
+    Sleep,
+}
+
 /// How long a caller has been waiting. One per wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
@@ -108,6 +118,7 @@ impl fmt::Debug for Awaiting {
 pub(crate) struct Waits {
     warn_s: u64,
     shared: bool,
+    wait: Wait,
     doing: Option<Doing>,
     awaiting: Option<Awaiting>,
     /// Idle rounds of spinning.
@@ -169,10 +180,11 @@ impl Waits {
         self.doomed.retain(|doomed| doomed.ix != ix);
     }
 
-    pub fn new(warn_s: u64, shared: bool) -> Self {
+    pub fn new(warn_s: u64, shared: bool, wait: Wait) -> Self {
         Waits {
             warn_s,
             shared,
+            wait,
             doing: None,
             awaiting: None,
             spins: 0,
@@ -220,7 +232,7 @@ impl Endpoint {
             || self.context.has_devices();
         self.waits.timers = timers;
         self.waits.spins = match self.context.has_devices() {
-            _ if self.waits.shared => 0,
+            _ if self.waits.shared || self.waits.wait == Wait::Sleep => 0,
             true => SPINS_SOCKETS,
             false => SPINS,
         };
@@ -307,6 +319,7 @@ impl Endpoint {
             return Rest::Again;
         }
         let yields = match () {
+            () if self.waits.wait == Wait::Sleep => 0,
             // The launcher tells when all have started: those need the time.
             () if !self.waits.lookups.is_empty() && self.waits.spawns == 0 => 0,
             () if self.waits.shared => YIELDS_SHARED,

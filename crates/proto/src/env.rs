@@ -62,6 +62,10 @@ pub const CHECK: &str = "BANYAN_CHECK";
 pub const CHECK_WORDS: &[&str] = &["off", "on", "strict", "0", "1"];
 /// Version of PMI to ask for.
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
+/// How a process may wait for messages.
+pub const WAITS: [&str; 2] = ["auto", "sleep"];
+/// See [`WAITS`].
+pub const WAIT: &str = "BANYAN_WAIT";
 /// When a waiting process says for whom it waits.
 pub const WAIT_WARN: &str = "BANYAN_WAIT_WARN";
 /// How long a process waits at a port of another job.
@@ -131,6 +135,7 @@ pub const VARIABLES: [Variable; 37] = {
         variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
+        variable(WAIT, Library, Values::Words(&WAITS), "looks for messages for a while, or sleeps at once"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
         variable(CONNECT_TIMEOUT, Library, Values::Seconds, "patience of MPI_Comm_connect; 0 for ever"),
         variable(
