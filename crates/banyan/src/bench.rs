@@ -1,7 +1,7 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
 //! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`) or
 //! whose processes access windows (`rma`), the kinds of its own bulletin board (`board`), budgets of connections
-//! (`budget`), the ways of messages by their length (`sizes`) and the bare machine (`limit`).
+//! (`budget`), the ways of messages by their length (`sizes`), an RDMA device (`verbs`) and the bare machine (`limit`).
 mod args;
 mod board;
 mod budget;
@@ -23,6 +23,7 @@ mod runner;
 mod sample;
 mod sizes;
 mod table;
+mod verbs;
 mod verdict;
 mod workshop;
 
@@ -31,7 +32,7 @@ use args::Common;
 type Main = fn(&[String]) -> i32;
 
 /// What can be measured, with what is said about it and who does it.
-const KNOWN: [(&str, &str, Main); 9] = [
+const KNOWN: [(&str, &str, Main); 10] = [
     (
         "peers",
         "messages, collectives, start-up and memory beside other MPI libraries on this host",
@@ -44,6 +45,7 @@ const KNOWN: [(&str, &str, Main); 9] = [
     ("board", "the kinds of the bulletin board", board::main),
     ("budget", "what few connections cost", budget::main),
     ("sizes", "the ways of messages by their length", sizes::main),
+    ("verbs", "an RDMA device, and messages through it beside perftest", verbs::main),
     ("limit", "what the bare machine allows", limit::main),
 ];
 
@@ -58,6 +60,7 @@ pub fn main(args: &[String]) -> i32 {
             0
         }
         net::STRANGER_COMMAND => net::stranger_main(rest),
+        verbs::NUMBERS_COMMAND => verbs::numbers_main(rest),
         board::RANK_COMMAND => board::rank_main(rest),
         name => match KNOWN.iter().find(|(known, ..)| *known == name) {
             Some((.., main)) => main(rest),

@@ -23,6 +23,7 @@ fn an_unknown_command_is_named_and_exits_with_2() {
         &["bench", "launch", "--fast"],
         &["bench", "dynamic", "--fast"],
         &["bench", "rma", "--fast"],
+        &["bench", "verbs", "--fast"],
         &["demo", "long"],
     ] {
         let output = banyan(args);

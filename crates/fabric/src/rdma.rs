@@ -69,6 +69,8 @@ const WORK_MAX: u32 = 128;
 const READS_MAX: u32 = 16;
 /// Bytes that are copied when they are posted, if the device can.
 const INLINE_BYTES: u32 = 256;
+/// Of a connection.
+const QP_CAPS: QpCaps = QpCaps { work: WORK_MAX, receives: 0, sges: 2, inline_bytes: INLINE_BYTES };
 /// How long a device waits for an answer before it sends again, up to seven times: 0.27 s. Peers that compute answer by their devices.
 const ANSWER_TIME: u8 = 16;
 /// How long a device without a slot asks to be left alone: 0.64 ms.
@@ -303,6 +305,21 @@ impl Rdma {
         format!("{} port {}", self.context.name(), self.port.number)
     }
 
+    /// The device, for who looks at it beside this provider.
+    pub fn context(&self) -> &Rc<Context> {
+        &self.context
+    }
+
+    /// The port that is used, and which of its addresses; inside an InfiniBand subnet none is needed.
+    pub fn port(&self) -> (&Port, Option<&Gid>) {
+        (&self.port, self.gid.as_ref())
+    }
+
+    /// What queue pairs of connections are made with.
+    pub fn qp_settings(&self) -> (QpCaps, QpSettings) {
+        (QP_CAPS, self.settings)
+    }
+
     /// The key of the job, where it was not known from the beginning.
     pub fn set_key(&mut self, key: [u8; 32]) {
         self.secrets.set_own(key);
@@ -465,8 +482,7 @@ impl Provider for Rdma {
     }
 
     fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
-        let caps = QpCaps { work: WORK_MAX, receives: 0, sges: 2, inline_bytes: INLINE_BYTES };
-        let qp = verbs::Qp::new(&self.pd, QpKind::Rc, &self.cq, &self.cq, Some(&self.inbox.srq), caps);
+        let qp = verbs::Qp::new(&self.pd, QpKind::Rc, &self.cq, &self.cq, Some(&self.inbox.srq), QP_CAPS);
         let qp =
             qp.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
         let psn = u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff;

@@ -22,6 +22,15 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
+/// Does something on one core: what it starts stays there. The caller's binding is restored.
+pub fn on_core<T>(core: usize, work: impl FnOnce() -> T) -> io::Result<T> {
+    let before = affinity()?;
+    bind(core)?;
+    let result = work();
+    set_affinity(&before)?;
+    Ok(result)
+}
+
 /// The time one way for a cache line handed back and forth between two processes bound to `first` and
 /// `second`, as the median over `time` of batches. The caller's binding is restored.
 pub fn line_handover(first: usize, second: usize, time: Duration) -> io::Result<Duration> {
