@@ -109,7 +109,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 37] = {
+pub const VARIABLES: [Variable; 38] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
