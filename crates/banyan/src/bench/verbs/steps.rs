@@ -133,7 +133,7 @@ fn handshakes(like: &Rdma, count: usize) -> Result<Times, String> {
         device: Some(like.context().name().into()),
         port: Some(like.port().0.number),
         gid: like.port().1.map(|gid| gid.index),
-        key: None,
+        ..Config::default()
     };
     let (mut asks, mut answers) = (Side::open(&config, 1)?, Side::open(&config, 2)?);
     let mut times = Vec::with_capacity(count);
