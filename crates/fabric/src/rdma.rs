@@ -71,8 +71,11 @@ const READS_MAX: u32 = 16;
 const INLINE_BYTES: u32 = 256;
 /// Of a connection.
 const QP_CAPS: QpCaps = QpCaps { work: WORK_MAX, receives: 0, sges: 2, inline_bytes: INLINE_BYTES };
-/// How long a device waits for an answer before it sends again, up to seven times: 0.27 s. Peers that compute answer by their devices.
-const ANSWER_TIME: u8 = 16;
+/// How long a device waits for an answer before it sends again: 0.54 s. Peers that compute answer by their devices.
+const ANSWER_TIME: u8 = 17;
+/// How often, before the connection counts as lost: after 3.8 s. Not seven times, the most that can be asked for: Linux's software
+/// RoCE takes that for ever, and nobody would hear of a peer that is gone.
+const ANSWER_TRIES: u8 = 6;
 /// How long a device without a slot asks to be left alone: 0.64 ms.
 const NO_ROOM_TIME: u8 = 12;
 /// Bytes of the program's memory that stay registered behind transfers, where nobody says otherwise.
@@ -105,7 +108,7 @@ pub enum OpenError {
     #[error("{0}")]
     NoPort(String),
     /// The device refuses something.
-    #[error("{device}: {error}{}", hint(.error))]
+    #[error("{device}: {}", words(.error))]
     Refused {
         /// Which one.
         device: String,
@@ -151,6 +154,11 @@ fn hint(error: &VerbsError) -> String {
 fn kept_bytes(wanted: Option<u64>) -> u64 {
     wanted
         .unwrap_or_else(|| sys::limit::locked_memory().map_or(KEPT_BYTES, |limit| KEPT_BYTES.min(limit / 4)))
+}
+
+/// What the device says, and what may help.
+fn words(error: &VerbsError) -> String {
+    format!("{error}{}", hint(error))
 }
 
 const EAGAIN: i32 = 11;
@@ -241,7 +249,11 @@ impl Rdma {
         let gid = choose_gid(&context, &port, config)?;
         let pd = Pd::new(&context).map_err(refused)?;
         let cq = Cq::new(&context, COMPLETIONS.min(limits.cq_entries)).map_err(refused)?;
-        let inbox = Inbox::new(&pd).map_err(refused)?;
+        let (mut inbox, mut outbox) = (Inbox::new(&pd).map_err(refused)?, Outbox::default());
+        // What is found out now leaves the choice to go by sockets, and nothing that is registered later takes it away.
+        if sys::limit::locked_memory().is_some() {
+            inbox.reserve(&pd).and_then(|()| outbox.reserve(&pd)).map_err(refused)?;
+        }
         let caps = QpCaps { work: WORK_MAX, receives: 0, sges: 1, inline_bytes: 0 };
         let datagrams =
             verbs::Qp::new(&pd, QpKind::Ud, &cq, &cq, Some(&inbox.letters), caps).map_err(refused)?;
@@ -260,7 +272,7 @@ impl Rdma {
             reads_in: reads,
             reads_out: reads,
             timeout: ANSWER_TIME,
-            retries: 7,
+            retries: ANSWER_TRIES,
             rnr_retries: 7,
             rnr_timer: NO_ROOM_TIME,
         };
@@ -278,7 +290,7 @@ impl Rdma {
             datagrams,
             addresses: HashMap::new(),
             inbox,
-            outbox: Outbox::default(),
+            outbox,
             regions: Regions::new(kept_bytes(config.kept_bytes)),
             links: Table::new(),
             numbers: HashMap::new(),
@@ -421,9 +433,14 @@ impl Rdma {
         self.notes.push_back(Note::Broken(qp, why));
     }
 
-    /// Why a queue pair broke, from how its work failed.
+    /// Why a queue pair broke, from how its work failed, and how the port is.
     fn reason(&self, failed: &Failed) -> BreakReason {
-        BreakReason::Device { device: self.device(), why: failed.to_string() }
+        let state = self.context.port(self.port.number).map(|port| port.state);
+        let why = match state {
+            Ok(PortState::Active) | Err(_) => failed.to_string(),
+            Ok(state) => format!("{failed}; the port is {state}"),
+        };
+        BreakReason::Device { device: self.device(), why }
     }
 
     /// Looks at what the device tells by itself.
@@ -510,10 +527,13 @@ impl Provider for Rdma {
         let port = self.port.number;
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
         self.step(qp, QpState::Init, |link| link.qp.init(port, access))?;
-        // A peer may fill its window from now on.
-        self.inbox
-            .make_room(&self.pd, self.links.len())
-            .map_err(|error| ConnectError::Memory(error.error))?;
+        // A peer may fill its window from now on. With fewer slots than wanted it is slower.
+        match self.inbox.make_room(&self.pd, self.links.len()) {
+            Err(error) if self.inbox.is_empty() => {
+                return Err(ConnectError::Device(words(&error)));
+            }
+            Ok(()) | Err(_) => {}
+        }
         let (mtu, reads) = (self.settings.mtu, self.settings.reads_in);
         let link = self.link(qp)?;
         let mut params = [0; 32];

@@ -216,7 +216,8 @@ impl Rdma {
         if !at.addr.is_multiple_of(8) {
             return Err(RdmaError::Atomic);
         }
-        let slot = self.outbox.take(&self.pd).ok_or(RdmaError::Full)?;
+        let slot = self.outbox.take(&self.pd).map_err(|error| RdmaError::Io(error.error))?;
+        let slot = slot.ok_or(RdmaError::Full)?;
         let into = self.outbox.arena(slot).local(slot.1, 8);
         let operation = match op {
             AtomicOp::Add(add) => Operation::FetchAdd { into: &into, at: remote(at), add },

@@ -18,9 +18,17 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// A slot, if there is one.
-    pub(super) fn take(&mut self, pd: &Rc<Pd>) -> Option<At> {
-        self.slots.take(pd, ARENAS_MAX).ok().flatten()
+    /// Has the memory for the first messages.
+    pub(super) fn reserve(&mut self, pd: &Rc<Pd>) -> Result<(), VerbsError> {
+        self.slots.reserve(pd)
+    }
+
+    /// A slot, if there is one. Where no memory at all can be had, nobody would ever give one back: that is an error.
+    pub(super) fn take(&mut self, pd: &Rc<Pd>) -> Result<Option<At>, VerbsError> {
+        self.slots.take(pd, ARENAS_MAX).or_else(|error| match self.bytes() {
+            0 => Err(error),
+            _ => Ok(None),
+        })
     }
 
     pub(super) fn give_back(&mut self, at: At) {
@@ -117,7 +125,14 @@ impl Rdma {
         let copied = bytes <= link.qp.caps().inline_bytes as usize;
         let at = match copied {
             true => None,
-            false => Some(self.outbox.take(&self.pd).ok_or(PostError::Full)?),
+            false => match self.outbox.take(&self.pd) {
+                Ok(at) => Some(at.ok_or(PostError::Full)?),
+                Err(error) => {
+                    let why = BreakReason::Device { device: self.device(), why: words(&error) };
+                    self.break_link(index, why);
+                    return Err(PostError::Full);
+                }
+            },
         };
         let pending = at.map_or(Pending::Copied { link: index }, |at| Pending::Slot { link: index, at });
         let id = self.insert(pending);
@@ -166,11 +181,16 @@ impl Rdma {
     }
 
     /// Sends a datagram, which may be lost.
-    pub(super) fn post_datagram(&mut self, to: &VerbsSection, kind: Option<u32>, sealed: &[u8]) -> Sent {
-        let at = if self.outbox.letters < WORK_MAX { self.outbox.take(&self.pd) } else { None };
+    pub(super) fn post_datagram(
+        &mut self,
+        to: &VerbsSection,
+        kind: Option<u32>,
+        sealed: &[u8],
+    ) -> Result<Sent, VerbsError> {
+        let at = if self.outbox.letters < WORK_MAX { self.outbox.take(&self.pd)? } else { None };
         let Some(at) = at else {
             self.dropped += 1;
-            return Sent::Dropped;
+            return Ok(Sent::Dropped);
         };
         let id = self.insert(Pending::Letter { at });
         self.outbox.letters += 1;
@@ -186,9 +206,9 @@ impl Rdma {
             self.pending.remove(id as u32);
             self.release(Pending::Letter { at }, None);
             self.dropped += 1;
-            return Sent::Dropped;
+            return Ok(Sent::Dropped);
         }
-        Sent::Sent
+        Ok(Sent::Sent)
     }
 
     /// A number for work that is under way.

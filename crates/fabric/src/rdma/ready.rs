@@ -108,12 +108,14 @@ impl Rdma {
     ) -> Result<Sent, ControlError> {
         let secret = self.secrets.with(to.nonce).ok_or(ReachError::NoKey)?;
         let sealed = secret.datagram(to.nonce, bytes);
+        let device = self.device();
+        let refused = |error| ControlError::Device { device, why: words(&error) };
         if !self.addresses.contains_key(to) {
-            let ah = Ah::new(&self.pd, &self.address_of(to));
-            let ah =
-                ah.map_err(|error| ControlError::Device { device: self.device(), why: error.to_string() })?;
-            self.addresses.insert(*to, ah);
+            match Ah::new(&self.pd, &self.address_of(to)) {
+                Ok(ah) => drop(self.addresses.insert(*to, ah)),
+                Err(error) => return Err(refused(error)),
+            }
         }
-        Ok(self.post_datagram(to, kind, &sealed))
+        self.post_datagram(to, kind, &sealed).map_err(refused)
     }
 }

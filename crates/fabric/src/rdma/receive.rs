@@ -106,6 +106,16 @@ impl Inbox {
         self.letter_slots.bytes() + self.slots.bytes()
     }
 
+    /// Has the memory for the first connections.
+    pub(super) fn reserve(&mut self, pd: &Rc<Pd>) -> Result<(), VerbsError> {
+        self.slots.reserve(pd)
+    }
+
+    /// Is there no memory for messages at all?
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.bytes() == 0
+    }
+
     /// Receives for so many connections.
     pub(super) fn make_room(&mut self, pd: &Rc<Pd>, links: usize) -> Result<(), VerbsError> {
         self.shrink(links);

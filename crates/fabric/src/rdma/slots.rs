@@ -36,6 +36,11 @@ impl Slots {
         self.take_with(most, || Arena::new(pd, ARENA_SLOTS, SLOT_BYTES))
     }
 
+    /// Has one more arena.
+    pub(super) fn reserve(&mut self, pd: &Rc<Pd>) -> Result<(), VerbsError> {
+        self.add(usize::MAX, || Arena::new(pd, ARENA_SLOTS, SLOT_BYTES)).map(drop)
+    }
+
     /// Bytes of registered memory.
     pub(super) fn bytes(&self) -> usize {
         self.places.iter().filter_map(|place| place.arena.as_deref()).map(Arena::bytes).sum()

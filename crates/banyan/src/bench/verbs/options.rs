@@ -80,7 +80,9 @@ impl Options {
 /// As after `--fabric verbs:`.
 fn device(text: &str) -> Result<Config, String> {
     match FabricChoice::parse(&format!("verbs:{text}")) {
-        Some(FabricChoice::Verbs { device, port, gid }) => Ok(Config { device, port, gid, ..Config::default() }),
+        Some(FabricChoice::Verbs { device, port, gid }) => {
+            Ok(Config { device, port, gid, ..Config::default() })
+        }
         _ => Err(format!("--device takes DEVICE[:PORT[:GID]], not '{text}'")),
     }
 }
