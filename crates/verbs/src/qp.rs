@@ -20,6 +20,8 @@ pub enum QpKind {
     Ud,
     /// The sending half of XRC.
     XrcSend,
+    /// The receiving half of XRC: see [`Qp::of_domain`].
+    XrcReceive,
 }
 
 /// How much of what a queue pair can have.
@@ -108,11 +110,18 @@ pub enum State {
     Error,
 }
 
+/// What a queue pair needs as long as it is there.
+#[allow(dead_code)] // it is kept, not used
+enum Keeps {
+    Queues([Rc<Cq>; 2], Option<Rc<Srq>>),
+    Domain(Rc<Xrcd>),
+}
+
 /// A queue pair.
 pub struct Qp {
     pd: Rc<Pd>,
-    _cqs: [Rc<Cq>; 2],
-    _srq: Option<Rc<Srq>>,
+    kind: QpKind,
+    _keeps: Keeps,
     qp: *mut ibv_qp,
     post: PostSend,
     caps: QpCaps,
@@ -163,16 +172,37 @@ impl Qp {
                     (ibv_qp_cap { max_recv_wr: 0, max_recv_sge: 0, ..cap }, IBV_QPT_XRC_SEND);
                 (init.comp_mask, init.pd) = (IBV_QP_INIT_ATTR_PD, pd.pd);
             })?,
+            QpKind::XrcReceive => return Err(VerbsError::unsupported("ibv_create_qp")),
         };
+        let keeps = Keeps::Queues([send.clone(), receive.clone()], srq.cloned());
+        Qp::made(pd, kind, qp, cap, keeps)
+    }
+
+    /// The receiving half of XRC, in RESET: what comes goes to the shared receive queue of the domain that the sender names.
+    pub fn of_domain(pd: &Rc<Pd>, domain: &Rc<Xrcd>) -> Result<Qp, VerbsError> {
+        let (qp, cap) = Self::create_extended(&pd.context, |init| {
+            init.qp_type = IBV_QPT_XRC_RECV;
+            (init.comp_mask, init.xrcd) = (IBV_QP_INIT_ATTR_XRCD, domain.xrcd);
+        })?;
+        Qp::made(pd, QpKind::XrcReceive, qp, cap, Keeps::Domain(domain.clone()))
+    }
+
+    fn made(
+        pd: &Rc<Pd>,
+        kind: QpKind,
+        qp: *mut ibv_qp,
+        cap: ibv_qp_cap,
+        keeps: Keeps,
+    ) -> Result<Qp, VerbsError> {
         if qp.is_null() {
             return Err(VerbsError::last("ibv_create_qp"));
         }
         // SAFETY: an open device.
         let post = unsafe { (*pd.context.context).ops.post_send };
-        let qp = Qp {
+        Ok(Qp {
             pd: pd.clone(),
-            _cqs: [send.clone(), receive.clone()],
-            _srq: srq.cloned(),
+            kind,
+            _keeps: keeps,
             qp,
             post: post.ok_or_else(|| VerbsError::unsupported("ibv_post_send"))?,
             caps: QpCaps {
@@ -181,8 +211,7 @@ impl Qp {
                 sges: cap.max_send_sge,
                 inline_bytes: cap.max_inline_data,
             },
-        };
-        Ok(qp)
+        })
     }
 
     fn create_extended(
@@ -228,13 +257,12 @@ impl Qp {
 
     /// INIT to RTR: knows the peer's end.
     pub fn rtr(&self, to: &Dest, settings: &QpSettings) -> Result<(), VerbsError> {
-        let mask = IBV_QP_STATE
-            | IBV_QP_AV
-            | IBV_QP_PATH_MTU
-            | IBV_QP_DEST_QPN
-            | IBV_QP_RQ_PSN
-            | IBV_QP_MAX_DEST_RD_ATOMIC
-            | IBV_QP_MIN_RNR_TIMER;
+        let all = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        // Devices refuse attributes that a kind does not have: the sending half of XRC answers nobody.
+        let mask = match self.kind {
+            QpKind::XrcSend => all,
+            _ => all | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+        };
         self.modify(IBV_QPS_RTR, mask, |attr| {
             attr.path_mtu = settings.mtu.clamp(256, 4096).ilog2() - 7;
             (attr.dest_qp_num, attr.rq_psn) = (to.qp, to.psn);
@@ -245,12 +273,12 @@ impl Qp {
 
     /// RTR to RTS: sends, its packets numbered from `psn`.
     pub fn rts(&self, psn: u32, settings: &QpSettings) -> Result<(), VerbsError> {
-        let mask = IBV_QP_STATE
-            | IBV_QP_SQ_PSN
-            | IBV_QP_TIMEOUT
-            | IBV_QP_RETRY_CNT
-            | IBV_QP_RNR_RETRY
-            | IBV_QP_MAX_QP_RD_ATOMIC;
+        let all = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT;
+        // And the receiving half asks for nothing.
+        let mask = match self.kind {
+            QpKind::XrcReceive => all,
+            _ => all | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+        };
         self.modify(IBV_QPS_RTS, mask, |attr| {
             (attr.sq_psn, attr.timeout) = (psn, settings.timeout);
             (attr.retry_cnt, attr.rnr_retry) = (settings.retries.min(7), settings.rnr_retries.min(7));
