@@ -276,6 +276,7 @@ impl Rdma {
             rnr_retries: 7,
             rnr_timer: NO_ROOM_TIME,
         };
+        let kept = if context.survives_forks() { kept_bytes(config.kept_bytes) } else { 0 };
         let mut secrets = Secrets::default();
         config.key.into_iter().for_each(|key| secrets.set_own(key));
         Ok(Rdma {
@@ -291,7 +292,7 @@ impl Rdma {
             addresses: HashMap::new(),
             inbox,
             outbox,
-            regions: Regions::new(kept_bytes(config.kept_bytes)),
+            regions: Regions::new(kept),
             links: Table::new(),
             numbers: HashMap::new(),
             pending: Table::new(),

@@ -240,6 +240,13 @@ impl Context {
         set_nonblocking(self.events())
     }
 
+    /// Does registered memory stay what the device knows when this process forks? (The kernel copies it for the child then.
+    /// Otherwise the next who writes gets a copy, and that may be the parent.)
+    pub fn survives_forks(&self) -> bool {
+        // SAFETY: asks for a number.
+        self.library.is_fork_initialized.is_some_and(|ask| unsafe { ask() } == IBV_FORK_UNNEEDED)
+    }
+
     /// Becomes readable when there is an event.
     pub fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: open as long as the device is.

@@ -66,6 +66,8 @@ macro_rules! functions {
             pub query_gid_ex: Option<
                 unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int,
             >,
+            /// Not in every version.
+            pub is_fork_initialized: Option<unsafe extern "C" fn() -> Enum>,
         }
 
         impl Library {
@@ -79,6 +81,10 @@ macro_rules! functions {
                     query_gid_ex: handle.symbol("_ibv_query_gid_ex").ok().map(|symbol| {
                         // SAFETY: as above.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int>(symbol) }
+                    }),
+                    is_fork_initialized: handle.symbol("ibv_is_fork_initialized").ok().map(|symbol| {
+                        // SAFETY: as above.
+                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> Enum>(symbol) }
                     }),
                 })
             }

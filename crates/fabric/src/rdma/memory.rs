@@ -2,8 +2,8 @@
 //!
 //! Registering takes longer than sending, so registrations are [kept](super::cache) where the system says when memory goes away
 //! ([`Watch`]): of private memory without a file, whose pages stay those that the device was told of for as long as they are
-//! neither unmapped nor given back, as a device keeps pages where they are. What cannot be watched is registered for each
-//! transfer.
+//! neither unmapped nor given back, as a device keeps pages where they are, and where the kernel copies them for children that
+//! are forked. What cannot be watched is registered for each transfer.
 use super::cache::{Cache, KEPT_MAX};
 use super::post::Pending;
 use super::*;

@@ -233,6 +233,12 @@ unsafe extern "C" fn _ibv_query_gid_ex(
     }))
 }
 
+/// Memory is reached by its address: children that are forked take nothing away.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_is_fork_initialized() -> Enum {
+    IBV_FORK_UNNEEDED
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_get_async_event(context: *mut ibv_context, to: *mut ibv_async_event) -> c_int {
     // SAFETY: the program's open device.
