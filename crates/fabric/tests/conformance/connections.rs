@@ -206,7 +206,7 @@ fn a_new_queue_pair_in_an_old_place_starts_clean(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
     for round in 0..20u64 {
         let (qa, qb) = connect(&mut a, &mut b);
-        for i in 0..30 {
+        for i in 0..burst(kind) {
             a.context.post_send(qa, [round, i], source(&[1; 60]), Push::Soon).unwrap();
         }
         // Nobody takes them, and both ends go.

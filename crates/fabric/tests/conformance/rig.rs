@@ -113,6 +113,11 @@ pub fn on_loopback() -> sockets::Config {
     }
 }
 
+/// Messages that a new connection takes before the peer has polled, if they are short.
+pub fn burst(kind: ProviderKind) -> u64 {
+    if kind == ProviderKind::Verbs { 8 } else { 30 }
+}
+
 pub fn pair(kind: ProviderKind) -> (Peer, Peer) {
     let host = Host::new(kind, 2, 1000);
     (host.open(0), host.open(1))
