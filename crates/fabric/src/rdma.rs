@@ -361,6 +361,8 @@ impl Rdma {
     /// Asks to be woken, and looks once more. Is something there?
     pub fn prepare_sleep(&mut self) -> bool {
         self.cq.take_events();
+        // Nobody ticks for it: its descriptor has ended the last sleep, if it was that.
+        self.hear_device();
         if self.cq.arm().is_err() {
             return true;
         }
@@ -435,7 +437,11 @@ impl Rdma {
     }
 
     /// Why a queue pair broke, from how its work failed, and how the port is.
-    fn reason(&self, failed: &Failed) -> BreakReason {
+    fn reason(&mut self, failed: &Failed) -> BreakReason {
+        if failed.is_flushed() {
+            // That is no reason: if the device has one, it is the first.
+            self.hear_device();
+        }
         let state = self.context.port(self.port.number).map(|port| port.state);
         let why = match state {
             Ok(PortState::Active) | Err(_) => failed.to_string(),
