@@ -69,8 +69,9 @@ const WORK_MAX: u32 = 128;
 const READS_MAX: u32 = 16;
 /// Bytes that are copied when they are posted, if the device can.
 const INLINE_BYTES: u32 = 256;
-/// Of a connection.
-const QP_CAPS: QpCaps = QpCaps { work: WORK_MAX, receives: 0, sges: 2, inline_bytes: INLINE_BYTES };
+const INLINE_BYTES_LEAST: u32 = 64;
+/// Pieces of a message that is copied: what goes before it, and the message.
+const PIECES: u32 = 2;
 /// How long a device waits for an answer before it sends again: 0.54 s. Peers that compute answer by their devices.
 const ANSWER_TIME: u8 = 17;
 /// How often, before the connection counts as lost: after 3.8 s. Not seven times, the most that can be asked for: Linux's software
@@ -163,6 +164,7 @@ fn words(error: &VerbsError) -> String {
 
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
+const EINVAL: i32 = 22;
 
 /// An open device. See the module's head.
 #[derive(Debug)]
@@ -175,6 +177,9 @@ pub struct Rdma {
     section: VerbsSection,
     secrets: Secrets,
     settings: QpSettings,
+    /// What the device can have of [`PIECES`] and [`INLINE_BYTES`].
+    pieces: u32,
+    inline_bytes: u32,
     datagrams: verbs::Qp,
     /// Where datagrams have gone.
     addresses: HashMap<VerbsSection, Ah>,
@@ -288,6 +293,8 @@ impl Rdma {
             section,
             secrets,
             settings,
+            pieces: PIECES.min(limits.sges).max(1),
+            inline_bytes: INLINE_BYTES,
             datagrams,
             addresses: HashMap::new(),
             inbox,
@@ -330,7 +337,7 @@ impl Rdma {
 
     /// What queue pairs of connections are made with.
     pub fn qp_settings(&self) -> (QpCaps, QpSettings) {
-        (QP_CAPS, self.settings)
+        (self.caps_of_qps(), self.settings)
     }
 
     /// The key of the job, where it was not known from the beginning.
@@ -399,6 +406,31 @@ impl Rdma {
         Qp::new(KIND, index as usize, self.links.generation(index))
     }
 
+    fn caps_of_qps(&self) -> QpCaps {
+        QpCaps { work: WORK_MAX, receives: 0, sges: self.pieces, inline_bytes: self.inline_bytes }
+    }
+
+    /// A queue pair. No device tells how many bytes it copies when they are posted: it refuses what is too much.
+    fn create_connected(&mut self) -> Result<verbs::Qp, VerbsError> {
+        loop {
+            let made = verbs::Qp::new(
+                &self.pd,
+                QpKind::Rc,
+                &self.cq,
+                &self.cq,
+                Some(&self.inbox.srq),
+                self.caps_of_qps(),
+            );
+            match made {
+                Err(error) if self.inline_bytes > 0 && error.error.raw_os_error() == Some(EINVAL) => {
+                    self.inline_bytes =
+                        if self.inline_bytes > INLINE_BYTES_LEAST { INLINE_BYTES_LEAST } else { 0 };
+                }
+                made => return made,
+            }
+        }
+    }
+
     fn link(&mut self, qp: Qp) -> Result<&mut Link, ConnectError> {
         self.links.get_mut(qp.index(), qp.generation()).ok_or(ConnectError::Stale)
     }
@@ -433,6 +465,8 @@ impl Rdma {
         }
         link.state = QpState::Error;
         let _ = link.qp.fail(); // it may be in this state already
+        // A peer that has nothing to send would never find out.
+        self.say_broken(index);
         self.notes.push_back(Note::Broken(qp, why));
     }
 
@@ -506,9 +540,9 @@ impl Provider for Rdma {
     }
 
     fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
-        let qp = verbs::Qp::new(&self.pd, QpKind::Rc, &self.cq, &self.cq, Some(&self.inbox.srq), QP_CAPS);
-        let qp =
-            qp.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
+        let qp = self
+            .create_connected()
+            .map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
         let psn = u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff;
         let number = qp.num();
         let (index, generation) = self.links.insert(Link {

@@ -122,7 +122,8 @@ impl Rdma {
         let head = Head { message, frugal, last, taken, header: header.unwrap_or_default() };
         let head = head.to_bytes();
         let bytes = HEAD_BYTES + from.len();
-        let copied = bytes <= link.qp.caps().inline_bytes as usize;
+        let (caps, pieces) = (link.qp.caps(), 1 + u32::from(from.len() > 0));
+        let copied = bytes <= caps.inline_bytes as usize && pieces <= caps.sges;
         let at = match copied {
             true => None,
             false => match self.outbox.take(&self.pd) {

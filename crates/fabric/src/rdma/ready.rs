@@ -4,6 +4,8 @@ use super::*;
 /// Beside a datagram that says that its sender receives, and beside one that answers it.
 const READY: u32 = 1;
 const READY_TOO: u32 = 2;
+/// Beside one that says that its sender's end is broken.
+const BROKEN: u32 = 3;
 /// What such a datagram says: the queue pair that it is for, and that of the sender.
 const LETTER_BYTES: usize = 8;
 /// How long an answer is waited for, at first and at most.
@@ -57,8 +59,13 @@ impl Rdma {
         let mut letter = [0; LETTER_BYTES];
         letter[..4].copy_from_slice(&number.to_le_bytes());
         letter[4..].copy_from_slice(&link.qp.num().to_le_bytes());
-        // It is sent again if it is lost.
+        // That it receives is sent again if it is lost.
         let _ = self.send_letter(&section, Some(kind), &letter);
+    }
+
+    /// This side's end has broken. (If that gets lost, the peer hears it from its device when it sends something.)
+    pub(super) fn say_broken(&mut self, index: u32) {
+        self.send_ready(index, BROKEN);
     }
 
     /// A datagram about this came.
@@ -68,6 +75,13 @@ impl Rdma {
         let Some(index) = self.numbers.get(&word(0)).copied() else { return };
         let Some(link) = self.links.at_mut(index) else { return };
         let is_it = link.meeting.peer.is_some_and(|(_, number)| number == word(4));
+        if kind == BROKEN {
+            if is_it {
+                let why = BreakReason::Device { device: self.device(), why: "the peer's end broke".into() };
+                self.break_link(index, why);
+            }
+            return;
+        }
         // Who is not there yet will say so itself, and is answered then.
         if !is_it || !matches!(link.state, QpState::ReadyToSend | QpState::SendDrained) {
             return;
