@@ -240,7 +240,9 @@ impl Sockets {
         let mut answers = std::mem::take(&mut self.inbox.answers);
         // An error would be a mistake of ours in the descriptor; what is ready is found the next time.
         let _ = self.poll.wait(Some(0), &mut answers);
-        self.inbox.ready.extend(answers.drain(..));
+        // Descriptors of others, such as an RDMA device's, are in the set for who sleeps: nothing is read from them here, and
+        // asking again would name them again.
+        self.inbox.ready.extend(answers.drain(..).filter(|ready| Token::unpack(ready.token).is_some()));
         self.inbox.answers = answers;
     }
 
