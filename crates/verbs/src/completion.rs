@@ -58,6 +58,8 @@ pub struct Cq {
     poll: PollCq,
     notify: ReqNotifyCq,
     unacknowledged: Cell<u32>,
+    /// Was it armed, and the event not taken yet?
+    armed: Cell<bool>,
     /// (Goes after the queue.)
     channel: Channel,
 }
@@ -91,8 +93,8 @@ impl Cq {
         if cq.is_null() {
             return Err(VerbsError::last("ibv_create_cq"));
         }
-        let unacknowledged = Cell::new(0);
-        Ok(Rc::new(Cq { context: context.clone(), cq, poll, notify, unacknowledged, channel }))
+        let (unacknowledged, armed) = (Cell::new(0), Cell::new(false));
+        Ok(Rc::new(Cq { context: context.clone(), cq, poll, notify, unacknowledged, armed, channel }))
     }
 
     /// Becomes readable with the next completion after [`Cq::arm`].
@@ -135,13 +137,21 @@ impl Cq {
 
     /// Has the descriptor become readable with the next completion (once). What came before has to be polled for afterwards.
     pub fn arm(&self) -> Result<(), VerbsError> {
+        // Its event is still to come, or on its way: whoever sleeps is woken, at most too early. (Both this and taking an
+        // event are system calls.)
+        if self.armed.get() {
+            return Ok(());
+        }
         // SAFETY: a queue.
-        VerbsError::check("ibv_req_notify_cq", unsafe { (self.notify)(self.cq, 0) })
+        VerbsError::check("ibv_req_notify_cq", unsafe { (self.notify)(self.cq, 0) })?;
+        self.armed.set(true);
+        Ok(())
     }
 
-    /// Takes the events off the channel, after a sleep.
+    /// Takes the event off the channel, if it has come. There is one each time that the queue was armed.
     pub fn take_events(&self) {
-        while self.channel.take() {
+        if self.armed.get() && self.channel.take() {
+            self.armed.set(false);
             self.unacknowledged.set(self.unacknowledged.get() + 1);
         }
         if self.unacknowledged.get() >= ACKNOWLEDGED_AT_ONCE {
