@@ -29,6 +29,8 @@ use sys::{Locator, UserBuf, UserBufMut, ring};
 const QUIET_ROUNDS: u32 = 32;
 /// Rounds after which sockets are looked at even if shared memory is never quiet.
 const BUSY_ROUNDS: u32 = 1024;
+/// Rounds after which sockets without a connection are looked at, where an RDMA device has the connections.
+const RARE_ROUNDS: u32 = 32;
 /// Under which number a descriptor of the caller's is waited for; the providers' own are below.
 const TOKEN_CALLER: u64 = u64::MAX;
 const TOKEN_DOORBELL: u64 = u64::MAX - 1;
@@ -454,6 +456,11 @@ impl Context {
         self.sockets.is_some() || self.rdma.is_some()
     }
 
+    /// Is a look for messages a system call, as it is where sockets have connections?
+    pub fn looks_cost(&self) -> bool {
+        self.sockets.as_deref().is_some_and(|sockets| self.rdma.is_none() || sockets.count() > 0)
+    }
+
     /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
     /// nothing left need not say so.
     #[inline]
@@ -494,6 +501,7 @@ impl Context {
         self.unlooked += 1;
         self.quiet += 1;
         let rarely = self.unlooked < BUSY_ROUNDS && self.quiet < QUIET_ROUNDS && self.soft.count() > 0;
+        let rarely = rarely || (self.unlooked < RARE_ROUNDS && self.rdma.is_some() && sockets.count() == 0);
         if rarely || self.unlooked & 1 == 1 {
             if let Some(event) = self.soft.poll() {
                 self.quiet = 0;

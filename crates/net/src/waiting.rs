@@ -233,7 +233,8 @@ impl Endpoint {
         self.waits.timers = timers;
         self.waits.spins = match self.context.has_devices() {
             _ if self.waits.shared || self.waits.wait == Wait::Sleep => 0,
-            true => SPINS_SOCKETS,
+            true if self.context.looks_cost() => SPINS_SOCKETS,
+            true => SPINS,
             false => SPINS,
         };
     }

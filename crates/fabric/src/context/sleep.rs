@@ -1,5 +1,5 @@
 //! Sleeping until something may have arrived: a doorbell, and descriptors beside it.
-use super::{Context, QUIET_ROUNDS, TOKEN_CALLER, TOKEN_DOORBELL};
+use super::{BUSY_ROUNDS, Context, QUIET_ROUNDS, TOKEN_CALLER, TOKEN_DOORBELL};
 use crate::qp::{ProviderKind, Qp};
 use crate::rdma::Rdma;
 use crate::sockets::Sockets;
@@ -62,7 +62,7 @@ impl Context {
             self.caller_fd = true;
         }
         // Whatever wakes it is looked at first.
-        self.quiet = QUIET_ROUNDS;
+        (self.quiet, self.unlooked) = (QUIET_ROUNDS, BUSY_ROUNDS);
         // A futex is the shorter way where there is nothing but the doorbell.
         let pollable = self.has_devices() || self.caller_fd || self.watched > 0;
         let waits = self.waits.clone().filter(|_| pollable);
