@@ -31,6 +31,11 @@ impl Outbox {
         })
     }
 
+    /// Are no datagrams under way?
+    pub(super) fn is_silent(&self) -> bool {
+        self.letters == 0
+    }
+
     pub(super) fn give_back(&mut self, at: At) {
         self.slots.give_back(at);
     }

@@ -6,6 +6,8 @@ const READY: u32 = 1;
 const READY_TOO: u32 = 2;
 /// Beside one that says that its sender's end is broken.
 const BROKEN: u32 = 3;
+/// Addresses of peers that are kept.
+const ADDRESSES_MAX: usize = 1024;
 /// What such a datagram says: the queue pair that it is for, and that of the sender.
 const LETTER_BYTES: usize = 8;
 /// How long an answer is waited for, at first and at most.
@@ -125,6 +127,10 @@ impl Rdma {
         let device = self.device();
         let refused = |error| ControlError::Device { device, why: words(&error) };
         if !self.addresses.contains_key(to) {
+            // Of those that datagrams went to long ago, none are kept for ever. (None may be in use.)
+            if self.addresses.len() >= ADDRESSES_MAX && self.outbox.is_silent() {
+                self.addresses.clear();
+            }
             match Ah::new(&self.pd, &self.address_of(to)) {
                 Ok(ah) => drop(self.addresses.insert(*to, ah)),
                 Err(error) => return Err(refused(error)),
