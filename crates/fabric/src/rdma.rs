@@ -19,6 +19,7 @@
 //!
 //! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
 mod cache;
+mod choice;
 mod memory;
 mod post;
 mod ready;
@@ -33,6 +34,7 @@ use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
 use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
+use choice::{choose, choose_gid, subnet_of};
 use memory::{Regions, Transfer};
 pub(crate) use post::Source;
 use post::{Outbox, Pending};
@@ -42,15 +44,13 @@ use ready::Meeting;
 use receive::{Found, Inbox};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use sys::UserBuf;
-use sys::net::Interface;
 use sys::node::QpClaim;
 use verbs::{
-    Access, Address, Ah, AsyncEvent, Completion, Context, Cq, Dest, Device, Failed, Gid, GidKind, LinkLayer,
-    Operation, Outcome, Pd, Port, PortState, QpCaps, QpKind, QpSettings, VerbsError, Work,
+    Access, Address, Ah, AsyncEvent, Completion, Context, Cq, Dest, Failed, Gid, Operation, Outcome, Pd,
+    Port, PortState, QpCaps, QpKind, QpSettings, VerbsError, Work,
 };
 
 const KIND: ProviderKind = ProviderKind::Verbs;
@@ -191,6 +191,7 @@ pub struct Rdma {
     numbers: HashMap<u32, u32>,
     /// Work that is under way.
     pending: Table<Pending>,
+    work_max: usize,
     transfers: Table<Transfer>,
     /// Completions to look at, and events to come.
     fetched: VecDeque<Completion>,
@@ -253,8 +254,10 @@ impl Rdma {
         let limits = context.limits().map_err(refused)?;
         let gid = choose_gid(&context, &port, config)?;
         let pd = Pd::new(&context).map_err(refused)?;
-        let cq = Cq::new(&context, COMPLETIONS.min(limits.cq_entries)).map_err(refused)?;
-        let (mut inbox, mut outbox) = (Inbox::new(&pd).map_err(refused)?, Outbox::default());
+        let completions = COMPLETIONS.min(limits.cq_entries);
+        let cq = Cq::new(&context, completions).map_err(refused)?;
+        let mut inbox = Inbox::new(&pd, completions as usize).map_err(refused)?;
+        let mut outbox = Outbox::default();
         // What is found out now leaves the choice to go by sockets, and nothing that is registered later takes it away.
         if sys::limit::locked_memory().is_some() {
             inbox.reserve(&pd).and_then(|()| outbox.reserve(&pd)).map_err(refused)?;
@@ -303,6 +306,8 @@ impl Rdma {
             links: Table::new(),
             numbers: HashMap::new(),
             pending: Table::new(),
+            // A queue that overflows is the end of it. (Words about windows need room, too.)
+            work_max: completions as usize * 3 / 8,
             transfers: Table::new(),
             fetched: VecDeque::new(),
             found: None,
@@ -690,120 +695,4 @@ impl Provider for Rdma {
 
 fn section_of(card: &Card) -> Result<&VerbsSection, ReachError> {
     card.verbs.as_ref().ok_or(ReachError::NoAddress { who: "it" })
-}
-
-/// The device and the port that are to be used.
-fn choose(devices: &[Device], config: &Config) -> Result<(Rc<Context>, Port), OpenError> {
-    let mut why = Vec::new();
-    for device in devices {
-        let name = device.name();
-        if config.device.as_ref().is_some_and(|wanted| *wanted != name) {
-            continue;
-        }
-        if !device.is_ib_transport() {
-            why.push(format!("{name} is no InfiniBand or RoCE device"));
-            continue;
-        }
-        let context = match device.open() {
-            Ok(context) => context,
-            Err(error) => {
-                why.push(format!("{name}: {error}"));
-                continue;
-            }
-        };
-        let ports = context.limits().map_or(1, |limits| limits.ports);
-        for number in (1..=ports).filter(|number| config.port.is_none_or(|wanted| wanted == *number)) {
-            match context.port(number) {
-                Ok(port) if port.state == PortState::Active => return Ok((context, port)),
-                Ok(port) => why.push(format!("port {number} of {name} is {}", port.state)),
-                Err(error) => why.push(format!("port {number} of {name}: {error}")),
-            }
-        }
-    }
-    if why.is_empty() {
-        let names: Vec<String> = devices.iter().map(Device::name).collect();
-        why.push(format!("there is no such device or port; there is {}", names.join(", ")));
-    }
-    Err(OpenError::NoPort(why.join("; ")))
-}
-
-/// The address of the port that is to be used: inside an InfiniBand subnet none is needed.
-fn choose_gid(context: &Context, port: &Port, config: &Config) -> Result<Option<Gid>, OpenError> {
-    let gids = context.gids(port);
-    if let Some(wanted) = config.gid {
-        let gid = gids.iter().find(|gid| gid.index == wanted);
-        let none = || {
-            OpenError::NoPort(format!("port {} of {} has no address {wanted}", port.number, context.name()))
-        };
-        return gid.copied().map(Some).ok_or_else(none);
-    }
-    if port.link == LinkLayer::InfiniBand {
-        return Ok(None);
-    }
-    // One that goes through routers is best, and of an address that somebody gave rather than of one the kernel made up.
-    let worth =
-        |gid: &&Gid| (gid.kind == GidKind::RoceV2, !is_link_local(&gid.raw), std::cmp::Reverse(gid.index));
-    match gids.iter().max_by_key(worth) {
-        Some(gid) => Ok(Some(*gid)),
-        None => Err(OpenError::NoPort(format!("port {} of {} has no address", port.number, context.name()))),
-    }
-}
-
-fn is_link_local(raw: &[u8; 16]) -> bool {
-    raw[0] == 0xfe && raw[1] & 0xc0 == 0x80
-}
-
-/// What is the same for those who can reach each other: the subnet of InfiniBand, the network of the address elsewhere.
-fn subnet_of(port: &Port, gid: Option<&Gid>) -> u32 {
-    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    let start = 0x811c_9dc5 ^ u32::from(port.link == LinkLayer::Ethernet);
-    let Some(gid) = gid else { return start };
-    let network = network_of(gid, &sys::net::interfaces().unwrap_or_default());
-    [gid.kind as u8].iter().chain(&network).fold(start, mix)
-}
-
-/// The part of an address that all of its network have. If no interface is known to have it, that is its first half, as
-/// InfiniBand has it.
-fn network_of(gid: &Gid, interfaces: &[Interface]) -> [u8; 16] {
-    let addr = Ipv6Addr::from(gid.raw);
-    let of_v4 = addr.to_ipv4_mapped();
-    let own = interfaces.iter().find(|interface| match (interface.addr, of_v4) {
-        (IpAddr::V4(own), Some(addr)) => own == addr,
-        (IpAddr::V6(own), None) => own == addr,
-        _ => false,
-    });
-    let bits = match (own, of_v4) {
-        (Some(own), Some(_)) => 96 + u32::from(own.prefix),
-        (Some(own), None) => own.prefix.into(),
-        (None, _) => 64,
-    };
-    let mask = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or(0);
-    (addr.to_bits() & mask).to_be_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_are_told_apart_by_what_interfaces_say() {
-        let interface = |addr: IpAddr, prefix| Interface {
-            name: "eth0".into(),
-            index: 2,
-            addr,
-            prefix,
-            up: true,
-            loopback: false,
-            bridge: false,
-        };
-        let gid = |addr: Ipv6Addr| Gid { index: 1, raw: addr.octets(), kind: GidKind::RoceV2 };
-        let v4 = |last: [u8; 4]| gid(std::net::Ipv4Addr::from(last).to_ipv6_mapped());
-        let here = [interface([10, 0, 1, 5].into(), 24)];
-        let there = [interface([10, 0, 1, 9].into(), 24)];
-        assert_eq!(network_of(&v4([10, 0, 1, 5]), &here), network_of(&v4([10, 0, 1, 9]), &there));
-        let away = [interface([10, 0, 2, 9].into(), 24)];
-        assert_ne!(network_of(&v4([10, 0, 1, 5]), &here), network_of(&v4([10, 0, 2, 9]), &away));
-        let link = |last: u16| gid(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last));
-        assert_eq!(network_of(&link(1), &[]), network_of(&link(2), &[]));
-    }
 }

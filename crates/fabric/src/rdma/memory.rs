@@ -237,7 +237,11 @@ impl Rdma {
     fn room(&mut self, qp: Qp) -> Result<(), RdmaError> {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
         match link.state {
-            QpState::ReadyToSend | QpState::SendDrained if link.busy < WORK_MAX => Ok(()),
+            QpState::ReadyToSend | QpState::SendDrained
+                if link.busy < WORK_MAX && self.pending.len() < self.work_max =>
+            {
+                Ok(())
+            }
             QpState::ReadyToSend | QpState::SendDrained => Err(RdmaError::Full),
             _ => Err(RdmaError::State),
         }

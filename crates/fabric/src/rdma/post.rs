@@ -105,9 +105,9 @@ impl Rdma {
         if from.len() > MESSAGE_MAX {
             return Err(PostError::TooLong { bytes: from.len(), max: MESSAGE_MAX });
         }
-        if !link.may_send() {
+        if !(link.may_send() && self.pending.len() < self.work_max) {
             self.look();
-            if !self.links.at(index).is_some_and(Link::may_send) {
+            if !(self.links.at(index).is_some_and(Link::may_send) && self.pending.len() < self.work_max) {
                 return Err(PostError::Full);
             }
         }

@@ -72,6 +72,7 @@ pub(super) struct Inbox {
     letter_slots: Rc<Arena>,
     slots: Slots,
     posted: usize,
+    most: usize,
     wanted: usize,
     /// The windows of all peers.
     pub granted: usize,
@@ -82,10 +83,12 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(pd: &Rc<Pd>) -> Result<Inbox, VerbsError> {
-        let (srq, letters) = (Srq::new(pd, RECEIVES_MAX as u32)?, Srq::new(pd, LETTERS as u32)?);
-        let letter_slots = Arena::new(pd, LETTERS, LETTER_BYTES)?;
-        for slot in 0..LETTERS {
+    /// Messages and datagrams take no more than half of the completions.
+    pub(super) fn new(pd: &Rc<Pd>, completions: usize) -> Result<Inbox, VerbsError> {
+        let (most, letter_count) = (RECEIVES_MAX.min(completions * 3 / 8), LETTERS.min(completions / 8));
+        let (srq, letters) = (Srq::new(pd, most as u32)?, Srq::new(pd, letter_count as u32)?);
+        let letter_slots = Arena::new(pd, letter_count, LETTER_BYTES)?;
+        for slot in 0..letter_count {
             letters.post(RECEIVE | LETTER | slot as u64, &letter_slots, slot)?;
         }
         Ok(Inbox {
@@ -94,6 +97,7 @@ impl Inbox {
             letter_slots,
             slots: Slots::default(),
             posted: 0,
+            most,
             wanted: 0,
             granted: 0,
             lent: None,
@@ -129,7 +133,7 @@ impl Inbox {
     /// There are so many connections now: what is too much is not posted again.
     pub(super) fn shrink(&mut self, links: usize) {
         let spare = if links == 0 { 0 } else { RECEIVES_SPARE };
-        self.wanted = (spare + links * RECEIVES_EACH + self.granted).min(RECEIVES_MAX);
+        self.wanted = (spare + links * RECEIVES_EACH + self.granted).min(self.most);
     }
 
     fn post(&mut self, at: At) -> Result<(), VerbsError> {
@@ -208,7 +212,7 @@ impl Rdma {
         let links = self.links.len();
         let Some(link) = self.links.at_mut(index) else { return };
         let more = link.granted.min(WINDOW - link.granted);
-        if more == 0 || self.frugal || self.inbox.wanted + more as usize > RECEIVES_MAX {
+        if more == 0 || self.frugal || self.inbox.wanted + more as usize > self.inbox.most {
             return;
         }
         self.inbox.granted += more as usize;
