@@ -172,13 +172,13 @@ fn retire_into<A: Abi>(
     Ok((done.status.error != ErrorClass::Success).then_some(done.status.error))
 }
 
-fn in_status(failed: usize, first: Option<ErrorClass>) -> Outcome<()> {
+/// `first` is what is known of the first one: a status has only the class of its error.
+fn in_status(failed: usize, first: Option<String>) -> Outcome<()> {
     match first {
         None => Ok(()),
-        Some(class) => fail(
-            ErrorClass::InStatus,
-            format!("{failed} of the requests failed, the first with: {}", class.text()),
-        ),
+        Some(why) => {
+            fail(ErrorClass::InStatus, format!("{failed} of the requests failed, the first with: {why}"))
+        }
     }
 }
 
@@ -210,10 +210,13 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
             if first.is_none() {
                 blame(call, on, named.0);
             }
-            let result = call.complete(named.0).unwrap_or_else(failure);
+            let result = call.complete(named.0).unwrap_or_else(|error| {
+                first.get_or_insert_with(|| error.to_string());
+                failure(error)
+            });
             if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
                 failed += 1;
-                first = first.or(Some(error));
+                first.get_or_insert_with(|| error.text().to_string());
             }
         }
         in_status(failed, first)
@@ -251,7 +254,7 @@ pub fn testall<A: Abi>(
             let result = call.test(named.0).map_or_else(failure, |done| done.unwrap_or(Status::EMPTY));
             if let Some(error) = retire_into(call, requests, i, named, result, statuses, i)? {
                 failed += 1;
-                first = first.or(Some(error));
+                first.get_or_insert_with(|| error.text().to_string());
             }
         }
         in_status(failed, first)
@@ -407,7 +410,7 @@ fn some_done<A: Abi>(
         indices.set_at(slot, place as c_int)?;
         if let Some(error) = retire_into(call, requests, place, named, result, statuses, slot)? {
             failed += 1;
-            first = first.or(Some(error));
+            first.get_or_insert_with(|| error.text().to_string());
         }
     }
     in_status(failed, first)
