@@ -34,7 +34,7 @@ fn open() -> Option<Side> {
     let devices = match devices() {
         Ok(devices) => devices,
         Err(missing) => {
-            eprintln!("skipped: {missing}");
+            eprintln!("skipped: no device: {missing}");
             return None;
         }
     };
@@ -126,6 +126,7 @@ fn messages_reads_writes_and_atomics() {
     let limits = side.context.limits().expect("limits");
     println!("{} {limits:?} {:?} {:?}", side.context.name(), side.port, side.context.gids(&side.port));
     let (one, two) = side.pair();
+    println!("queue pairs {:#x} and {:#x}", one.num(), two.num());
     // Copied now, from two places.
     let (head, tail) = (*b"head", *b"and tail");
     one.post(&Work::new(100, Operation::SendCopied(&[head[..].into(), tail[..].into()]))).expect("posted");

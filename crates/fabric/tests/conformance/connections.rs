@@ -48,7 +48,7 @@ fn a_stale_queue_pair_is_found_out(kind: ProviderKind) {
 fn early_messages_arrive_without_the_senders_help(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
     if !a.context.caps(kind).early {
-        return;
+        return cannot(kind, "send before it is answered");
     }
     let (card_a, card_b) = (a.card(), b.card());
     let (qa, _) = a.ask(&card_b);
@@ -140,7 +140,7 @@ fn crossed_requests_make_one_connection_in_every_order(kind: ProviderKind) {
 fn early_messages_of_crossed_requests_need_no_help_either(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
     if !a.context.caps(kind).early {
-        return;
+        return cannot(kind, "send before it is answered");
     }
     let (card_a, card_b) = (a.card(), b.card());
     for _ in 0..16 {
@@ -221,7 +221,7 @@ fn a_new_queue_pair_in_an_old_place_starts_clean(kind: ProviderKind) {
 fn messages_of_a_closed_queue_pair_come_before_those_of_the_next(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
     if !a.context.caps(kind).early {
-        return;
+        return cannot(kind, "send before it is answered");
     }
     let (card_a, card_b) = (a.card(), b.card());
     let others: Vec<_> = (0..12).map(|_| connect(&mut a, &mut b).0).collect();

@@ -43,10 +43,15 @@ pub fn has_device() -> bool {
     match rdma::Rdma::open(&rdma::Config::default()) {
         Ok(_) => true,
         Err(missing) => {
-            eprintln!("skipped: {missing}");
+            eprintln!("skipped: no device: {missing}");
             false
         }
     }
+}
+
+/// A test ends here, since the provider lacks what it is about.
+pub fn cannot(kind: ProviderKind, what: &str) {
+    eprintln!("skipped: {kind:?} cannot {what}");
 }
 
 /// A host whose processes talk through one provider.
