@@ -159,6 +159,9 @@ impl Adapter {
 
     /// Tells something.
     pub(crate) fn raise(&mut self, kind: Enum, element: usize) {
+        if self.settings.trace {
+            eprintln!("standin: {}: event {kind}", std::process::id());
+        }
         self.events.push_back(Event { kind, element });
         self.event_counter.add();
     }
@@ -385,6 +388,11 @@ impl Adapter {
 
     /// Puts an entry into a completion queue, and wakes who waits for it.
     pub(crate) fn complete(&mut self, cq: u32, entry: Entry, solicited: bool) {
+        if self.settings.trace && entry.wc.status != IBV_WC_SUCCESS {
+            let ibv_wc { wr_id, status, qp_num, .. } = entry.wc;
+            let pid = std::process::id();
+            eprintln!("standin: {pid}: work {wr_id:#x} of {qp_num:#x} ends with status {status}");
+        }
         let Some(queue) = self.cqs.get_mut(cq) else { return };
         if queue.entries.len() >= queue.most {
             if !std::mem::replace(&mut queue.overrun, true) {

@@ -18,6 +18,7 @@
 //! | `seed=N` | which ones | 1 |
 //! | `absent-ms=MS` | how long a peer that is not there is asked again, at most | 300 |
 //! | `keep-completions` | completions of a queue pair stay when it is destroyed, as rxe has it, not mlx5 | they go |
+//! | `trace` | completions with errors and events are told on stderr | they are not |
 //!
 //! Bytes may end in `K`, `M` or `G`. An unknown word is an error on stderr, and there are no devices.
 use std::time::Duration;
@@ -58,6 +59,7 @@ pub(crate) struct Settings {
     pub seed: u64,
     pub absent: Duration,
     pub keep_completions: bool,
+    pub trace: bool,
 }
 
 impl Default for Settings {
@@ -80,6 +82,7 @@ impl Default for Settings {
             seed: 1,
             absent: Duration::from_millis(300),
             keep_completions: false,
+            trace: false,
         }
     }
 }
@@ -120,6 +123,7 @@ impl Settings {
             "seed" => self.seed = number(1, u64::MAX)?,
             "absent-ms" => self.absent = Duration::from_millis(number(0, 60_000)?),
             "keep-completions" if word == "keep-completions" => self.keep_completions = true,
+            "trace" if word == "trace" => self.trace = true,
             _ => return Err(format!("{word}: there is no such word")),
         }
         Ok(())

@@ -214,6 +214,10 @@ fn a_new_queue_pair_in_an_old_place_starts_clean(kind: ProviderKind) {
         b.context.destroy_qp(qb);
         assert!(b.is_quiet() && a.is_quiet());
     }
+    // Nor is anything missing that they have used.
+    let (qa, qb) = connect(&mut a, &mut b);
+    a.send(qa, [7, 8], b"still here");
+    assert_eq!(b.message(), (qb, [7, 8], b"still here".to_vec()));
     assert!(b.context.touched_bytes() < 200_000, "{} bytes after 20 connections", b.context.touched_bytes());
 }
 
