@@ -5,7 +5,7 @@ use fabric::state::QpState;
 use fabric::{BreakReason, Card, CreateError, ProviderKind, Qp, QpClaim, ReachError, Role};
 use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::transfer;
-use proto::wireup::{self, Action, Medium, NeedError, Params, Progress, QpFor, StateName, Word};
+use proto::wireup::{self, Action, Budget, Medium, NeedError, Params, Progress, QpFor, StateName, Word};
 use std::sync::Arc;
 
 /// How long the launcher has to end this process before a connection that its peer has closed is an error here: it
@@ -165,6 +165,10 @@ impl Endpoint {
                 let _ = self.wireup.qp_withheld(ix, Arc::new(cause), &node, now_ns);
             }
             Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
+            Err(Refused::Crowded(cause)) => {
+                self.fit_rdma(now_ns);
+                let _ = self.wireup.qp_refused(ix, Arc::new(cause), now_ns);
+            }
             // The peer would wait for an answer for ever, and nobody here waits to be told.
             Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
                 let place = self.place_of(peer);
@@ -187,13 +191,31 @@ impl Endpoint {
         let qp = self.context.create_qp_as(kind, claim).map_err(|error| self.refused(error))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
+            let short = kind == ProviderKind::Verbs && matches!(error, fabric::ConnectError::Memory(_));
             match error {
+                error if short => self.rdma_is_short(Cause::Connect(Arc::new(error))),
                 fabric::ConnectError::Memory(_) | fabric::ConnectError::Descriptors { .. } => {
                     Refused::ForNow(Cause::Connect(Arc::new(error)))
                 }
                 error => Refused::ForGood(Cause::Connect(Arc::new(error))),
             }
         })
+    }
+
+    /// An RDMA device has no more of something: connections of this process have to go for others, if there are some.
+    fn rdma_is_short(&self, cause: Cause) -> Refused {
+        let some = self.context.qps(ProviderKind::Verbs) >= Budget::QUEUE_PAIRS_MIN as usize;
+        if some { Refused::Crowded(cause) } else { Refused::ForGood(cause) }
+    }
+
+    /// As many connections as there are now are all that there can be: others are closed for new ones.
+    fn fit_rdma(&mut self, now_ns: u64) {
+        let kinds = [ProviderKind::Soft, ProviderKind::Sockets, ProviderKind::Verbs];
+        let held: usize = kinds.into_iter().map(|kind| self.context.qps(kind)).sum();
+        let fits = u32::try_from(held).unwrap_or(u32::MAX).max(self.waits.fits.unwrap_or(0));
+        if self.waits.fits.replace(fits) != Some(fits) {
+            self.wireup.set_budget(Budget { queue_pairs: Some(fits) }, now_ns);
+        }
     }
 
     /// A device that is too small even without any connection will never have one more.
@@ -203,6 +225,8 @@ impl Endpoint {
             CreateError::Device(limit) if slots + limit.kept >= limit.max => {
                 Refused::ForGood(Cause::Device { error, slots })
             }
+            CreateError::Refused { code } if is_shortage(code) => self.rdma_is_short(error.into()),
+            CreateError::Refused { .. } => Refused::ForGood(error.into()),
             error => Refused::ForNow(error.into()),
         }
     }
@@ -389,8 +413,18 @@ impl Endpoint {
 enum Refused {
     /// It may be had later.
     ForNow(Cause),
+    /// It may be had when this process closes another connection.
+    Crowded(Cause),
     /// Never.
     ForGood(Cause),
+}
+
+/// Has a device no more of something, rather than that it cannot do what is wanted?
+fn is_shortage(code: i32) -> bool {
+    matches!(
+        std::io::Error::from_raw_os_error(code).kind(),
+        std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock
+    )
 }
 
 fn means(caps: &fabric::Caps) -> transfer::Means {

@@ -131,6 +131,8 @@ pub(crate) struct Waits {
     pub carrying: bool,
     /// Was it said to the node that a queue pair of its device is lacking?
     pub lack: Option<proto::wireup::Lack>,
+    /// Connections that an RDMA device had room for when it had none for more.
+    pub fits: Option<u32>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after?
@@ -192,6 +194,7 @@ impl Waits {
             draining: Vec::new(),
             carrying: false,
             lack: None,
+            fits: None,
             doomed: Vec::new(),
             timers: false,
             idle: 0,
