@@ -6,6 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::{fmt, fs, io};
 
+/// Addresses of a port that can be named.
+const GIDS_MAX: u32 = 256;
+
 /// The devices of this machine.
 pub fn devices() -> Result<Vec<Device>, Missing> {
     let library = library()?;
@@ -173,19 +176,23 @@ impl Context {
 
     /// The addresses of a port that are in use.
     pub fn gids(&self, port: &Port) -> Vec<Gid> {
-        (0..port.gids).filter_map(|index| self.gid(port, index)).collect()
+        // Each is asked for with a system call, tables may have a thousand places, and work names an address with a byte.
+        (0..port.gids.min(GIDS_MAX)).filter_map(|index| self.gid(port, index)).collect()
     }
 
     fn gid(&self, port: &Port, index: u32) -> Option<Gid> {
-        let (gid, kind) = self.gid_with_kind(port, index).or_else(|| self.gid_of_old(port, index))?;
+        let (gid, kind) = match self.library.query_gid_ex {
+            Some(query) => self.gid_with_kind(query, port, index),
+            None => self.gid_of_old(port, index),
+        }?;
         let mut raw = [0; 16];
         raw[..8].copy_from_slice(&gid.raw[0].to_ne_bytes());
         raw[8..].copy_from_slice(&gid.raw[1].to_ne_bytes());
         (gid.raw[1] != 0).then_some(Gid { index: index as u8, raw, kind })
     }
 
-    fn gid_with_kind(&self, port: &Port, index: u32) -> Option<(ibv_gid, GidKind)> {
-        let query = self.library.query_gid_ex?;
+    /// `None`: the place is empty, which most are.
+    fn gid_with_kind(&self, query: QueryGidEx, port: &Port, index: u32) -> Option<(ibv_gid, GidKind)> {
         // SAFETY: integers may be zero.
         let mut entry: ibv_gid_entry = unsafe { std::mem::zeroed() };
         // SAFETY: an open device and a place of the size that is said.

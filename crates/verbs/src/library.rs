@@ -63,9 +63,7 @@ macro_rules! functions {
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
             /// Not in every version.
-            pub query_gid_ex: Option<
-                unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int,
-            >,
+            pub query_gid_ex: Option<QueryGidEx>,
             /// Not in every version.
             pub is_fork_initialized: Option<unsafe extern "C" fn() -> Enum>,
         }
@@ -80,7 +78,7 @@ macro_rules! functions {
                     },)*
                     query_gid_ex: handle.symbol("_ibv_query_gid_ex").ok().map(|symbol| {
                         // SAFETY: as above.
-                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int>(symbol) }
+                        unsafe { std::mem::transmute::<*mut c_void, QueryGidEx>(symbol) }
                     }),
                     is_fork_initialized: handle.symbol("ibv_is_fork_initialized").ok().map(|symbol| {
                         // SAFETY: as above.
