@@ -15,6 +15,13 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// Registrations of each length, at most.
 const REGISTRATIONS_MAX: usize = 100;
 const COMPLETIONS: u32 = 64;
+/// The parts of a handshake, and all of it.
+const HANDSHAKE: [&str; 4] = [
+    "handshake: until a request is there",
+    "  until the reply is there",
+    "  until both can send",
+    "  all of it",
+];
 const RECEIVES: u32 = 16;
 
 /// How long something took, each time, in microseconds.
@@ -66,7 +73,7 @@ impl Steps {
     pub fn measure(rdma: &Rdma, count: usize) -> Result<Steps, String> {
         let said = |error: VerbsError| format!("{}: {error}", rdma.device());
         let (mut steps, numbers) = device_steps(rdma, count).map_err(said)?;
-        steps.push(("handshake, all of it", handshakes(rdma, count.div_ceil(2))?));
+        steps.extend(HANDSHAKE.into_iter().zip(handshakes(rdma, count.div_ceil(2))?));
         let memory = registrations(rdma, count.min(REGISTRATIONS_MAX)).map_err(said)?;
         Ok(Steps { steps, memory, numbers })
     }
@@ -128,7 +135,7 @@ fn us(start: Instant) -> f64 {
 
 /// Banyan's way from nothing to a connection on which both sides can send, with both sides in this process: nobody has to be
 /// woken for it.
-fn handshakes(like: &Rdma, count: usize) -> Result<Times, String> {
+fn handshakes(like: &Rdma, count: usize) -> Result<[Times; 4], String> {
     let config = Config {
         device: Some(like.context().name().into()),
         port: Some(like.port().0.number),
@@ -136,16 +143,23 @@ fn handshakes(like: &Rdma, count: usize) -> Result<Times, String> {
         ..Config::default()
     };
     let (mut asks, mut answers) = (Side::open(&config, 1)?, Side::open(&config, 2)?);
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..=count {
+    let mut parts: [Vec<f64>; 4] = Default::default();
+    for round in 0..=count {
         let start = Instant::now();
-        let (one, two) = connect(&mut asks, &mut answers)?;
-        times.push(us(start));
+        let (one, two, ends) = connect(&mut asks, &mut answers)?;
+        let mut before = start;
+        for (part, end) in parts.iter_mut().zip(ends) {
+            part.push((end - before).as_secs_f64() * 1e6);
+            before = end;
+        }
+        parts[3].push((before - start).as_secs_f64() * 1e6);
         asks.rdma.destroy(one);
         answers.rdma.destroy(two);
+        if round == 0 {
+            parts = Default::default(); // memory and addresses were had for all that follow
+        }
     }
-    times.remove(0); // memory and addresses were had for all that followed
-    Ok(Times::new(times))
+    Ok(parts.map(Times::new))
 }
 
 /// A process, as far as a handshake goes.
@@ -199,17 +213,20 @@ impl Side {
     }
 }
 
-fn connect(asks: &mut Side, answers: &mut Side) -> Result<(Qp, Qp), String> {
+/// Both queue pairs, and when each part was over.
+fn connect(asks: &mut Side, answers: &mut Side) -> Result<(Qp, Qp, [Instant; 3]), String> {
     let (one, request) = asks.make(&answers.card, Role::Asks)?;
     asks.send(&answers.card, &request)?;
     let request = answers.receive()?;
+    let asked = Instant::now();
     let (two, reply) = answers.make(&asks.card, Role::Answers)?;
     answers.connect(two, &asks.card, &request)?;
     answers.send(&asks.card, &reply)?;
     let reply = asks.receive()?;
+    let answered = Instant::now();
     asks.connect(one, &answers.card, &reply)?;
     answers.until_open(two)?;
-    Ok((one, two))
+    Ok((one, two, [asked, answered, Instant::now()]))
 }
 
 fn registrations(rdma: &Rdma, count: usize) -> Result<Vec<(usize, Times, Times)>, VerbsError> {
