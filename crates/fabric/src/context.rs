@@ -456,11 +456,6 @@ impl Context {
         self.sockets.is_some() || self.rdma.is_some()
     }
 
-    /// Is a look for messages a system call, as it is where sockets have connections?
-    pub fn looks_cost(&self) -> bool {
-        self.sockets.as_deref().is_some_and(|sockets| self.rdma.is_none() || sockets.count() > 0)
-    }
-
     /// The message that was polled last is not needed any more, and there is more to come. Whoever polls until there is
     /// nothing left need not say so.
     #[inline]

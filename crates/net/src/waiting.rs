@@ -236,8 +236,7 @@ impl Endpoint {
         self.waits.timers = timers;
         self.waits.spins = match self.context.has_devices() {
             _ if self.waits.shared || self.waits.wait == Wait::Sleep => 0,
-            true if self.context.looks_cost() => SPINS_SOCKETS,
-            true => SPINS,
+            true => SPINS_SOCKETS,
             false => SPINS,
         };
     }
