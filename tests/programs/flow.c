@@ -1,4 +1,5 @@
-/* Messages between all ranks for some time: flow SECONDS [RANK]. The rank is killed half way. */
+/* Messages between all ranks for some time: flow SECONDS [RANK [PAUSE]]. The rank (-1: none) is killed half way. The first
+   message waits for the pause, in seconds. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 3) usleep((useconds_t)(1e6 * atof(argv[3])));
     const double start = MPI_Wtime();
     for (; go; round++) {
         for (int distance = 1; distance < ranks; distance++) exchange(rank, ranks, distance, round);

@@ -46,6 +46,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 use sys::UserBuf;
 use sys::node::QpClaim;
 use verbs::{
@@ -82,6 +83,8 @@ const ANSWER_TRIES: u8 = 6;
 const NO_ROOM_TIME: u8 = 12;
 /// Bytes of the program's memory that stay registered behind transfers, where nobody says otherwise.
 const KEPT_BYTES: u64 = 256 << 20;
+/// How long datagrams may be lost because the port is down: longer than devices ask again on a connection.
+const PORT_PATIENCE: Duration = Duration::from_secs(8);
 /// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
 const DATAGRAM_KEY: u32 = 0x00ba_7a91;
 
@@ -203,6 +206,8 @@ pub struct Rdma {
     dropped: u64,
     strangers: u64,
     now_ns: u64,
+    /// Since when the port is down, if it is.
+    down_since: Option<Instant>,
 }
 
 /// An event to come.
@@ -318,6 +323,7 @@ impl Rdma {
             dropped: 0,
             strangers: 0,
             now_ns: 0,
+            down_since: None,
         })
     }
 
@@ -507,6 +513,10 @@ impl Rdma {
                     }
                 }
                 // A port that is down for a moment costs time: what was sent is sent again.
+                AsyncEvent::PortDown(port) if port == self.port.number => {
+                    self.down_since.get_or_insert(Instant::now());
+                }
+                AsyncEvent::PortUp(port) if port == self.port.number => self.down_since = None,
                 AsyncEvent::PortDown(_)
                 | AsyncEvent::PortUp(_)
                 | AsyncEvent::FewReceives

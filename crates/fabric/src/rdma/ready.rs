@@ -122,6 +122,10 @@ impl Rdma {
         kind: Option<u32>,
         bytes: &[u8],
     ) -> Result<Sent, ControlError> {
+        if self.down_since.is_some_and(|since| since.elapsed() > PORT_PATIENCE) {
+            let why = format!("the port has been down for {} s", PORT_PATIENCE.as_secs());
+            return Err(ControlError::Device { device: self.device(), why });
+        }
         let secret = self.secrets.with(to.nonce).ok_or(ReachError::NoKey)?;
         let sealed = secret.datagram(to.nonce, bytes);
         let device = self.device();
