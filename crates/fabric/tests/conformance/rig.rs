@@ -11,6 +11,11 @@ use sys::{UserBuf, UserBufMut};
 /// How long a test waits for anything; no test waits that long unless it fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How many times that, on a machine that is busy or emulated.
+fn times() -> u32 {
+    std::env::var("BANYAN_TEST_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// When a peer that does not answer counts as unreachable: soon, because some tests wait for it, but not where packets are
 /// lost on purpose.
 pub fn net_timeout() -> Duration {
@@ -286,12 +291,12 @@ pub fn close(a: &mut Peer, b: &mut Peer, qa: Qp, qb: Qp) {
 /// Does `step` until it yields something.
 #[track_caller]
 pub fn wait<T>(what: &str, mut step: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
+    let (start, patience) = (Instant::now(), PATIENCE * times());
     loop {
         if let Some(value) = step() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "no sign of {what}");
+        assert!(start.elapsed() < patience, "no sign of {what}");
         std::thread::yield_now();
     }
 }
