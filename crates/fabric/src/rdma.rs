@@ -43,6 +43,7 @@ use proto::wireup::Params;
 use ready::Meeting;
 use receive::{Found, Inbox};
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -192,7 +193,7 @@ pub struct Rdma {
     regions: Regions,
     links: Table<Link>,
     /// Queue pairs of the device, by their numbers.
-    numbers: HashMap<u32, u32>,
+    numbers: HashMap<u32, u32, BuildHasherDefault<Spread>>,
     /// Work that is under way.
     pending: Table<Pending>,
     work_max: usize,
@@ -208,6 +209,24 @@ pub struct Rdma {
     now_ns: u64,
     /// Since when the port is down, if it is.
     down_since: Option<Instant>,
+}
+
+/// Spreads numbers that the device has given, mostly in a row: nobody outside chooses them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// An event to come.
@@ -310,7 +329,7 @@ impl Rdma {
             outbox,
             regions: Regions::new(kept),
             links: Table::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             pending: Table::new(),
             // A queue that overflows is the end of it. (Words about windows need room, too.)
             work_max: completions as usize * 3 / 8,

@@ -2,7 +2,7 @@
 use crate::device::{Context, set_nonblocking};
 use crate::ffi::*;
 use crate::library::{VerbsError, words};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -57,6 +57,8 @@ pub struct Cq {
     pub(crate) cq: *mut ibv_cq,
     poll: PollCq,
     notify: ReqNotifyCq,
+    /// Where the device puts completions.
+    entries: RefCell<Box<[ibv_wc; BATCH]>>,
     unacknowledged: Cell<u32>,
     /// Was it armed, and the event not taken yet?
     armed: Cell<bool>,
@@ -93,8 +95,19 @@ impl Cq {
         if cq.is_null() {
             return Err(VerbsError::last("ibv_create_cq"));
         }
+        // SAFETY: integers may be zero.
+        let entries = RefCell::new(Box::new(unsafe { std::mem::zeroed::<[ibv_wc; BATCH]>() }));
         let (unacknowledged, armed) = (Cell::new(0), Cell::new(false));
-        Ok(Rc::new(Cq { context: context.clone(), cq, poll, notify, unacknowledged, armed, channel }))
+        Ok(Rc::new(Cq {
+            context: context.clone(),
+            cq,
+            poll,
+            notify,
+            entries,
+            unacknowledged,
+            armed,
+            channel,
+        }))
     }
 
     /// Becomes readable with the next completion after [`Cq::arm`].
@@ -104,8 +117,7 @@ impl Cq {
 
     /// Hands what has completed to `each`, as much as there is now. How many was that?
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<usize, VerbsError> {
-        // SAFETY: integers may be zero.
-        let mut entries: [ibv_wc; BATCH] = unsafe { std::mem::zeroed() };
+        let mut entries = self.entries.borrow_mut();
         // SAFETY: a queue and room for so many.
         let count = unsafe { (self.poll)(self.cq, BATCH as i32, entries.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| VerbsError::unsupported("ibv_poll_cq"))?;
