@@ -28,6 +28,8 @@ pub struct Caps {
     pub places: bool,
     /// Does a read or write that the peer refuses break the connection?
     pub refusals_break: bool,
+    /// Can a word of the peer's memory be changed in one step?
+    pub atomics: bool,
     /// Do control messages travel on the connection itself, and are never lost there?
     pub control_on_stream: bool,
 }

@@ -51,8 +51,8 @@ use std::time::{Duration, Instant};
 use sys::UserBuf;
 use sys::node::QpClaim;
 use verbs::{
-    Access, Address, Ah, AsyncEvent, Completion, Context, Cq, Dest, Failed, Gid, Operation, Outcome, Pd,
-    Port, PortState, QpCaps, QpKind, QpSettings, VerbsError, Work,
+    Access, Address, Ah, AsyncEvent, Atomics, Completion, Context, Cq, Dest, Failed, Gid, Operation, Outcome,
+    Pd, Port, PortState, QpCaps, QpKind, QpSettings, VerbsError, Work,
 };
 
 const KIND: ProviderKind = ProviderKind::Verbs;
@@ -84,6 +84,8 @@ const ANSWER_TRIES: u8 = 6;
 const NO_ROOM_TIME: u8 = 12;
 /// Bytes of the program's memory that stay registered behind transfers, where nobody says otherwise.
 const KEPT_BYTES: u64 = 256 << 20;
+/// Looks after which it is asked whether the device tells something by itself: a system call. (Who sleeps is woken.)
+const LOOKS_PER_EVENT: u32 = 4096;
 /// How long datagrams may be lost because the port is down: longer than devices ask again on a connection.
 const PORT_PATIENCE: Duration = Duration::from_secs(8);
 /// Names the processes of all jobs to the device; who has no key of a job is found out by the tag of a datagram.
@@ -143,7 +145,7 @@ impl OpenError {
 
 /// What may help where memory cannot be registered.
 fn hint(error: &VerbsError) -> String {
-    let memory = matches!(error.error.raw_os_error(), Some(ENOMEM | EAGAIN));
+    let memory = error.call == "ibv_reg_mr" && matches!(error.error.raw_os_error(), Some(ENOMEM | EAGAIN));
     if !memory {
         return String::new();
     }
@@ -207,6 +209,10 @@ pub struct Rdma {
     dropped: u64,
     strangers: u64,
     now_ns: u64,
+    /// Times that the device was looked at.
+    looks: u32,
+    /// Has the device atomic operations?
+    atomics: bool,
     /// Since when the port is down, if it is.
     down_since: Option<Instant>,
 }
@@ -342,6 +348,8 @@ impl Rdma {
             dropped: 0,
             strangers: 0,
             now_ns: 0,
+            looks: 0,
+            atomics: limits.atomics != Atomics::None,
             down_since: None,
         })
     }
@@ -409,6 +417,10 @@ impl Rdma {
 
     /// Looks at the device, and after what nobody else has to hear of. Has [`Rdma::poll`] something? What was lent is given back.
     pub fn look(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(LOOKS_PER_EVENT) {
+            self.hear_device();
+        }
         self.give_back();
         if self.found.is_none() {
             self.found = self.find();
@@ -570,6 +582,7 @@ impl Provider for Rdma {
             reads: true,
             places: false,
             refusals_break: true,
+            atomics: self.atomics,
             control_on_stream: false,
         }
     }

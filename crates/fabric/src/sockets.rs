@@ -450,6 +450,7 @@ impl Provider for Sockets {
             reads: true,
             places: true,
             refusals_break: false,
+            atomics: true,
             control_on_stream: true,
         }
     }

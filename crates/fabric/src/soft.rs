@@ -239,6 +239,7 @@ impl Provider for Soft {
             reads: self.cma,
             places: false,
             refusals_break: false,
+            atomics: true,
             control_on_stream: false,
         }
     }

@@ -213,7 +213,7 @@ impl Rdma {
     /// Changes a double word of the peer's memory.
     pub fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<AtomicPosted, RdmaError> {
         self.room(qp)?;
-        if !at.addr.is_multiple_of(8) {
+        if !self.atomics || !at.addr.is_multiple_of(8) {
             return Err(RdmaError::Atomic);
         }
         let slot = self.outbox.take(&self.pd).map_err(|error| RdmaError::Io(error.error))?;

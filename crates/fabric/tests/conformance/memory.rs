@@ -169,6 +169,9 @@ fn transfers_may_be_longer_than_messages(kind: ProviderKind) {
 
 fn atomics_return_what_was_there(kind: ProviderKind) {
     let (mut a, mut b) = pair(kind);
+    if !a.context.caps(kind).atomics {
+        return cannot(kind, "change words in one step");
+    }
     let (qa, _) = connect(&mut a, &mut b);
     // Memory that every provider can do them in.
     let region = b.context.allocate(4096).unwrap().unwrap();
