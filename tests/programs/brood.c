@@ -1,5 +1,6 @@
-/* One process that spawns many, one after the other: `brood TIMES`. What they leave behind is looked for in this process
-   and in those above it: the agent that started it, the warden, and the launcher. */
+/* One process that spawns many, one after the other: `brood TIMES [PROCESSES]`. What they leave behind is looked for in this
+   process and in those above it: the agent that started it, the warden, and the launcher. PROCESSES says in how many of
+   them: those of other launchers are not ours. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ int main(int argc, char **argv)
 {
     static const char *names[GENERATIONS] = {"the program", "the agent", "the warden", "the launcher"};
     int pids[GENERATIONS] = {getpid()}, times = argc > 1 ? atoi(argv[1]) : 0, bad = 0;
+    int looked_at = argc > 2 && atoi(argv[2]) < GENERATIONS ? atoi(argv[2]) : GENERATIONS;
     long early[GENERATIONS] = {0};
     char self[4096];
     MPI_Comm parents, children;
@@ -59,7 +61,7 @@ int main(int argc, char **argv)
         for (int j = 0; j < GENERATIONS && i == times / 10; j++)
             early[j] = resident_kib(pids[j]);
     }
-    for (int i = 0; i < GENERATIONS; i++) {
+    for (int i = 0; i < looked_at; i++) {
         long late = resident_kib(pids[i]);
         printf("%s: %ld KiB early, %ld at the end\n", names[i], early[i], late);
         bad += !early[i] || late > early[i] + GROWTH_KIB_MAX;
