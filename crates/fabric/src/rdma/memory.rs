@@ -206,7 +206,12 @@ impl Rdma {
         }
         let (here, bytes) = (buf.addr(), buf.len());
         let access = if reads { Access::LOCAL_WRITE } else { Access::READ };
-        let mr = self.regions.get(&self.pd, &buf, access).map_err(|error| RdmaError::Io(error.error))?;
+        let mr = match self.regions.get(&self.pd, &buf, access) {
+            Ok(mr) => mr,
+            // What is under way gives memory back when it ends.
+            Err(_) if self.transfers.len() > 0 => return Err(RdmaError::Full),
+            Err(error) => return Err(RdmaError::Io(error.error)),
+        };
         self.start(qp, What::Copy { mr, here, there, bytes, posted: 0, reads }).map(Posted::Later)
     }
 
