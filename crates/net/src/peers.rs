@@ -191,9 +191,7 @@ impl Endpoint {
         let qp = self.context.create_qp_as(kind, claim).map_err(|error| self.refused(error))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
-            let short = kind == ProviderKind::Verbs && matches!(error, fabric::ConnectError::Memory(_));
             match error {
-                error if short => self.rdma_is_short(Cause::Connect(Arc::new(error))),
                 fabric::ConnectError::Memory(_) | fabric::ConnectError::Descriptors { .. } => {
                     Refused::ForNow(Cause::Connect(Arc::new(error)))
                 }

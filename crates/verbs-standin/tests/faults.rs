@@ -86,7 +86,7 @@ fn infiniband_needs_no_gid() {
 fn a_port_goes_down_and_comes_up() {
     with("", "a_port_goes_down_and_comes_up", || {
         let side = Side::open(8);
-        let (one, _two) = side.pair_with(&QpSettings { timeout: 16, ..SETTINGS });
+        let (one, _two) = side.pair_with(&QpSettings { timeout: 20, ..SETTINGS });
         control("down=1");
         assert_eq!(side.event(), AsyncEvent::PortDown(1));
         assert_eq!(side.context.port(1).unwrap().state.to_string(), "down");

@@ -42,26 +42,25 @@ fn caps(cap: &ibv_qp_cap) -> Caps {
 unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the program's domain and what it wants.
     let (context, init) = unsafe { ((*pd).context, &*init) };
-    let Some(kind @ (Kind::Rc | Kind::Ud)) = Kind::of(init.qp_type) else {
+    if !matches!(Kind::of(init.qp_type), Some(Kind::Rc | Kind::Ud)) {
         return give(Err(libc::EOPNOTSUPP));
+    }
+    // SAFETY: integers and pointers may be zero.
+    let zero: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+    let mut more = ibv_qp_init_attr_ex {
+        qp_context: init.qp_context,
+        send_cq: init.send_cq,
+        recv_cq: init.recv_cq,
+        srq: init.srq,
+        cap: init.cap,
+        qp_type: init.qp_type,
+        sq_sig_all: init.sq_sig_all,
+        comp_mask: IBV_QP_INIT_ATTR_PD,
+        pd,
+        ..zero
     };
-    let wanted = Wanted {
-        kind,
-        pd: handle!(pd),
-        send_cq: handle!(init.send_cq),
-        receive_cq: handle!(init.recv_cq),
-        srq: (!init.srq.is_null()).then(|| handle!(init.srq)),
-        domain: 0,
-        cap: caps(&init.cap),
-        all_told: init.sq_sig_all != 0,
-    };
-    // SAFETY: integers and pointers may be zero; nobody but the real library uses the rest.
-    let zero: ibv_qp = unsafe { std::mem::zeroed() };
-    let (send_cq, recv_cq, srq) = (init.send_cq, init.recv_cq, init.srq);
-    let (qp_context, qp_type) = (init.qp_context, init.qp_type);
-    let shape = ibv_qp { context, qp_context, pd, send_cq, recv_cq, srq, qp_type, ..zero };
-    // SAFETY: the program's open device.
-    unsafe { create(shape, wanted) }
+    // SAFETY: the same, written at greater length.
+    unsafe { create_qp_ex(context, &mut more) }
 }
 
 unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {

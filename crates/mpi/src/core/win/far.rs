@@ -33,6 +33,8 @@ pub(super) struct Far {
     unconfirmed: bool,
     /// What follows when all of it has left.
     last: Option<Last>,
+    /// The word that ends an epoch has left behind copies that are under way: nothing can be sent instead of them any more.
+    ended: bool,
 }
 
 /// The lock of a target that is asked for by message.
@@ -233,6 +235,7 @@ impl Far {
             direct: Vec::new(),
             unconfirmed: false,
             last: None,
+            ended: false,
         }
     }
 
@@ -342,6 +345,7 @@ impl Far {
             None => {}
             Some(Last::Flush) if !self.unconfirmed => {}
             Some(Last::Complete) => {
+                self.ended = !self.direct.is_empty();
                 // What comes behind this word on its way is done behind it.
                 self.unconfirmed = false;
                 return way.send(way.complete, message);
@@ -352,6 +356,7 @@ impl Far {
                 self.unconfirmed = false;
             }
             Some(Last::Unlock) => {
+                self.ended = !self.direct.is_empty();
                 message.unlock(way.await_answer(Awaited::Done(Confirms::Work)));
                 self.outstanding += 1;
                 self.unconfirmed = false;
@@ -403,7 +408,7 @@ impl Far {
             let (_, op) = self.direct.swap_remove(at);
             match ended {
                 Ok(_) => op.ended(),
-                Err(NetError::OutOfReach { .. }) => self.send_instead(op),
+                Err(NetError::OutOfReach { .. }) if !self.ended => self.send_instead(op),
                 Err(error) => {
                     let error = MpiError::from(error);
                     let Some(waits) = op.waits else { return Err(error) };
@@ -411,6 +416,7 @@ impl Far {
                 }
             }
         }
+        self.ended &= !self.direct.is_empty();
         Ok(())
     }
 
