@@ -31,11 +31,13 @@ impl Class {
             | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
             OpenShared | OpenSockets | OpenRdma | RdmaDevice | RegisteredBytes | Opening | Closing
             | MappedBytes | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
-            FirstMessageSum | BytesSent | DirectBytes => Class::Aggregate,
-            InitLoad | InitPmi | InitDevice | InitFence | InitRest | InitTotal => Class::Timer,
+            FirstMessageSum | BytesSent | DirectBytes | ExchangeBytes => Class::Aggregate,
+            InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
+            | InitRest | InitTotal => Class::Timer,
             Failed | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits
             | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere
-            | CardsAsked | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
+            | CardsAsked | ExchangePuts | ExchangeGets | DirectCollectives | Registrations
+            | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

@@ -57,6 +57,7 @@ fn open() -> Context {
         faults: None,
         ring_bytes_max: 1 << 18,
         conn_memory: None,
+        imitation: Default::default(),
     };
     let mut context = Context::open(&config).expect("a context");
     context.open_sockets(&sockets).expect("sockets");

@@ -7,8 +7,10 @@ pub use sleep::Sleep;
 use crate::card::Card;
 use crate::event::Event;
 use crate::fault::{Datagram, Faults};
+use crate::imitate::Imitation;
 use crate::provider::{
-    Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push, ReachError, Role, Sent,
+    Ahead, Caps, ConnectError, ControlError, CreateError, PostError, Posted, Provider, Push, ReachError,
+    Role, Sent,
 };
 use crate::qp::{ProviderKind, Qp};
 use crate::rdma::{self, Rdma, Source};
@@ -20,6 +22,7 @@ use proto::wireup::Params;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use sys::node::{NodeFacts, QpClaim, QpLimit, QpWant, Ties};
 use sys::poll::{Interest, Poll};
 use sys::{Locator, UserBuf, UserBufMut, ring};
@@ -64,6 +67,8 @@ pub struct Config {
     pub ring_bytes_max: usize,
     /// Most bytes of the process that large rings take in all; connections have a small one besides.
     pub conn_memory: Option<u64>,
+    /// What shared memory costs beside its own time, to be like another device.
+    pub imitation: Imitation,
 }
 
 /// Why a device cannot be opened.
@@ -273,6 +278,32 @@ impl Context {
     /// A new queue pair, in RESET.
     pub fn create_qp_as(&mut self, kind: ProviderKind, claim: impl Into<QpClaim>) -> Result<Qp, CreateError> {
         self.provider(kind).create(claim.into())
+    }
+
+    /// New queue pairs in INIT for peers whose cards nobody has yet. See [`Provider::create_ahead`].
+    pub fn create_ahead(&mut self, kind: ProviderKind, count: usize, threads: usize) -> Option<Ahead> {
+        self.provider(kind).create_ahead(count, threads)
+    }
+
+    /// What a peer needs to connect to one of them. See [`Provider::ahead_params`].
+    pub fn ahead_params(
+        &self,
+        kind: ProviderKind,
+        facts: [u64; 2],
+        place: u32,
+        number: u32,
+    ) -> Option<Params> {
+        self.provider_ref(kind).ahead_params(facts, place, number)
+    }
+
+    /// Waits until the processes of the node that come before this one have made their queue pairs, at most so long. Have they?
+    pub fn wait_turn(&self, most: Duration) -> bool {
+        self.soft.wait_turn(most)
+    }
+
+    /// This process has made its own.
+    pub fn end_turn(&self) {
+        self.soft.end_turn();
     }
 
     /// Says to the other processes of the node that this one lacks a queue pair, or does not any more.

@@ -17,6 +17,7 @@ mod card;
 mod context;
 mod event;
 pub mod fault;
+pub mod imitate;
 mod provider;
 mod qp;
 pub mod rdma;
@@ -31,8 +32,8 @@ pub use context::{Config, Context, Node, OpenError, Sleep};
 pub use event::{BytesView, Event, SlotView, View};
 pub use proto::wireup::Params;
 pub use provider::{
-    AtomicOp, AtomicPosted, BreakReason, Caps, ConnectError, ControlError, CreateError, PostError, Posted,
-    Provider, Push, RdmaError, ReachError, Role, Sent, WorkError,
+    Ahead, AtomicOp, AtomicPosted, BreakReason, Caps, ConnectError, ControlError, CreateError, PostError,
+    Posted, Provider, Push, RdmaError, ReachError, Role, Sent, WorkError,
 };
 pub use qp::{MrKey, ProviderKind, Qp, RemoteMemory, WorkId};
 pub use soft::SharedRegion;

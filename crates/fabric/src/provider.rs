@@ -340,6 +340,15 @@ pub enum BreakReason {
     Proof,
 }
 
+/// Queue pairs that were made together.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    /// Each with its number; these rise.
+    pub qps: Vec<(Qp, u32)>,
+    /// What a peer has to know of all of them.
+    pub facts: [u64; 2],
+}
+
 /// The cold functions of a provider.
 pub trait Provider {
     /// Which one it is.
@@ -348,6 +357,15 @@ pub trait Provider {
     fn caps(&self) -> Caps;
     /// A new queue pair, in RESET.
     fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError>;
+    /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time; in the order of their numbers,
+    /// and fewer than wanted where there are no more. `None`: this provider cannot.
+    fn create_ahead(&mut self, _count: usize, _threads: usize) -> Option<Ahead> {
+        None
+    }
+    /// What a peer needs to connect to the queue pair that is at a place of [`Ahead`].
+    fn ahead_params(&self, _facts: [u64; 2], _place: u32, _number: u32) -> Option<Params> {
+        None
+    }
     /// RESET to INIT: room for what comes in, and what the peer must know. With [`Role::Asks`], where the provider has
     /// [`Caps::early`], messages may be posted from now on.
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError>;

@@ -4,6 +4,7 @@
 //! Who asks for a connection has messages to send, and may compute for an hour before it is here again. So it makes
 //! one more ring, in its *own* segment: what it posts before it is answered lies there, the peer reads it when it
 //! answers, and the last word in that ring sends it on to the usual one ([`qp`]).
+mod ahead;
 mod cq;
 mod maps;
 mod memory;
@@ -16,7 +17,10 @@ pub use cq::HOT_MAX;
 
 use crate::card::Card;
 use crate::context::{Config, Node, OpenError};
-use crate::provider::{Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent};
+use crate::imitate::Imitation;
+use crate::provider::{
+    Ahead, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent,
+};
 use crate::qp::{MrKey, ProviderKind, Qp};
 use crate::state::{self, QpState};
 use cq::Cq;
@@ -28,6 +32,7 @@ use qp::{QpEntry, Slot};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use sys::cpu::Barrier;
 use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant, Ties};
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, Region, Segment, Sleeper};
@@ -65,6 +70,7 @@ pub struct Soft {
     cma: bool,
     frugal: bool,
     mappable: bool,
+    imitation: Imitation,
 }
 
 impl Soft {
@@ -104,6 +110,7 @@ impl Soft {
             cq: Cq::default(),
             cma: config.cma,
             frugal: false,
+            imitation: config.imitation,
         })
     }
 
@@ -171,6 +178,14 @@ impl Soft {
     pub(crate) fn holding(&self) -> Vec<(u32, u32)> {
         let others = (0..self.node.facts().slots).filter(|slot| *slot != self.slot);
         others.map(|slot| (slot, self.node.qps_of(slot))).collect()
+    }
+
+    pub(crate) fn wait_turn(&self, most: Duration) -> bool {
+        self.node.wait_turn(self.slot, most)
+    }
+
+    pub(crate) fn end_turn(&self) {
+        self.node.end_turn(self.slot);
     }
 
     pub(crate) fn qp_wanted(&self) -> bool {
@@ -245,7 +260,17 @@ impl Provider for Soft {
     }
 
     fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError> {
-        self.make(claim)
+        let qp = self.make(claim)?;
+        self.imitation.create(&self.node, 1);
+        Ok(qp)
+    }
+
+    fn create_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
+        self.make_ahead(count, threads)
+    }
+
+    fn ahead_params(&self, facts: [u64; 2], place: u32, number: u32) -> Option<Params> {
+        ahead::params(facts, place, number)
     }
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
@@ -253,6 +278,7 @@ impl Provider for Soft {
     }
 
     fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+        self.imitation.ready(&self.node);
         self.attach(qp, peer, params)
     }
 

@@ -31,6 +31,7 @@ mod api;
 mod common;
 mod direct;
 mod endpoint;
+mod everyone;
 mod job;
 mod link;
 mod meeting;

@@ -85,6 +85,8 @@ impl Endpoint {
             match action {
                 Action::Lookup { ix, peer } => self.look_up(ix, peer),
                 Action::CreateQp { ix, peer, card } => self.create(ix, peer, &card),
+                Action::CreateAhead { ix, .. } => self.waits.aheads.push(ix),
+                Action::Announce { card, datagram, .. } => self.announce_to(&card, datagram.as_bytes()),
                 Action::Send { ix, card, datagram, .. } => {
                     self.send_handshake(ix, &card, datagram.as_bytes())
                 }
@@ -148,17 +150,7 @@ impl Endpoint {
         };
         match self.make_qp(card, role, claim) {
             Ok((qp, params)) => {
-                let caps = self.context.caps(qp.provider());
-                self.name_qp(qp, ix);
-                let link = self.link(ix);
-                (link.qp, link.kind) = (Some(qp), Some(qp.provider()));
-                link.eager_max = u32::try_from(transfer::eager_max(means(&caps))).unwrap_or(u32::MAX);
-                let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
-                if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
-                    self.link(ix).qp = None;
-                    self.context.destroy_qp(qp);
-                    self.wireup.destroyed(ix, now_ns);
-                }
+                self.made(ix, qp, params, now_ns);
             }
             Err(Refused::ForNow(cause @ Cause::Create(CreateError::Device(_)))) => {
                 let node = self.node_device();
@@ -175,6 +167,31 @@ impl Endpoint {
                 self.abort(1, &format!("{peer} on {place} asks for a connection, but {cause}"))
             }
             Err(Refused::ForGood(cause)) => self.lose(ix, cause),
+        }
+    }
+
+    /// There is a queue pair for a peer.
+    pub(crate) fn made(&mut self, ix: PeerIx, qp: Qp, params: Params, now_ns: u64) {
+        let caps = self.context.caps(qp.provider());
+        self.name_qp(qp, ix);
+        let link = self.link(ix);
+        (link.qp, link.kind) = (Some(qp), Some(qp.provider()));
+        link.eager_max = u32::try_from(transfer::eager_max(means(&caps))).unwrap_or(u32::MAX);
+        let medium = if caps.control_on_stream { Medium::Stream } else { Medium::Datagrams };
+        if self.wireup.qp_ready(ix, params, medium, now_ns).is_err() {
+            self.link(ix).qp = None;
+            self.context.destroy_qp(qp);
+            self.wireup.destroyed(ix, now_ns);
+        }
+    }
+
+    /// Has a peer make its queue pair while this process makes its own. On a stream there is nothing to be made before, and what
+    /// gets lost is no loss.
+    fn announce_to(&mut self, card: &wireup::Card, datagram: &[u8]) {
+        let Ok(card) = Card::from_bytes(card.as_bytes()) else { return };
+        let reached = self.context.reach(&card).ok();
+        if reached.is_some_and(|kind| !self.context.caps(kind).control_on_stream) {
+            let _ = self.context.send_control(None, &card, datagram);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::pmi::{Client, PmiError};
 use crate::reach::{self, ReachSetupError, Ways};
 use crate::waiting::{Backoff, Patience, PhaseClock, Wait};
 use fabric::fault::{Faults, FaultsError};
+use fabric::imitate::{Imitation, ImitationError};
 use fabric::{Context, Node, OpenError};
 use proto::env::{self, BadValue, NetSettings, Values};
 use proto::ids::{Job, Peer, Rank};
@@ -42,6 +43,12 @@ pub struct Config {
     pub slot: u32,
     /// May memory of other processes be read directly (`BANYAN_CMA=off` forbids it)?
     pub cma: bool,
+    /// When connections are made (`BANYAN_CONNECT`), and by how many threads at the start (`BANYAN_CONNECT_THREADS`).
+    pub connect: wireup::Policy,
+    /// See there.
+    pub connect_threads: usize,
+    /// The device to imitate (`BANYAN_DEVICE`).
+    pub imitation: Imitation,
     /// How it waits (`BANYAN_WAIT`).
     pub wait: Wait,
     /// Seconds until a waiting process says for whom it waits; 0 for never (`BANYAN_WAIT_WARN`).
@@ -106,6 +113,12 @@ pub enum StartError {
     /// The faults to imitate are not understood.
     #[error("BANYAN_NET_FAULTS: {0}")]
     Faults(#[from] FaultsError),
+    /// The device to imitate is not understood.
+    #[error("BANYAN_DEVICE: {0}")]
+    Imitation(#[from] ImitationError),
+    /// A peer that everybody connects to at the start cannot be connected to.
+    #[error(transparent)]
+    Connect(#[from] NetError),
     /// The process manager does not answer as it should.
     #[error("process manager: {0}")]
     Pmi(#[from] PmiError),
@@ -144,6 +157,17 @@ impl Config {
             node,
             slot: number("MPI_LOCALRANKID", 0, u64::from(u32::MAX))? as u32,
             cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
+            connect: get(env::CONNECT)
+                .map(|text| env::word(env::CONNECT, &text, &wireup::Policy::NAMES))
+                .transpose()?
+                .map_or(wireup::Policy::default(), |at| wireup::Policy::ALL[at]),
+            connect_threads: match get(env::CONNECT_THREADS) {
+                None => cpu::cores(),
+                Some(text) => {
+                    env::number(env::CONNECT_THREADS, &text, 1..=env::CONNECT_THREADS_MOST)? as usize
+                }
+            },
+            imitation: get(env::DEVICE).map_or(Ok(Imitation::default()), |text| text.parse())?,
             wait: match get(env::WAIT).map_or(Ok(0), |text| env::word(env::WAIT, &text, &env::WAITS))? {
                 1 => Wait::Sleep,
                 _ => Wait::Auto,
@@ -247,25 +271,12 @@ impl Endpoint {
         let ways = Ways { net: config.net.clone(), hosts: several, agent: config.node };
         ways.open_at_start(&mut context)?;
         let device_ns = clock.lap();
-        if let Some(pmi) = pmi.as_mut() {
-            publish(pmi, &facts, &context)?;
-            // Even if this process needs none: another may.
-            if config.node.is_none() && facts.rank.0 == 0 {
-                pmi.put(reach::KEY_OF_JOB, &reach::new_key()?)?;
-            }
-            pmi.fence_begin()?;
-            if config.node.is_none() && context.has_devices() {
-                pmi.fence_end()?;
-                context.set_key(reach::parse_key(pmi.get(reach::KEY_OF_JOB)?)?);
-            }
-        }
-        let fence_ns = clock.lap();
         let wireup = Wireup::new(wireup::Config {
             me,
             size: facts.size,
             card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
-            policy: wireup::Policy::OnDemand,
+            policy: config.connect,
             budget: wireup::Budget { queue_pairs: config.qp_budget },
         });
         let oversubscribed = context.facts().oversubscribed;
@@ -296,19 +307,46 @@ impl Endpoint {
         };
         let mut endpoint = Box::new(Endpoint::new(job, context, wireup));
         endpoint.link(Endpoint::SELF);
+        endpoint.publish_card()?;
+        let everyone = endpoint.make_ahead(config)?;
+        let ahead_ns = clock.lap();
+        endpoint.begin_fence(config.node.is_none())?;
+        let fence_ns = clock.lap();
         endpoint.set_timers();
-        let rest_ns = clock.lap();
+        let wired_ns = endpoint.connect_everyone(everyone)?;
+        let rest_ns = (ahead_ns + clock.lap()).saturating_sub(wired_ns);
         let phases = [
             (Stat::InitLoad, age_ns),
             (Stat::InitPmi, pmi_ns),
             (Stat::InitDevice, device_ns),
             (Stat::InitFence, fence_ns),
             (Stat::InitRest, rest_ns),
-            (Stat::InitTotal, pmi_ns + device_ns + fence_ns + rest_ns),
+            (Stat::InitTotal, pmi_ns + device_ns + fence_ns + wired_ns + rest_ns),
         ];
         phases.into_iter().for_each(|(stat, ns)| endpoint.context.publish_stat(stat as usize, ns));
         endpoint.publish_stats();
         Ok(endpoint)
+    }
+
+    /// Tells the others where this process is, and, if it is the first, what only the job may know.
+    fn publish_card(&mut self) -> Result<(), StartError> {
+        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
+        publish(pmi, &self.job.facts, &self.context)?;
+        // Even if this process needs none: another may.
+        if self.job.ways.agent.is_none() && self.job.rank.0 == 0 {
+            pmi.put(reach::KEY_OF_JOB, &reach::new_key()?)?;
+        }
+        Ok(())
+    }
+
+    fn begin_fence(&mut self, foreign: bool) -> Result<(), StartError> {
+        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
+        pmi.fence_begin()?;
+        if foreign && self.context.has_devices() {
+            pmi.fence_end()?;
+            self.context.set_key(reach::parse_key(pmi.get(reach::KEY_OF_JOB)?)?);
+        }
+        Ok(())
     }
 
     /// Which program of a multi-program job this is.
@@ -440,6 +478,7 @@ fn device_config(config: &Config, facts: &JobFacts) -> fabric::Config {
         faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
         ring_bytes_max: config.ring_bytes_max,
         conn_memory: config.conn_memory,
+        imitation: config.imitation,
     }
 }
 

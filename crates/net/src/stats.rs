@@ -65,6 +65,10 @@ pub(crate) struct Counters {
     pub cards_here: u64,
     /// Cards asked for.
     pub cards_asked: u64,
+    /// What was put on the board about queue pairs at the start, its bytes, and what was read there.
+    pub exchange_puts: u64,
+    pub exchange_bytes: u64,
+    pub exchange_gets: u64,
     /// Peers that failed.
     pub failed: u64,
     /// Active messages without a handler.
@@ -128,11 +132,17 @@ impl Endpoint {
             Stat::DirectBytes => counters.direct_bytes,
             Stat::CardsHere => counters.cards_here,
             Stat::CardsAsked => counters.cards_asked,
+            Stat::ExchangePuts => counters.exchange_puts,
+            Stat::ExchangeBytes => counters.exchange_bytes,
+            Stat::ExchangeGets => counters.exchange_gets,
             Stat::Complete => counters.complete,
             Stat::InitLoad
             | Stat::InitPmi
             | Stat::InitDevice
             | Stat::InitFence
+            | Stat::InitCreate
+            | Stat::InitExchange
+            | Stat::InitConnect
             | Stat::InitRest
             | Stat::InitTotal => self.context.published_stat(stat as usize),
         }

@@ -112,6 +112,7 @@ fn endpoint(
         faults: None,
         ring_bytes_max,
         conn_memory: None,
+        imitation: Default::default(),
     })
     .unwrap();
     let net = NetSettings::read(|_| None).unwrap();

@@ -125,6 +125,8 @@ pub(crate) struct Waits {
     spins: u32,
     /// Peers whose cards are not on the board yet.
     pub lookups: Vec<PeerIx>,
+    /// Peers that queue pairs are to be made for before anybody asks.
+    pub aheads: Vec<PeerIx>,
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
@@ -191,6 +193,7 @@ impl Waits {
             awaiting: None,
             spins: 0,
             lookups: Vec::new(),
+            aheads: Vec::new(),
             draining: Vec::new(),
             carrying: false,
             lack: None,

@@ -70,6 +70,14 @@ pub const WAIT: &str = "BANYAN_WAIT";
 pub const WAIT_WARN: &str = "BANYAN_WAIT_WARN";
 /// How long a process waits at a port of another job.
 pub const CONNECT_TIMEOUT: &str = "BANYAN_CONNECT_TIMEOUT";
+/// When connections are made ([`crate::wireup::Policy`]).
+pub const CONNECT: &str = "BANYAN_CONNECT";
+/// How many threads make them at the start.
+pub const CONNECT_THREADS: &str = "BANYAN_CONNECT_THREADS";
+/// Most of them.
+pub const CONNECT_THREADS_MOST: u64 = 256;
+/// A device to imitate.
+pub const DEVICE: &str = "BANYAN_DEVICE";
 /// Queue pairs of a process.
 pub const QP_BUDGET: &str = "BANYAN_QP_BUDGET";
 /// Memory of a process's connections.
@@ -109,7 +117,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 38] = {
+pub const VARIABLES: [Variable; 41] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -138,6 +146,19 @@ pub const VARIABLES: [Variable; 38] = {
         variable(WAIT, Library, Values::Words(&WAITS), "looks for messages for a while, or sleeps at once"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
         variable(CONNECT_TIMEOUT, Library, Values::Seconds, "patience of MPI_Comm_connect; 0 for ever"),
+        variable(
+            CONNECT,
+            Library,
+            Values::Words(&crate::wireup::Policy::NAMES),
+            "when it connects (--connect)",
+        ),
+        variable(
+            CONNECT_THREADS,
+            Library,
+            Values::Number(1, CONNECT_THREADS_MOST),
+            "threads that make connections at the start (--connect-threads)",
+        ),
+        variable(DEVICE, Library, Values::Text, "costs of another device, imitated inside a host (--device)"),
         variable(
             QP_BUDGET,
             Library,

@@ -120,6 +120,12 @@ stats! {
     CardsHere = "cards_from_memory", Spread;
     /// Cards of peers that the process manager was asked for.
     CardsAsked = "cards_asked", Spread;
+    /// Values that this process put on the board about queue pairs that it made for everybody at the start.
+    ExchangePuts = "exchange_puts", Spread;
+    /// Their bytes.
+    ExchangeBytes = "exchange_bytes", Spread;
+    /// Values that it read there about those of others.
+    ExchangeGets = "exchange_gets", Spread;
     /// 1 if the counters were written when the process left; 0: they are those of init or of its last connection.
     Complete = "complete", Spread;
     /// Phase: from the start of the process to the start of init.
@@ -130,6 +136,12 @@ stats! {
     InitDevice = "init_device_ns", PhaseNs;
     /// Phase: publishing the card and the fence.
     InitFence = "init_fence_ns", PhaseNs;
+    /// Phase: making queue pairs for everybody, where that is done at the start.
+    InitCreate = "init_create_ns", PhaseNs;
+    /// Phase: telling everybody about them, and hearing of theirs.
+    InitExchange = "init_exchange_ns", PhaseNs;
+    /// Phase: connecting them.
+    InitConnect = "init_connect_ns", PhaseNs;
     /// Phase: the rest of init.
     InitRest = "init_rest_ns", PhaseNs;
     /// All of init.
@@ -149,7 +161,7 @@ impl Stat {
 }
 
 /// Room for counters in a slot; more than there are, so that the layout keeps its size.
-pub const SLOT_STATS_MAX: usize = 48;
+pub const SLOT_STATS_MAX: usize = 56;
 
 const _: () = assert!(Stat::ALL.len() <= SLOT_STATS_MAX);
 

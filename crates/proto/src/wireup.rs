@@ -50,6 +50,7 @@
 //! is a new one each time two jobs meet, so nothing of an earlier meeting arrives after [`Wireup::retire`].
 mod api;
 mod budget;
+mod bulletin;
 mod card;
 mod device;
 mod handshake;
@@ -66,12 +67,13 @@ mod tests;
 
 pub use api::*;
 pub use budget::{Budget, Usage};
+pub use bulletin::{Bulletin, NoBulletin, Numbers};
 pub use card::{Card, CardTooLong, Epoch, Params};
 pub use device::{DeviceWord, Lack, NodeDevice, QpFor};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
-pub use policy::Policy;
+pub use policy::{Exchange, Policy, Trigger};
 pub use room::{Crowd, Waits};
 pub use word::Word;
 
@@ -79,7 +81,7 @@ use crate::ids::{Job, Peer, PeerIx, Process};
 use alloc::collections::VecDeque;
 use budget::Places;
 use core::fmt::Debug;
-use handshake::{Age, Common, Input, Pair, Refusal, State, edge};
+use handshake::{Age, Common, Input, Pair, Refusal, Remote, State, edge};
 use pace::Pace;
 use peers::{Full, Peers};
 use plant::{Plant, Planted};
@@ -130,10 +132,12 @@ impl<W: Clone + Debug> Wireup<W> {
         for (ix, state) in self.peers.retire(job) {
             self.common.places.moved(ix.index() as u32, &state, &State::Idle, 0);
             let asks = |action: &Action<W>| {
-                use Action::{Connect, CreateQp, Drain, Lookup};
-                matches!(action, Lookup { .. } | CreateQp { .. } | Connect { .. } | Drain { .. })
+                use Action::{Announce, Connect, CreateAhead, CreateQp, Drain, Lookup};
+                let creates = matches!(action, CreateQp { .. } | CreateAhead { .. });
+                creates || matches!(action, Lookup { .. } | Announce { .. } | Connect { .. } | Drain { .. })
             };
-            let creates = |action: &Action<W>| matches!(action, Action::CreateQp { .. });
+            let creates =
+                |action: &Action<W>| matches!(action, Action::CreateQp { .. } | Action::CreateAhead { .. });
             let of_peer = |action: &Action<W>| action.ix() == Some(ix);
             let unasked = self.common.actions.iter().any(|action| of_peer(action) && creates(action));
             self.common.actions.retain(|action| !of_peer(action) || !asks(action));
@@ -204,6 +208,50 @@ impl<W: Clone + Debug> Wireup<W> {
         }
         self.input(ix, Input::Need, now_ns).expect("a peer that is not lost can be needed");
         Ok(Progress::Pending)
+    }
+
+    /// A queue pair for the peer is to be made before anybody asks, if there is a place for it: [`Action::CreateAhead`].
+    /// When the board has the peer's facts, tell them by [`facts`](Self::facts); if it has none, call [`card`](Self::card)
+    /// with the peer's card, and the two connect by messages.
+    pub fn ahead(&mut self, ix: PeerIx, now_ns: u64) -> Result<(), IllegalInput> {
+        match self.state(ix) {
+            StateName::Idle => self.input(ix, Input::Ahead, now_ns),
+            _ => Ok(()),
+        }
+    }
+
+    /// What this side's queue pair for a peer is known by, while it waits for the board: what [`facts`](Self::facts)
+    /// takes at the other side.
+    pub fn published(&self, ix: PeerIx) -> Option<Published> {
+        match self.peers.row(ix)?.1.state() {
+            State::Published { local, .. } => {
+                Some(Published { epoch: local.epoch, params: local.params, name: ix.to_wire() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The board has the facts of the peer's queue pair for this process. Late ones change nothing.
+    pub fn facts(
+        &mut self,
+        ix: PeerIx,
+        facts: Published,
+        card: Card,
+        now_ns: u64,
+    ) -> Result<(), IllegalInput> {
+        let Published { epoch, params, name } = facts;
+        let Some((_, row)) =
+            self.peers.row(ix).filter(|(_, row)| matches!(row.state(), State::Published { .. }))
+        else {
+            return Ok(());
+        };
+        let late = row.closed.is_some_and(|closed| epoch <= closed);
+        if late && !self.common.planted.is(Plant::StaleFactsConnect) {
+            // That queue pair was used and closed already.
+            return self.input(ix, Input::Card(card), now_ns);
+        }
+        let remote = Remote { epoch, params, name, card, stamp_ns: now_ns };
+        self.input(ix, Input::Facts(remote), now_ns)
     }
 
     /// A message came in. Call it with whatever the handshake's address receives, in any order.
@@ -365,7 +413,7 @@ impl<W: Clone + Debug> Wireup<W> {
         Ok(())
     }
 
-    /// Who sent it. A request is reason enough to give the sender a number; all else from somebody without one
+    /// Who sent it. A request, or its announcement, is reason enough to give the sender a number; all else from somebody without one
     /// speaks of nothing that is here.
     fn sender(&mut self, message: &Message) -> Result<Option<PeerIx>, DatagramError> {
         let (me, peer) = (self.common.config.me, message.from);
@@ -377,7 +425,7 @@ impl<W: Clone + Debug> Wireup<W> {
         }
         self.peers.check(peer)?;
         match self.peers.find(peer) {
-            None if message.kind == MessageKind::Request => {
+            None if matches!(message.kind, MessageKind::Request | MessageKind::Announce) => {
                 let added =
                     self.peers.add(peer).map_err(|Full| DatagramError::TooMany { peer, max: PEERS_MAX });
                 added.map(Some)

@@ -26,6 +26,20 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Sleeps until [`now_ns`] has reached a time, as exactly as the kernel can.
+pub fn sleep_until_ns(when_ns: u64) {
+    // Sleeps are lengthened by 50 microseconds otherwise, to wake together with others.
+    // SAFETY: this option takes a number and reads no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    let time = timespec(Duration::from_nanos(when_ns));
+    while now_ns() < when_ns {
+        // SAFETY: a valid time, and nothing wants to know what is left of it.
+        unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut())
+        };
+    }
+}
+
 /// How long ago this process was started, in nanoseconds (10 ms steps, as the kernel keeps it).
 pub fn process_age_ns() -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -4,16 +4,17 @@
 //! Without an agent the lowest local rank owns it. Counters that limit a device are kept as one slot per
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
 use crate::mem::{Locator, SharedMap, SharedMemory};
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, futex_wait, futex_wake_all};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyan01");
 const HEADER_BYTES: usize = 4096;
 const SLOT_BYTES: usize = 512;
 /// Counters in a slot.
-pub const SLOT_STATS: usize = 48;
+pub const SLOT_STATS: usize = 56;
 
 // Offsets in the header.
 const AT_MAGIC: usize = 0;
@@ -30,6 +31,7 @@ const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 const AT_LOST: usize = 260; // how many jobs have been lost
 const AT_LOST_JOBS: usize = 512; // the last of them
+const AT_LANES: usize = 2560; // when each has done what the device was asked for
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
@@ -37,13 +39,18 @@ const SLOT_QPS: usize = 4;
 const SLOT_WANTS: usize = 8;
 const SLOT_ATTEMPTS: usize = 12;
 const SLOT_TIES: usize = 16;
+const SLOT_TURN: usize = 20;
 const SLOT_STAT: usize = 64;
 
 /// So many jobs that were lost are remembered.
 const LOST_MAX: u32 = 256;
 
 const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
-const _: () = assert!(AT_LOST_JOBS + LOST_MAX as usize * 8 <= HEADER_BYTES);
+/// Commands that a device which imitates another can do at a time, at most.
+pub const LANES_MAX: u32 = 64;
+
+const _: () = assert!(AT_LOST_JOBS + LOST_MAX as usize * 8 <= AT_LANES);
+const _: () = assert!(AT_LANES + LANES_MAX as usize * 8 <= HEADER_BYTES);
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
 
@@ -269,6 +276,39 @@ impl NodeSegment {
             return Err(QpLimit { used: used - 1, max, kept });
         }
         Ok(self.map.u32_at(AT_QP_NEXT).fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Has the device do something that takes so long, beside as many others as it has `lanes` for: when it is done. Nobody
+    /// holds a lock meanwhile, so nothing is left behind by a process that dies.
+    pub fn queue_command(&self, lanes: u32, now_ns: u64, takes_ns: u64) -> u64 {
+        let word = |lane: u32| self.map.u64_at(AT_LANES + lane as usize * 8);
+        loop {
+            let first = (0..lanes.clamp(1, LANES_MAX)).map(|lane| (word(lane).load(Ordering::Relaxed), lane));
+            let (free_ns, lane) = first.min().expect("there is one");
+            let done_ns = free_ns.max(now_ns) + takes_ns;
+            let taken = word(lane).compare_exchange(free_ns, done_ns, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
+                return done_ns;
+            }
+        }
+    }
+
+    /// Waits until those in the slots before have said that it is this one's turn, at most so long. Is it?
+    pub fn wait_turn(&self, slot: u32, most: Duration) -> bool {
+        let word = self.slot_word(slot, SLOT_TURN);
+        if slot > 0 && word.load(Ordering::Acquire) == 0 {
+            futex_wait(word, 0, most);
+        }
+        slot == 0 || word.load(Ordering::Acquire) != 0
+    }
+
+    /// The process in `slot` has had its turn: it is that of the next.
+    pub fn end_turn(&self, slot: u32) {
+        if slot + 1 < self.facts.slots {
+            let word = self.slot_word(slot + 1, SLOT_TURN);
+            word.store(1, Ordering::Release);
+            futex_wake_all(word);
+        }
     }
 
     fn begin_attempt(&self, slot: u32) -> bool {
@@ -559,5 +599,25 @@ mod tests {
         assert!(refused.to_string().contains("shrinking"), "{refused}");
         unsealed.seal_against_shrinking().unwrap();
         NodeSegment::open(&locator).unwrap();
+    }
+
+    #[test]
+    fn a_device_does_as_much_at_a_time_as_it_has_lanes_for() {
+        let node = NodeSegment::create(&facts(10)).unwrap();
+        let done: Vec<u64> = (0..6).map(|_| node.queue_command(2, 1_000, 10)).collect();
+        assert_eq!(done, [1_010, 1_010, 1_020, 1_020, 1_030, 1_030]);
+        assert_eq!(node.queue_command(2, 5_000, 10), 5_010, "it has been idle");
+        assert_eq!(node.queue_command(0, 5_000, 10), 5_020, "it has one at least");
+    }
+
+    #[test]
+    fn turns_go_from_slot_to_slot() {
+        let node = NodeSegment::create(&facts(10)).unwrap();
+        let soon = Duration::from_millis(1);
+        assert!(node.wait_turn(0, soon) && !node.wait_turn(1, soon));
+        node.end_turn(0);
+        assert!(node.wait_turn(1, soon) && !node.wait_turn(2, soon));
+        (1..4).for_each(|slot| node.end_turn(slot));
+        assert!(node.wait_turn(3, soon));
     }
 }

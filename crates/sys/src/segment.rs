@@ -14,6 +14,7 @@ use crate::mem::{Locator, SharedMap, SharedMemory, UserBufMut};
 use crate::ring::RingTx;
 use crate::sync::{AtomicU64, Bug, fence, planted};
 use arena::Arena;
+pub use arena::packed_place;
 use doorbell::{AT_SLEEPING, PAGE_BYTES, Rope};
 use mailbox::{AT_MAIL, AT_MAIL_WORDS, MAIL_WORDS, Mailbox, NEAR_BYTES, Outbox, SLOTS_BYTES};
 use std::io;

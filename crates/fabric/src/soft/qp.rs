@@ -148,7 +148,8 @@ impl Soft {
         if self.live >= RINGS_MAX {
             return Err(CreateError::Rings);
         }
-        let num = QpNum(self.node.take_qp(self.slot, claim).map_err(CreateError::Device)?);
+        let counted = self.node.take_qp(self.slot, claim).map_err(CreateError::Device)?;
+        let num = QpNum(self.imitation.number(counted));
         let entry = QpEntry {
             num,
             state: QpState::Reset,
@@ -178,12 +179,24 @@ impl Soft {
             Some(sys::process::EMFILE) => ConnectError::Memory(error),
             _ => ConnectError::Map { pid: at.pid, error },
         })?;
-        let bytes = RING_SIZES[0];
-        let (offset, map) = self.carve_ring(bytes).map_err(ConnectError::Memory)?;
+        let params = self.open_inbound(qp)?;
         let early = match role {
             Role::Asks => self.make_early(peer),
             Role::Answers => None,
         };
+        let params = RingParams {
+            early_bytes: early.as_ref().map_or(0, |early| early.ring.bytes() as u32),
+            early_offset: early.as_ref().map_or(0, |early| early.offset),
+            ..params
+        };
+        self.entry_mut(qp).ok_or(ConnectError::Stale)?.early = early;
+        Ok(params.to_params())
+    }
+
+    /// Makes the receive ring: INIT.
+    pub(super) fn open_inbound(&mut self, qp: Qp) -> Result<RingParams, ConnectError> {
+        let bytes = RING_SIZES[0];
+        let (offset, map) = self.carve_ring(bytes).map_err(ConnectError::Memory)?;
         let id = self.rings_free.pop().unwrap_or_else(|| {
             self.rings.push(None);
             self.rings.len() as u32 - 1
@@ -194,16 +207,14 @@ impl Soft {
         let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
         entry.state = QpState::Init;
         entry.inbound = Some(inbound);
-        let params = RingParams {
+        Ok(RingParams {
             num: entry.num,
             ring: id,
             ring_offset: offset,
             ring_bytes: bytes as u32,
-            early_bytes: early.as_ref().map_or(0, |early| early.ring.bytes() as u32),
-            early_offset: early.as_ref().map_or(0, |early| early.offset),
-        };
-        entry.early = early;
-        Ok(params.to_params())
+            early_bytes: 0,
+            early_offset: 0,
+        })
     }
 
     /// INIT to RTR: maps the peer's ring and begins to receive.

@@ -11,6 +11,7 @@ fn open(node: &NodeSegment, slot: u32) -> Soft {
         faults: None,
         ring_bytes_max: 1 << 20,
         conn_memory: None,
+        imitation: Default::default(),
     };
     Soft::open(&config).unwrap()
 }

@@ -89,6 +89,7 @@ impl Host {
             faults: None,
             ring_bytes_max: 1 << 20,
             conn_memory: None,
+            imitation: Default::default(),
         }
     }
 

@@ -56,6 +56,11 @@ Traffic of Banyan's library between hosts:
   --fault LIST         lose, double or reorder datagrams, for tests: loss=5%,dup=2%,reorder=5%,seed=7
 
 Connections of Banyan's library:
+  --connect HOW        when they are made: on-demand (as they are needed, the default), overlapped (the same, and both
+                       sides make theirs at once), or everybody with everybody at the start: static-serial,
+                       static-parallel (by :published or :batched numbers, if said so), rank-by-rank
+  --connect-threads N  threads that make them at the start (default: as many as a process has cores)
+  --device LIST        shared memory costs what another device does: create=367us,ready=105us,lanes=8,gap=100
   --qp-budget N        at most N connections of a process at any moment (from 2); others are closed for new ones
   --conn-memory BYTES  memory of a process for larger buffers of its connections, such as 4M
   --qp-max N           queue pairs that a node's device has, for all its processes (default 131072)

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 57] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 60] = [
     "genv",
     "x",
     "genvlist",
@@ -61,6 +61,9 @@ pub(super) const OPTIONS_OF_JOB: [&str; 57] = [
     "qp-budget",
     "conn-memory",
     "qp-max",
+    "connect",
+    "connect-threads",
+    "device",
     "check",
     "coll",
     "rma",
@@ -399,6 +402,9 @@ impl Parser {
             "reg-cache" => self.tell_ranks(written, proto::env::REG_CACHE)?,
             "force-net" => self.spec.net.force = written.alone(true)?,
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
+            "connect" => self.tell_ranks(written, proto::env::CONNECT)?,
+            "connect-threads" => self.tell_ranks(written, proto::env::CONNECT_THREADS)?,
+            "device" => self.tell_ranks(written, proto::env::DEVICE)?,
             "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,
             "conn-memory" => self.tell_ranks(written, proto::env::CONN_MEMORY)?,
             "qp-max" => {

@@ -52,6 +52,26 @@ pub enum Action<W> {
         /// Where the peer can be reached.
         card: Card,
     },
+    /// The same for a peer whose card is not known, in a way that any peer can be told of it by the board; then call
+    /// [`Wireup::qp_ready`] or [`Wireup::qp_refused`]. What is refused is made when it is needed.
+    CreateAhead {
+        /// The peer's number here.
+        ix: PeerIx,
+        /// Whom it will be connected to.
+        peer: Peer,
+    },
+    /// Send a message as a datagram, before there is a queue pair; it may get lost. Where handshakes go by
+    /// [`Medium::Stream`], leave it.
+    Announce {
+        /// The peer's number here.
+        ix: PeerIx,
+        /// To whom.
+        peer: Peer,
+        /// Where the peer can be reached.
+        card: Card,
+        /// The bytes.
+        datagram: Datagram,
+    },
     /// Send a message of the handshake, as the medium of the peer's queue pair says. A message that closes the
     /// connection leaves before the [`Action::Destroy`] behind it is carried out.
     Send {
@@ -124,6 +144,8 @@ impl<W> Action<W> {
             Action::MakeRoom | Action::Tell { .. } => return None,
             Action::Lookup { ix, .. }
             | Action::CreateQp { ix, .. }
+            | Action::CreateAhead { ix, .. }
+            | Action::Announce { ix, .. }
             | Action::Send { ix, .. }
             | Action::Connect { ix, .. }
             | Action::Ready { ix, .. }
@@ -134,6 +156,17 @@ impl<W> Action<W> {
         };
         Some(ix)
     }
+}
+
+/// What a peer has to know of a queue pair that was made ahead of any request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Which of its process's connections it is.
+    pub epoch: Epoch,
+    /// What the peer needs to connect to it.
+    pub params: Params,
+    /// The number that its process gave the peer.
+    pub name: u32,
 }
 
 /// How far a needed connection is.

@@ -87,7 +87,7 @@ pub(super) enum Claim {
 impl From<&Target> for Claim {
     fn from(target: &Target) -> Self {
         match target {
-            Target::Found(_) => Claim::Ask,
+            Target::Found(_) | Target::Ahead { .. } => Claim::Ask,
             Target::Asked(_) => Claim::Answer,
         }
     }
@@ -209,7 +209,7 @@ impl Places {
         free
     }
 
-    fn is_free(&self, claim: Claim) -> bool {
+    pub(super) fn is_free(&self, claim: Claim) -> bool {
         if !self.permits(claim) {
             return false;
         }
@@ -401,7 +401,12 @@ impl Places {
 
 /// Is it an attempt that holds a place and that nobody has answered?
 fn asks<W>(state: &State<W>) -> bool {
-    matches!(state, State::Preparing { target: Target::Found(_), .. } | State::Requesting { .. })
+    use State::{Preparing, Published, Requesting};
+    match state {
+        Preparing { target, .. } => Claim::from(target) == Claim::Ask,
+        Published { .. } | Requesting { .. } => true,
+        _ => false,
+    }
 }
 
 fn crowded<W>(state: &State<W>) -> Option<(Claim, u64)> {

@@ -16,6 +16,7 @@ pub(super) enum State<W> {
     Preparing { target: Target, tries: Tries },
     Starved { target: Target, tries: Tries, due_ns: u64, why: W },
     Crowded { target: Target, tries: Tries, since_ns: u64 },
+    Published { local: Local, tries: Tries },
     Requesting { local: Local, card: Card, tries: Tries, due_ns: Option<u64> },
     Connecting { link: Link, answer: Answer, peer_closes: PeerCloses },
     Ready { link: Link },
@@ -32,6 +33,8 @@ pub(super) enum Target {
     Found(Card),
     /// The peer asks.
     Asked(Remote),
+    /// Nobody asks yet: it is made before both sides tell each other by the board. Does somebody need it meanwhile?
+    Ahead { needed: bool },
 }
 
 /// Both ends of a connection.
@@ -101,10 +104,11 @@ pub(super) enum Again {
 }
 
 impl Target {
-    pub(super) fn card(&self) -> Card {
+    pub(super) fn card(&self) -> Option<Card> {
         match self {
-            Target::Found(card) => *card,
-            Target::Asked(remote) => remote.card,
+            Target::Found(card) => Some(*card),
+            Target::Asked(remote) => Some(remote.card),
+            Target::Ahead { .. } => None,
         }
     }
 
@@ -132,6 +136,7 @@ impl<W> State<W> {
             State::Preparing { .. } => StateName::Preparing,
             State::Starved { .. } => StateName::Starved,
             State::Crowded { .. } => StateName::Crowded,
+            State::Published { .. } => StateName::Published,
             State::Requesting { .. } => StateName::Requesting,
             State::Connecting { .. } => StateName::Connecting,
             State::Ready { .. } => StateName::Ready,
@@ -157,6 +162,7 @@ impl<W> State<W> {
             State::Addressing { since_ns } => Some(Tries { since_ns, attempts: 1 }),
             State::Starved { tries, .. }
             | State::Crowded { tries, .. }
+            | State::Published { tries, .. }
             | State::Requesting { tries, .. }
             | State::Closing { tries, .. } => Some(tries),
             _ => None,
@@ -165,7 +171,7 @@ impl<W> State<W> {
 
     fn local(&self) -> Option<&Local> {
         match self {
-            State::Requesting { local, .. } => Some(local),
+            State::Published { local, .. } | State::Requesting { local, .. } => Some(local),
             _ => self.link().map(|link| &link.local),
         }
     }
@@ -186,6 +192,12 @@ impl<W> State<W> {
         self.has_qp() || matches!(self, State::Preparing { .. })
     }
 
+    /// Is its queue pair being made before anybody has asked?
+    #[cfg(test)]
+    pub(super) fn is_ahead(&self) -> bool {
+        matches!(self, State::Preparing { target: Target::Ahead { .. }, .. })
+    }
+
     /// Is there a queue pair?
     pub(super) fn has_qp(&self) -> bool {
         self.local().is_some()
@@ -194,7 +206,7 @@ impl<W> State<W> {
     /// Does a message still say something about the connection there is? `closed` is the peer's last connection
     /// that was closed.
     pub(super) fn age(&self, closed: Option<Epoch>, message: &Message) -> Age {
-        use MessageKind::{Close, CloseReply, Reply, Request};
+        use MessageKind::{Announce, Close, CloseReply, Reply, Request};
         if matches!(self, State::Failed { .. }) {
             return Age::Stale;
         }
@@ -207,6 +219,7 @@ impl<W> State<W> {
             Reply => meant && matches!(self, State::Requesting { .. }),
             Close => meant,
             CloseReply => meant && matches!(self, State::Closing { .. }),
+            Announce => !self.has_qp(),
         };
         let known = self.link().map(|link| link.remote.epoch);
         match known {
@@ -248,6 +261,8 @@ pub enum StateName {
     Starved,
     /// It waits for a place within the budget.
     Crowded,
+    /// The queue pair is made, and the peer learns of it by the board, as this side does of the peer's.
+    Published,
     /// A request is out.
     Requesting,
     /// The driver connects the queue pair to the peer's.
@@ -285,6 +300,12 @@ pub enum InputName {
     CloseRequest,
     /// The peer's answer to a close arrived.
     CloseReply,
+    /// The peer is making a queue pair for this side.
+    Announce,
+    /// A queue pair is to be made before anybody asks.
+    Ahead,
+    /// The board has the peer's facts.
+    Facts,
     /// The peer's card was found.
     Card,
     /// The queue pair was made.
@@ -325,6 +346,9 @@ pub(super) enum Input<W> {
     Reply(Message),
     CloseRequest(Message),
     CloseReply,
+    Announce(Card),
+    Ahead,
+    Facts(Remote),
     Card(Card),
     QpReady(Params, Medium),
     QpRefused(W, Refusal),
@@ -344,6 +368,9 @@ impl<W> Input<W> {
             Input::Reply(_) => InputName::Reply,
             Input::CloseRequest(_) => InputName::CloseRequest,
             Input::CloseReply => InputName::CloseReply,
+            Input::Announce(_) => InputName::Announce,
+            Input::Ahead => InputName::Ahead,
+            Input::Facts(_) => InputName::Facts,
             Input::Card(_) => InputName::Card,
             Input::QpReady(..) => InputName::QpReady,
             Input::QpRefused(..) => InputName::QpRefused,
@@ -364,6 +391,7 @@ impl<W> From<Message> for Input<W> {
             MessageKind::Reply => Input::Reply(message),
             MessageKind::Close => Input::CloseRequest(message),
             MessageKind::CloseReply => Input::CloseReply,
+            MessageKind::Announce => Input::Announce(message.card),
         }
     }
 }
@@ -378,28 +406,40 @@ pub(super) const EDGES: &[Edge] = {
     &[
         (Idle, Need, &[Addressing]),
         (Idle, Request, &[Preparing, Crowded]),
+        (Idle, Announce, &[Idle, Preparing]),
+        (Idle, Ahead, &[Idle, Preparing]),
         (Idle, Card, &[Idle]),
         (Idle, Broken, &[Failed]),
         (Addressing, Need, &[Addressing]),
         (Addressing, Request, &[Preparing, Crowded]),
+        (Addressing, Announce, &[Preparing, Crowded]),
         (Addressing, Card, &[Preparing, Crowded]),
         (Addressing, Broken, &[Failed]),
         (Preparing, Need, &[Preparing]),
         (Preparing, Request, &[Preparing]),
+        (Preparing, Announce, &[Preparing]),
         (Preparing, Card, &[Preparing]),
-        (Preparing, QpReady, &[Requesting, Connecting]),
-        (Preparing, QpRefused, &[Starved, Crowded]),
+        (Preparing, QpReady, &[Requesting, Connecting, Published]),
+        (Preparing, QpRefused, &[Starved, Crowded, Idle, Addressing]),
         (Preparing, Broken, &[Failed]),
         (Starved, Need, &[Starved]),
         (Starved, Request, &[Preparing, Crowded]),
+        (Starved, Announce, &[Starved]),
         (Starved, Card, &[Starved]),
         (Starved, Due, &[Preparing, Crowded]),
         (Starved, Broken, &[Failed]),
         (Crowded, Need, &[Crowded]),
         (Crowded, Request, &[Crowded]),
+        (Crowded, Announce, &[Crowded]),
         (Crowded, Card, &[Crowded]),
         (Crowded, Place, &[Preparing]),
         (Crowded, Broken, &[Failed]),
+        (Published, Need, &[Published]),
+        (Published, Facts, &[Connecting]),
+        (Published, Request, &[Connecting]),
+        (Published, CloseRequest, &[Connecting]),
+        (Published, Card, &[Preparing, Crowded]),
+        (Published, Broken, &[Failed]),
         (Requesting, Need, &[Requesting]),
         (Requesting, Request, &[Connecting]),
         (Requesting, Reply, &[Connecting]),
@@ -478,19 +518,31 @@ mod tests {
 Idle -Need-> Addressing
 Idle -Request-> Preparing
 Idle -Request-> Crowded
+Idle -Announce-> Preparing
+Idle -Ahead-> Preparing
 Addressing -Request-> Preparing
 Addressing -Request-> Crowded
+Addressing -Announce-> Preparing
+Addressing -Announce-> Crowded
 Addressing -Card-> Preparing
 Addressing -Card-> Crowded
 Preparing -QpReady-> Requesting
 Preparing -QpReady-> Connecting
+Preparing -QpReady-> Published
 Preparing -QpRefused-> Starved
 Preparing -QpRefused-> Crowded
+Preparing -QpRefused-> Idle
+Preparing -QpRefused-> Addressing
 Starved -Request-> Preparing
 Starved -Request-> Crowded
 Starved -Due-> Preparing
 Starved -Due-> Crowded
 Crowded -Place-> Preparing
+Published -Facts-> Connecting
+Published -Request-> Connecting
+Published -CloseRequest-> Connecting
+Published -Card-> Preparing
+Published -Card-> Crowded
 Requesting -Request-> Connecting
 Requesting -Reply-> Connecting
 Requesting -CloseRequest-> Connecting
@@ -518,7 +570,7 @@ Yielding -Drained-> Crowded
     #[test]
     fn every_state_may_break_and_nothing_leads_out_of_failed() {
         let edges = |input: InputName| EDGES.iter().filter(move |edge| edge.1 == input);
-        assert_eq!(edges(InputName::Broken).count(), 12);
+        assert_eq!(edges(InputName::Broken).count(), 13);
         assert!(edges(InputName::Broken).all(|edge| edge.2 == [StateName::Failed]));
         let failed = EDGES.iter().filter(|edge| edge.0 == StateName::Failed);
         assert!({ failed }.all(|edge| edge.2 == [StateName::Failed]));

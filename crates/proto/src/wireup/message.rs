@@ -42,7 +42,7 @@ pub struct Message {
     pub to: Peer,
     /// Which of the sender's connections this is.
     pub epoch: Epoch,
-    /// Which of the receiver's connections the sender means; only a request does not know.
+    /// Which of the receiver's connections the sender means; who begins does not know.
     pub echo: Option<Epoch>,
     /// The sender's clock where it asks; where it answers, what the question had there.
     pub stamp_ns: u64,
@@ -66,6 +66,9 @@ pub enum MessageKind {
     Close = 3,
     /// The answer to a close: nothing more comes.
     CloseReply = 4,
+    /// I make a queue pair for you: make one for me, so that both are made at the same time. It has no parameters yet; its epoch
+    /// is one that the connection will not fall below.
+    Announce = 5,
 }
 
 /// Why bytes are not a handshake message.
@@ -125,7 +128,8 @@ impl Message {
             return Err(ParseError::Field("reserved byte"));
         }
         let echo = Epoch::new(u32::from_le_bytes(array(header, 44)));
-        if kind != MessageKind::Request && echo.is_none() {
+        let first = matches!(kind, MessageKind::Request | MessageKind::Announce);
+        if !first && echo.is_none() {
             return Err(ParseError::Field("receiver's epoch"));
         }
         let epoch = Epoch::new(u32::from_le_bytes(array(header, 40)));
@@ -144,8 +148,8 @@ impl Message {
 }
 
 fn parse_kind(kind: u8) -> Result<MessageKind, ParseError> {
-    use MessageKind::{Close, CloseReply, Reply, Request};
-    let known = [Request, Reply, Close, CloseReply].into_iter().find(|known| *known as u8 == kind);
+    use MessageKind::{Announce, Close, CloseReply, Reply, Request};
+    let known = [Request, Reply, Close, CloseReply, Announce].into_iter().find(|known| *known as u8 == kind);
     known.ok_or(ParseError::Kind(kind))
 }
 
@@ -196,10 +200,10 @@ mod tests {
     fn a_message() -> impl Strategy<Value = Message> {
         let card = proptest::collection::vec(any::<u8>(), 0..=Card::BYTES_MAX);
         let fields = any::<(u32, u32, u64, [u8; 32], u32)>();
-        (1..=4u8, a_peer(), a_peer(), fields, card).prop_map(|(kind, from, to, fields, card)| {
+        (1..=5u8, a_peer(), a_peer(), fields, card).prop_map(|(kind, from, to, fields, card)| {
             let (epoch, echo, stamp_ns, params, name) = fields;
             let kind = parse_kind(kind).unwrap();
-            let asks = kind == MessageKind::Request;
+            let asks = matches!(kind, MessageKind::Request | MessageKind::Announce);
             Message {
                 kind,
                 from,

@@ -18,6 +18,8 @@ pub(super) enum Plant {
     StaleEpochReopens,
     /// A request for the next connection ends the last one, though its stream is not read to its end.
     NextRequestCutsStream,
+    /// What the board says of a connection that was closed meanwhile is believed.
+    StaleFactsConnect,
     /// A place counts as free before the queue pair is destroyed.
     PlaceFreeTooEarly,
     /// Attempts may hold every place.

@@ -100,6 +100,12 @@ impl Arena {
     }
 }
 
+/// Where a small piece is, counted from the first of those that were carved out one behind the other from a new arena.
+pub fn packed_place(place: usize, bytes: usize) -> u64 {
+    let each = CHUNK_BYTES / bytes;
+    (place / each * CHUNK_BYTES + place % each * bytes) as u64
+}
+
 impl Chunk {
     fn holds(&self, offset: u64) -> bool {
         (self.offset..self.offset + CHUNK_BYTES as u64).contains(&offset)
@@ -119,6 +125,14 @@ mod tests {
 
     fn memory() -> SharedMemory {
         SharedMemory::create("arena", 4096).unwrap()
+    }
+
+    #[test]
+    fn packed_pieces_lie_in_a_row() {
+        let (memory, mut arena) = (memory(), Arena::new(4096));
+        let offsets: Vec<u64> = (0..200).map(|_| arena.carve_packed(&memory, 5 << 10).unwrap().0).collect();
+        let places: Vec<u64> = (0..200).map(|place| offsets[0] + packed_place(place, 5 << 10)).collect();
+        assert_eq!(offsets, places);
     }
 
     #[test]

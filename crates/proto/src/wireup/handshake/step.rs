@@ -4,7 +4,7 @@ use crate::ids::{Peer, PeerIx};
 use crate::wireup::budget::{Claim, Places};
 use crate::wireup::pace::Pace;
 use crate::wireup::plant::{Plant, Planted};
-use crate::wireup::policy::{Facts, Order, Trigger};
+use crate::wireup::policy::Order;
 use crate::wireup::{Action, Card, Config, Epoch, Medium, Message, MessageKind, Params, Stats};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -42,7 +42,14 @@ impl<W: Clone> Pair<'_, W> {
                 self.asked(Remote::from(&message))
             }
             (State::Addressing { since_ns }, Input::Card(card)) => {
-                self.prepare(Target::Found(card), Tries { since_ns, attempts: 0 })
+                self.found(card, Tries { since_ns, attempts: 0 })
+            }
+            (state @ (State::Idle | State::Addressing { .. }), Input::Announce(card)) => {
+                self.announced(state, card)
+            }
+            (State::Idle, Input::Ahead) => self.ahead(),
+            (State::Preparing { target: Target::Ahead { .. }, tries }, Input::Need) => {
+                State::Preparing { target: Target::Ahead { needed: true }, tries }
             }
             (State::Preparing { target, tries }, Input::Request(message)) => {
                 State::Preparing { target: target.asked(Remote::from(&message)), tries }
@@ -65,6 +72,7 @@ impl<W: Clone> Pair<'_, W> {
                 self.common.stats.crowded_longest_ns = self.common.stats.crowded_longest_ns.max(waited_ns);
                 self.prepare(target, tries)
             }
+            (State::Published { local, tries }, input) => self.published(local, tries, input),
             (state @ State::Requesting { .. }, input) => self.requesting(state, input),
             (State::Connecting { link, answer, peer_closes }, input) => {
                 self.connecting(link, answer, peer_closes, input)
@@ -72,6 +80,28 @@ impl<W: Clone> Pair<'_, W> {
             (state @ (State::Ready { .. } | State::Draining { .. }), input) => self.open(state, input),
             (state @ (State::Closing { .. } | State::Yielding { .. }), input) => self.ending(state, input),
             (state, _) => state,
+        }
+    }
+
+    /// The board will tell, or somebody who has read it.
+    fn published(&mut self, local: Local, tries: Tries, input: Input<W>) -> State<W> {
+        let link = |remote| Link { local, remote };
+        match input {
+            Input::Facts(remote) => self.connect(link(remote), PeerCloses::NotYet, Answer::Sent),
+            // The peer has not found this side on the board.
+            Input::Request(message) => {
+                self.connect(link(Remote::from(&message)), PeerCloses::NotYet, Answer::Owed)
+            }
+            Input::CloseRequest(message) => {
+                self.connect(link(Remote::from(&message)), PeerCloses::Asked, Answer::Sent)
+            }
+            // The board has nothing of the peer. It has to be asked, and may have to be reached in another way.
+            Input::Card(card) => {
+                self.common.places.leave();
+                self.act(Action::Destroy { ix: self.ix });
+                self.found(card, tries)
+            }
+            _ => State::Published { local, tries },
         }
     }
 
@@ -214,14 +244,46 @@ impl<W: Clone> Pair<'_, W> {
     }
 
     fn needed(&mut self) -> State<W> {
-        let rules = self.common.config.policy.rules();
-        match (rules.trigger(), rules.order()) {
-            (Trigger::FirstUse, Order::CardFirst) => {
-                self.common.stats.started += 1;
-                self.act(Action::Lookup { ix: self.ix, peer: self.peer });
-                State::Addressing { since_ns: self.now_ns }
+        self.common.stats.started += 1;
+        self.act(Action::Lookup { ix: self.ix, peer: self.peer });
+        State::Addressing { since_ns: self.now_ns }
+    }
+
+    /// This side asks, and knows where. Who is told at once makes its queue pair meanwhile.
+    fn found(&mut self, card: Card, tries: Tries) -> State<W> {
+        let overlaps = self.common.config.policy.rules().order() == Order::AnnounceFirst;
+        if overlaps && self.common.places.is_free(Claim::Ask) {
+            let local =
+                Local { epoch: self.common.next_epoch, params: Params([0; 32]), medium: Medium::Datagrams };
+            let message = self.message(MessageKind::Announce, &local, None, self.now_ns);
+            let (ix, peer) = (self.ix, self.peer);
+            self.act(Action::Announce { ix, peer, card, datagram: message.emit() });
+        }
+        self.prepare(Target::Found(card), tries)
+    }
+
+    /// The peer will ask as soon as it has its queue pair. Where places are few, it has to.
+    fn announced(&mut self, state: State<W>, card: Card) -> State<W> {
+        let tries = |since_ns| Tries { since_ns, attempts: 0 };
+        match state {
+            State::Addressing { since_ns } => self.prepare(Target::Found(card), tries(since_ns)),
+            state if !self.common.places.is_free(Claim::Ask) => state,
+            _ => {
+                self.common.stats.answered += 1;
+                self.prepare(Target::Found(card), tries(self.now_ns))
             }
         }
+    }
+
+    /// A queue pair before anybody has asked, if there is a place.
+    fn ahead(&mut self) -> State<W> {
+        if !self.common.places.take(Claim::Ask) {
+            return State::Idle;
+        }
+        self.common.stats.started += 1;
+        self.act(Action::CreateAhead { ix: self.ix, peer: self.peer });
+        let tries = Tries { since_ns: self.now_ns, attempts: 0 };
+        State::Preparing { target: Target::Ahead { needed: false }, tries }
     }
 
     /// The peer asks; it brings its card.
@@ -248,11 +310,12 @@ impl<W: Clone> Pair<'_, W> {
 
     /// Asks for the queue pair, if there is a place for it; waits for a place, if not.
     fn prepare(&mut self, target: Target, tries: Tries) -> State<W> {
+        let card = target.card().expect("somebody has asked");
         if !self.common.places.take(Claim::from(&target)) {
             self.common.stats.crowded += 1;
             return State::Crowded { target, tries, since_ns: self.now_ns };
         }
-        self.act(Action::CreateQp { ix: self.ix, peer: self.peer, card: target.card() });
+        self.act(Action::CreateQp { ix: self.ix, peer: self.peer, card });
         State::Preparing { target, tries }
     }
 
@@ -262,6 +325,12 @@ impl<W: Clone> Pair<'_, W> {
         places.give_back();
         if refusal == Refusal::Device {
             places.device.refused(Claim::from(&target));
+        }
+        if let Target::Ahead { needed } = target {
+            // It is made when it is needed.
+            return if needed { self.needed() } else { State::Idle };
+        }
+        if refusal == Refusal::Device {
             return State::Crowded { target, tries, since_ns: self.now_ns };
         }
         let due_ns = self.now_ns.saturating_add(pace.refused_ns(tries.attempts));
@@ -277,13 +346,11 @@ impl<W: Clone> Pair<'_, W> {
         }
         let local = Local { epoch, params, medium };
         self.common.places.device.made(Claim::from(&target));
-        match (target, self.common.config.policy.rules().facts()) {
-            (Target::Asked(remote), _) => {
-                self.connect(Link { local, remote }, PeerCloses::NotYet, Answer::Owed)
-            }
-            (Target::Found(card), Facts::Messages) => {
-                self.request(local, card, Tries { since_ns: self.now_ns, attempts: 0 })
-            }
+        let tries = Tries { since_ns: self.now_ns, attempts: 0 };
+        match target {
+            Target::Asked(remote) => self.connect(Link { local, remote }, PeerCloses::NotYet, Answer::Owed),
+            Target::Found(card) => self.request(local, card, tries),
+            Target::Ahead { .. } => State::Published { local, tries },
         }
     }
 
@@ -345,8 +412,7 @@ impl<W: Clone> Pair<'_, W> {
             Again::Needed => {
                 self.common.stats.started += 1;
                 // The peer's own card, from its last message, is no older than what a lookup would find.
-                let tries = Tries { since_ns: self.now_ns, attempts: 0 };
-                self.prepare(Target::Found(link.remote.card), tries)
+                self.found(link.remote.card, Tries { since_ns: self.now_ns, attempts: 0 })
             }
             Again::Asked(remote) => self.asked(*remote),
         }

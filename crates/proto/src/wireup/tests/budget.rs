@@ -2,6 +2,7 @@
 use super::super::budget::{BUSY_PATIENCE_NS, HALF_LIFE_NS};
 use super::super::pace::FIRST_UNKNOWN_NS;
 use super::*;
+use crate::wireup::handshake::Target;
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const IDLE: Usage = Usage { traffic: 0, busy: false, reopen_cost: 1 };
@@ -95,8 +96,9 @@ pub(super) fn check_books(me: &Machine) {
     let unanswered = |state: &State<&str>| {
         matches!(
             state,
-            State::Requesting { .. }
-                | State::Preparing { target: crate::wireup::handshake::Target::Found(_), .. }
+            State::Published { .. }
+                | State::Requesting { .. }
+                | State::Preparing { target: Target::Found(_) | Target::Ahead { .. }, .. }
         )
     };
     assert_eq!(places.asking as usize, me.peers.iter().filter(|row| unanswered(row.2)).count());

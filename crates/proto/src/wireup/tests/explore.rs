@@ -27,6 +27,10 @@ struct Bounds {
     /// Times that all places of a process are taken away, and given back later.
     squeezes: u8,
     streams: bool,
+    /// Does each side tell the other before it makes its queue pair?
+    overlapped: bool,
+    /// Who makes a queue pair before anybody asks; both then look at the board.
+    aheads: [bool; 2],
 }
 
 /// What went wrong in a history, as bits.
@@ -55,6 +59,9 @@ enum Event {
     /// The same, since the device of the node has no more.
     Withheld(usize),
     Lookup(usize),
+    /// A side begins with a queue pair for the other, and reads the board when both have.
+    Ahead(usize),
+    Read(usize),
     Deliver(usize),
     Lose(usize),
     Copy(usize),
@@ -90,6 +97,9 @@ struct Side {
     qp_work: VecDeque<Action<&'static str>>,
     lookups: u32,
     room: bool,
+    /// What the board has of this side, and whether it has read what is there of the other.
+    board: Option<Published>,
+    fence: Fence,
     /// The queue pair and what it is connected to; numbers are never used again.
     qp: Option<u8>,
     connected_to: Option<u8>,
@@ -100,6 +110,15 @@ struct Side {
     flight: VecDeque<Flying>,
     asked: u8,
     received: u8,
+}
+
+/// How far a side is that connects at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fence {
+    Outside,
+    Making,
+    Reached,
+    Behind,
 }
 
 impl Side {
@@ -131,6 +150,10 @@ impl World {
         let side = |me: u32| {
             let mut wireup = wireup(me);
             wireup.common.planted = Planted(plant);
+            if bounds.overlapped {
+                wireup.common.config.policy = Policy::Overlapped;
+            }
+            let starts = bounds.aheads != [false; 2];
             assert_eq!(wireup.intern(rank(1 - me)), Ok(OTHER));
             Side {
                 wireup,
@@ -139,6 +162,8 @@ impl World {
                 qp_work: VecDeque::new(),
                 lookups: 0,
                 room: false,
+                board: None,
+                fence: if starts { Fence::Outside } else { Fence::Behind },
                 qp: None,
                 connected_to: None,
                 qps_made: 0,
@@ -163,10 +188,13 @@ impl World {
             let drains = matches!(front, Some(Action::Drain { .. }));
             let waits = drains && !bounds.streams && !side.flight.is_empty();
             add(Event::Qp(at), front.is_some() && !waits);
-            let creates = matches!(front, Some(Action::CreateQp { .. }));
+            let creates = matches!(front, Some(Action::CreateQp { .. } | Action::CreateAhead { .. }));
             add(Event::Refused(at), creates && bounds.refusals > 0);
             add(Event::Withheld(at), creates && bounds.refusals > 0);
             add(Event::Lookup(at), side.lookups > 0);
+            add(Event::Ahead(at), side.fence == Fence::Outside);
+            let ends = !matches!(self.sides[1 - at].fence, Fence::Outside | Fence::Making);
+            add(Event::Read(at), side.fence == Fence::Reached && ends);
             add(Event::Arrive(at), !side.flight.is_empty());
             add(Event::Room(at), side.room);
             add(Event::Tick(at), side.wireup.poll_timeout().is_some() && bounds.ticks[at] > 0);
@@ -204,6 +232,7 @@ impl World {
                 self.faults |= Fault::Refusal as u8;
                 self.sides[at].qp_work.pop_front();
                 self.input(at, InputName::QpRefused, taken, |w, now| w.qp_refused(OTHER, "none left", now));
+                self.made_ahead(at);
             }
             Event::Withheld(at) => {
                 self.bounds.refusals -= 1;
@@ -213,11 +242,33 @@ impl World {
                 let withheld =
                     |w: &mut Machine, now| w.qp_withheld(OTHER, "none left on the node", &node, now);
                 self.input(at, InputName::QpRefused, taken, withheld);
+                self.made_ahead(at);
             }
             Event::Lookup(at) => {
                 self.sides[at].lookups -= 1;
                 let card = card_of(1 - at as u32);
                 self.input(at, InputName::Card, taken, |w, now| w.card(OTHER, card, now));
+            }
+            Event::Ahead(at) => {
+                self.sides[at].fence = Fence::Making;
+                if self.bounds.aheads[at] && self.name(at) == StateName::Idle {
+                    self.input(at, InputName::Ahead, taken, |w, now| w.ahead(OTHER, now));
+                }
+                self.made_ahead(at);
+            }
+            Event::Read(at) => {
+                self.sides[at].fence = Fence::Behind;
+                let card = card_of(1 - at as u32);
+                match self.sides[1 - at].board {
+                    _ if self.name(at) != StateName::Published => {}
+                    None => self.input(at, InputName::Card, taken, |w, now| w.card(OTHER, card, now)),
+                    Some(facts) => {
+                        let row = self.sides[at].wireup.peers.row(OTHER).unwrap().1;
+                        let late = row.closed.is_some_and(|closed| facts.epoch <= closed);
+                        let name = if late { InputName::Card } else { InputName::Facts };
+                        self.input(at, name, taken, |w, now| w.facts(OTHER, facts, card, now));
+                    }
+                }
             }
             Event::Deliver(at) => {
                 let (to, message) = self.net.remove(at);
@@ -352,14 +403,18 @@ impl World {
         let medium = self.medium();
         let side = &mut self.sides[at];
         match side.qp_work.pop_front().expect("there is work") {
-            Action::CreateQp { card, .. } => {
+            work @ (Action::CreateQp { .. } | Action::CreateAhead { .. }) => {
                 assert_eq!(side.qp, None, "two live queue pairs for one pair");
-                assert_eq!(card, card_of(1 - at as u32));
+                if let Action::CreateQp { card, .. } = work {
+                    assert_eq!(card, card_of(1 - at as u32));
+                }
                 side.qps_made += 1;
                 let number = side.qps_made + 100 * at as u8;
                 side.qp = Some(number);
                 let params = Params([number; 32]);
                 self.input(at, InputName::QpReady, taken, |w, now| w.qp_ready(OTHER, params, medium, now));
+                self.sides[at].board = self.sides[at].wireup.published(OTHER);
+                self.made_ahead(at);
             }
             Action::Connect { params, .. } => {
                 assert!(side.qp.is_some());
@@ -379,6 +434,16 @@ impl World {
                 self.settle_destroyed(at, taken);
             }
             other => panic!("{other:?} is no work on queue pairs"),
+        }
+    }
+
+    /// What was to be made before the fence is made, or will not be.
+    fn made_ahead(&mut self, at: usize) {
+        let side = &mut self.sides[at];
+        if side.fence == Fence::Making
+            && !side.qp_work.iter().any(|work| matches!(work, Action::CreateAhead { .. }))
+        {
+            side.fence = Fence::Reached;
         }
     }
 
@@ -422,6 +487,11 @@ impl World {
             let side = &mut self.sides[at];
             match action {
                 Action::Lookup { .. } => side.lookups += 1,
+                // Where streams are used there is nobody to take it.
+                Action::Announce { .. } if self.bounds.streams => {}
+                Action::Announce { datagram, .. } => {
+                    self.net.push((1 - at, Message::parse(datagram.as_bytes()).unwrap()));
+                }
                 Action::Send { datagram, .. } => {
                     let message = Message::parse(datagram.as_bytes()).unwrap();
                     match self.bounds.streams && message.kind != MessageKind::Request {
@@ -490,7 +560,8 @@ impl World {
     /// of which that is known.
     fn finish(mut self, good: &mut HashSet<u128>) {
         let taken = &mut Taken::new();
-        self.bounds = Bounds { streams: self.bounds.streams, ..CALM };
+        let Bounds { streams, overlapped, aheads, .. } = self.bounds;
+        self.bounds = Bounds { streams, overlapped, aheads, ..CALM };
         let mut path = Vec::new();
         for _ in 0..STEPS_MAX {
             path.push(self.digest());
@@ -560,6 +631,7 @@ impl Side {
     fn hash(&self, hash: &mut DefaultHasher) {
         let Side { alive, told, lookups, room, qp, connected_to, queued, asked, received, .. } = self;
         (alive, told, lookups, room, qp, connected_to, queued, asked, received).hash(hash);
+        (self.fence, self.board.map(|facts| (facts.epoch, facts.params.0[0]))).hash(hash);
         for flying in &self.flight {
             match flying {
                 Flying::Send(number, to) => (0, number, to).hash(hash),
@@ -598,10 +670,11 @@ fn sum_into(wireup: &Machine, hash: &mut DefaultHasher) {
         State::Preparing { target, .. } | State::Starved { target, .. } | State::Crowded { target, .. } => {
             match target {
                 Target::Found(_) => {}
+                Target::Ahead { needed } => needed.hash(hash),
                 Target::Asked(remote) => end(remote).hash(hash),
             }
         }
-        State::Requesting { local, .. } => local.epoch.hash(hash),
+        State::Published { local, .. } | State::Requesting { local, .. } => local.epoch.hash(hash),
         State::Connecting { link, answer, peer_closes } => {
             (ends(link), *answer as u8, *peer_closes as u8).hash(hash);
         }
@@ -625,4 +698,6 @@ const CALM: Bounds = Bounds {
     deaths: 0,
     squeezes: 0,
     streams: false,
+    overlapped: false,
+    aheads: [false; 2],
 };

@@ -78,6 +78,8 @@ impl Plan {
             budget: (if limit > 0 { 2 } else { 0 }, limit),
             per_node: per_node as u32,
             device: if chance.percent(25) { chance.from(2, 2 + 2 * per_node) as u32 } else { 0 },
+            overlapped: seed.is_multiple_of(3),
+            ahead: size <= 32 && seed.is_multiple_of(5),
             plant: None,
         };
         Plan {
@@ -94,6 +96,9 @@ impl Plan {
     fn populate(&self, world: &mut World) {
         let size = u64::from(self.scene.size);
         for at in 0..size {
+            if self.scene.ahead {
+                world.schedule_within(self.within_ns, at as u32, Event::Ahead);
+            }
             for _ in 0..self.sends(at) {
                 let peer = self.receiver(&mut world.chance, at);
                 let body = if world.chance.percent(self.offer_percent) { Body::Offer } else { Body::Plain };
@@ -305,6 +310,8 @@ fn fair(size: u32, pattern: Pattern) -> Plan {
         budget: (0, 0),
         per_node: 8,
         device: 0,
+        overlapped: false,
+        ahead: false,
         plant: None,
     };
     Plan { scene, pattern, within_ns: 50 * MS, offer_percent: 0, away_percent: 0, deaths: 0 }

@@ -6,6 +6,7 @@
 //! no more is lost, and that is a violation. A process that is away answers nothing, but its queue pairs take in.
 //! A connection that is a stream carries what is said about it too, behind the messages before that; all but the request,
 //! which is what opens a stream. Whoever closes a stream has read it to its end.
+mod board;
 mod checks;
 mod device;
 
@@ -101,6 +102,9 @@ pub(super) enum Event {
     Timeout,
     /// A process of this node says something.
     Hears(DeviceWord),
+    /// The process makes queue pairs for all others, and reads the board when all have.
+    Ahead,
+    Read,
     Away(u64),
     Dies,
     PeerDied(u32),
@@ -128,6 +132,10 @@ pub(super) struct Scene {
     pub per_node: u32,
     /// Queue pairs of a node; 0 is no limit.
     pub device: u32,
+    /// Do peers hear of a queue pair before it is made?
+    pub overlapped: bool,
+    /// Does everybody connect to everybody at the start, by the board?
+    pub ahead: bool,
     pub plant: Option<Plant>,
 }
 
@@ -183,6 +191,9 @@ pub(super) struct Process {
     pub qps: u32,
     pub qps_peak: u32,
     limit: u32,
+    /// What the board has of it, by rank, and how many queue pairs it still makes for the board.
+    board: Vec<Option<Published>>,
+    making: Option<usize>,
 }
 
 impl Process {
@@ -230,6 +241,9 @@ impl World {
             let budget = Budget { queue_pairs: (limit > 0).then_some(limit) };
             let seed = chance.below(u64::MAX);
             let mut wireup = Wireup::new(Config { seed, budget, ..config(me, scene.size) });
+            if scene.overlapped {
+                wireup.common.config.policy = Policy::Overlapped;
+            }
             wireup.common.planted = Planted(scene.plant);
             wireup.common.places.planted = Planted(scene.plant);
             Process {
@@ -242,6 +256,8 @@ impl World {
                 qps: 0,
                 qps_peak: 0,
                 limit: if limit > 0 { limit } else { u32::MAX },
+                board: Vec::new(),
+                making: None,
             }
         };
         let processes = (0..scene.size).map(process).collect();
@@ -346,6 +362,8 @@ impl World {
                 let device = self.device(at);
                 self.processes[at as usize].wireup.heard(word, &device, now);
             }
+            Event::Ahead => self.ahead(at),
+            Event::Read => self.read(at)?,
             Event::Away(for_ns) => process.away_until_ns = now + for_ns,
             Event::Dies => return self.die(at),
             Event::PeerDied(peer) => {
@@ -496,6 +514,7 @@ impl World {
         for at in (0..self.scene.size).filter(|at| *at != dead) {
             self.schedule_within(100 * MS, at, Event::PeerDied(dead));
         }
+        self.end_fence();
         Ok(())
     }
 
@@ -520,6 +539,10 @@ impl World {
         let peer = index_of(process, ix);
         match action {
             Action::CreateQp { .. } => return self.create(at, peer, ix),
+            Action::CreateAhead { .. } => {
+                self.create(at, peer, ix)?;
+                self.made_ahead(at, peer, ix);
+            }
             Action::Connect { params, card, .. } => {
                 ensure!(card == card_of(peer), "{at} connects to {peer} with the card of another");
                 let qp = process.link(peer).qp;
@@ -556,6 +579,12 @@ impl World {
                     ensure!(card == card_of(peer), "{at} sends to {peer} with the card of another");
                     self.send(at, peer, datagram)?;
                 }
+                Action::Announce { card, datagram, .. } => {
+                    ensure!(card == card_of(peer), "{at} tells {peer} with the card of another");
+                    if self.medium(at, peer) == Medium::Datagrams {
+                        self.send(at, peer, datagram)?;
+                    }
+                }
                 Action::Ready { name, .. } => self.ready(at, peer, name)?,
                 Action::Drain { .. } => {
                     let link = process.link(peer);
@@ -575,7 +604,10 @@ impl World {
                     let Link { qp, works_until_ns, .. } = *link;
                     *link = Link { failed: true, qp, works_until_ns, ..Link::default() };
                 }
-                work @ (Action::CreateQp { .. } | Action::Connect { .. } | Action::Destroy { .. }) => {
+                work @ (Action::CreateQp { .. }
+                | Action::CreateAhead { .. }
+                | Action::Connect { .. }
+                | Action::Destroy { .. }) => {
                     self.begin_work(at, peer, work);
                 }
                 later => self.schedule_within(2 * self.scene.work_ns, at, Event::Work(later)),
