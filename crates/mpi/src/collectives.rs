@@ -1,7 +1,7 @@
 //! Collective operations of the safe API. Every process of the communicator calls the same ones in the same order.
 use crate::buffer::combine;
 use crate::communicator::{Communicator, peer};
-use crate::core::{Coll, Data, OpId, RecvData, Reduction, SendData, UserOp, UserReduce};
+use crate::core::{Coll, Data, OpId, Parts, RecvData, Reduction, SendData, UserOp, UserReduce};
 use crate::datum::{Datum, Op, received, sent};
 use crate::error::{ErrorClass, Result, fail};
 use crate::universe::no_job;
@@ -134,9 +134,60 @@ impl Communicator {
         Ok(all)
     }
 
+    /// As [`Communicator::alltoall`], where parts may have any length: the first `sends[0]` elements go to process 0, the
+    /// next `sends[1]` to process 1, and so on. `recvs[i]` elements come from process i; the result has them by rank.
+    ///
+    /// ```no_run
+    /// # let world = mpi::init()?.world();
+    /// // Everyone sends as many elements to process i as i says, and learns first how many it gets.
+    /// let sends: Vec<usize> = (0..world.size()).collect();
+    /// let recvs = world.alltoall(&sends)?;
+    /// let data = vec![world.rank() as u64; sends.iter().sum()];
+    /// let all = world.alltoallv(&data, &sends, &recvs)?;
+    /// assert_eq!(all.len(), world.rank() * world.size());
+    /// # Ok::<(), mpi::MpiError>(())
+    /// ```
+    pub fn alltoallv<T: Datum>(&self, data: &[T], sends: &[usize], recvs: &[usize]) -> Result<Vec<T>> {
+        self.engine().note(fits(data.len(), sends, recvs, self.size()))?;
+        let mut all = vec![T::default(); recvs.iter().sum()];
+        let ((send_counts, send_displs), (recv_counts, recv_displs)) = (in_a_row(sends), in_a_row(recvs));
+        let (send, recv) = (sent(data).buf, received(&mut all).buf);
+        self.collective(Coll::Alltoallv {
+            send: Parts { buf: send, counts: &send_counts, displs: &send_displs, ty: T::TYPE },
+            recv: Parts { buf: recv, counts: &recv_counts, displs: &recv_displs, ty: T::TYPE },
+        })?;
+        Ok(all)
+    }
+
     fn at_root<T: Datum>(&self, root: usize, len: usize) -> Option<Vec<T>> {
         (self.rank() == root).then(|| vec![T::default(); len])
     }
+}
+
+/// Do parts of these lengths make up the data, and is there one for everybody?
+fn fits(elements: usize, sends: &[usize], recvs: &[usize], processes: usize) -> Result<()> {
+    if sends.len() != processes || recvs.len() != processes {
+        let text = format!("{} and {} lengths for {processes} processes", sends.len(), recvs.len());
+        return fail(ErrorClass::Count, text);
+    }
+    let total = |counts: &[usize]| counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
+    if total(sends) != Some(elements) {
+        return fail(ErrorClass::Count, format!("the parts to send do not make up {elements} elements"));
+    }
+    match total(recvs) {
+        Some(_) => Ok(()),
+        None => fail(ErrorClass::Count, "the parts to receive are longer than any memory"),
+    }
+}
+
+/// Lengths and places of parts that lie one behind the other.
+fn in_a_row(counts: &[usize]) -> (Vec<i64>, Vec<i64>) {
+    let place = |next: &mut i64, count: &usize| {
+        let at = *next;
+        *next += *count as i64;
+        Some(at)
+    };
+    (counts.iter().map(|count| *count as i64).collect(), counts.iter().scan(0, place).collect())
 }
 
 /// A reduction of one slice into another of the same length.
