@@ -13,11 +13,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fabric", &["proto", "sys", "verbs"]),
     ("net", &["proto", "sys", "fabric"]),
     ("mpi", &["net", "proto"]),
+    ("kernels", &["mpi"]),
     ("capi", &["mpi"]),
     ("capi-mpich", &["capi"]),
     ("capi-abi", &["capi"]),
     ("launch", &["proto", "sys"]),
-    ("banyan", &["proto", "sys", "verbs", "fabric", "net", "mpi", "capi", "launch"]),
+    ("banyan", &["proto", "sys", "verbs", "fabric", "net", "mpi", "kernels", "capi", "launch"]),
 ];
 
 /// Crates that may use `unsafe`; the others forbid it for all of their code.
