@@ -1,10 +1,12 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
 //! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`) or
 //! whose processes access windows (`rma`), the kinds of its own bulletin board (`board`), budgets of connections
-//! (`budget`), the ways of messages by their length (`sizes`), an RDMA device (`verbs`) and the bare machine (`limit`).
+//! (`budget`), connections of programs beside published counts (`connect`), the ways of messages by their length (`sizes`),
+//! an RDMA device (`verbs`) and the bare machine (`limit`).
 mod args;
 mod board;
 mod budget;
+mod connect;
 mod counted;
 mod dynamic;
 mod job;
@@ -32,7 +34,7 @@ use args::Common;
 type Main = fn(&[String]) -> i32;
 
 /// What can be measured, with what is said about it and who does it.
-const KNOWN: [(&str, &str, Main); 10] = [
+const KNOWN: [(&str, &str, Main); 11] = [
     (
         "peers",
         "messages, collectives, start-up and memory beside other MPI libraries on this host",
@@ -44,6 +46,7 @@ const KNOWN: [(&str, &str, Main); 10] = [
     ("dynamic", "jobs that start and meet others, beside MPICH", dynamic::main),
     ("board", "the kinds of the bulletin board", board::main),
     ("budget", "what few connections cost", budget::main),
+    ("connect", "how many connections programs need, beside published counts", connect::main),
     ("sizes", "the ways of messages by their length", sizes::main),
     ("verbs", "an RDMA device, and messages through it beside perftest", verbs::main),
     ("limit", "what the bare machine allows", limit::main),
@@ -62,6 +65,7 @@ pub fn main(args: &[String]) -> i32 {
         net::STRANGER_COMMAND => net::stranger_main(rest),
         verbs::NUMBERS_COMMAND => verbs::numbers_main(rest),
         board::RANK_COMMAND => board::rank_main(rest),
+        connect::RANK_COMMAND => kernels::main(rest),
         name => match KNOWN.iter().find(|(known, ..)| *known == name) {
             Some((.., main)) => main(rest),
             None => crate::usage_error(&format!("'{what}' is not a benchmark ({})", names())),

@@ -24,6 +24,7 @@ fn an_unknown_command_is_named_and_exits_with_2() {
         &["bench", "dynamic", "--fast"],
         &["bench", "rma", "--fast"],
         &["bench", "verbs", "--fast"],
+        &["bench", "connect", "--fast"],
         &["demo", "long"],
     ] {
         let output = banyan(args);
@@ -174,6 +175,37 @@ fn the_boards_benchmark_counts_a_message_up_and_down_per_link() {
     assert_eq!(lru["entries"][2]["root_entries_peak"], 200 * 16, "{figures:#}");
     let bound = (16 * proto::board::ENTRIES_PER_PROCESS) as u64;
     assert!(lru["entries"][2]["other_entries_peak"].as_u64().unwrap() <= bound, "{figures:#}");
+}
+
+#[test]
+fn the_benchmark_of_connections_counts_those_of_checked_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let mut args = vec!["bench", "connect", "--ranks", "3", "--per-node", "2", "--workloads", "ring,ep,sp"];
+    args.extend(["--json", json.to_str().unwrap()]);
+    let output = banyan(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let of = |workload: &str, coll: &str| {
+        let counts = figures["counts"].as_array().unwrap();
+        counts.iter().find(|count| count["workload"] == workload && count["coll"] == coll).unwrap()
+    };
+    let two = serde_json::json!({"avg": 2.0, "min": 2.0, "max": 2.0});
+    assert_eq!(of("ring", "flat")["connections"], two, "{figures:#}");
+    assert_eq!(of("ring", "flat")["nodes_connected"]["max"], 1.0, "{figures:#}");
+    assert_eq!(of("sp", "auto")["ranks"], 4, "a square: {figures:#}");
+    assert!(of("ep", "flat")["touched_kib"].as_f64().unwrap() > 0.0, "{figures:#}");
+}
+
+#[test]
+fn a_rank_says_that_it_was_run_wrongly() {
+    for (args, word) in
+        [(&["bench", "connect-rank", "dt"][..], "'dt'"), (&["bench", "connect-rank"], "usage")]
+    {
+        let output = banyan(args);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{args:?}");
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
 }
 
 #[test]
