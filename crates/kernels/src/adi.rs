@@ -8,6 +8,7 @@ use crate::shared::{Fingerprint, Solved, sum};
 use crate::{Checked, Job, Wrong};
 use cell::{Cell, Lines};
 use mpi::Communicator;
+use std::ops::Range;
 
 const STEPS: usize = 8;
 /// What must be left of what a step changes: heat leaves through the faces.
@@ -40,6 +41,29 @@ struct Partition<'a> {
 enum Way {
     Up,
     Down,
+}
+
+impl Way {
+    /// Both ways along all axes; the place in the list is a tag.
+    fn all() -> Vec<(usize, Way)> {
+        (0..3).flat_map(|axis| [(axis, Way::Up), (axis, Way::Down)]).collect()
+    }
+
+    /// The places of cells along an axis that have one to send to.
+    fn sending(self, q: usize) -> Range<usize> {
+        match self {
+            Way::Up => 0..q - 1,
+            Way::Down => 1..q,
+        }
+    }
+
+    /// And those that have one to receive from, in the same order.
+    fn receiving(self, q: usize) -> Range<usize> {
+        match self {
+            Way::Up => 1..q,
+            Way::Down => 0..q - 1,
+        }
+    }
 }
 
 impl<'a> Partition<'a> {
@@ -83,39 +107,41 @@ impl<'a> Partition<'a> {
         self.cells.iter().position(|cell| cell.place[axis] == place).expect("a cell at every place")
     }
 
+    /// To whom values go that way, and from whom they come.
+    fn ends(&self, axis: usize, way: Way) -> (usize, usize) {
+        match way {
+            Way::Up => (self.above[axis], self.below[axis]),
+            Way::Down => (self.below[axis], self.above[axis]),
+        }
+    }
+
     /// Faces of all cells go to both neighbours of every axis, together.
     fn fill_borders(&mut self) -> mpi::Result<()> {
-        let q = self.q;
-        let ways = [0, 1, 2].into_iter().flat_map(|axis| [(axis, Way::Up), (axis, Way::Down)]);
-        let ways: Vec<(usize, Way)> = ways.collect();
+        let (q, ways) = (self.q, Way::all());
+        if q == 1 {
+            return Ok(());
+        }
+        let cell = |axis: usize, place: usize| &self.cells[self.cell_at(axis, place)];
         let faces = |&(axis, way): &(usize, Way)| -> Vec<f64> {
-            let places = if matches!(way, Way::Up) { 0..q - 1 } else { 1..q };
-            places.flat_map(|place| self.cells[self.cell_at(axis, place)].face(axis, way)).collect()
+            way.sending(q).flat_map(|place| cell(axis, place).face(axis, way)).collect()
         };
-        let rooms = |&(axis, way): &(usize, Way)| -> Vec<f64> {
-            let places = if matches!(way, Way::Up) { 1..q } else { 0..q - 1 };
-            let len = places.map(|place| self.cells[self.cell_at(axis, place)].face_len(axis)).sum();
-            vec![0.0; len]
+        let room = |&(axis, way): &(usize, Way)| {
+            vec![0.0; way.receiving(q).map(|place| cell(axis, place).face_len(axis)).sum()]
         };
         let out: Vec<Vec<f64>> = ways.iter().map(faces).collect();
-        let mut into: Vec<Vec<f64>> = ways.iter().map(rooms).collect();
-        if q > 1 {
-            self.comm.scope(|s| {
-                for ((tag, (axis, way)), room) in ways.iter().enumerate().zip(&mut into) {
-                    let from = if matches!(way, Way::Up) { self.below[*axis] } else { self.above[*axis] };
-                    s.irecv(room, from, tag as i32)?;
-                }
-                for ((tag, (axis, way)), faces) in ways.iter().enumerate().zip(&out) {
-                    let to = if matches!(way, Way::Up) { self.above[*axis] } else { self.below[*axis] };
-                    s.isend(faces, to, tag as i32)?;
-                }
-                Ok(())
-            })?;
-        }
+        let mut into: Vec<Vec<f64>> = ways.iter().map(room).collect();
+        self.comm.scope(|s| {
+            for ((tag, (axis, way)), room) in ways.iter().enumerate().zip(&mut into) {
+                s.irecv(room, self.ends(*axis, *way).1, tag as i32)?;
+            }
+            for ((tag, (axis, way)), faces) in ways.iter().enumerate().zip(&out) {
+                s.isend(faces, self.ends(*axis, *way).0, tag as i32)?;
+            }
+            Ok(())
+        })?;
         for ((axis, way), faces) in ways.into_iter().zip(&into) {
             let mut faces = &faces[..];
-            let places = if matches!(way, Way::Up) { 1..q } else { 0..q - 1 };
-            for place in places {
+            for place in way.receiving(q) {
                 let at = self.cell_at(axis, place);
                 let (face, rest) = faces.split_at(self.cells[at].face_len(axis));
                 self.cells[at].set_border(axis, way, face);
