@@ -112,7 +112,7 @@ const REASONS: [(&str, &str); 13] = [
     (
         "mg",
         "neighbours at all strides, among them most partners of sums; faces are received from any source, which connects \
-         nobody here and everybody in the paper about VIA",
+         nobody here and everybody in the paper about VIA (which has 15 at both sizes, and does not say why)",
     ),
     (
         "sp",
