@@ -280,6 +280,13 @@ impl Context {
         self.provider(kind).create(claim.into())
     }
 
+    /// Makes a queue pair before it is needed, if fewer than so many are kept: of shared memory, or of the RDMA device where there are
+    /// connections. Was one made?
+    pub fn keep_ready(&mut self, count: usize) -> bool {
+        let rdma = self.rdma.as_deref_mut();
+        self.soft.keep_ready(count) || rdma.is_some_and(|rdma| rdma.keep_ready(count))
+    }
+
     /// New queue pairs in INIT for peers whose cards nobody has yet. See [`Provider::create_ahead`].
     pub fn create_ahead(&mut self, kind: ProviderKind, count: usize, threads: usize) -> Option<Ahead> {
         self.provider(kind).create_ahead(count, threads)

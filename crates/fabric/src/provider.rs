@@ -357,6 +357,10 @@ pub trait Provider {
     fn caps(&self) -> Caps;
     /// A new queue pair, in RESET.
     fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError>;
+    /// Makes a queue pair that [`create`](Self::create) gives out later at once, if fewer than so many are kept. Was one made?
+    fn keep_ready(&mut self, _count: usize) -> bool {
+        false
+    }
     /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time; in the order of their numbers,
     /// and fewer than wanted where there are no more. `None`: this provider cannot.
     fn create_ahead(&mut self, _count: usize, _threads: usize) -> Option<Ahead> {

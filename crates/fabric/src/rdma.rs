@@ -194,6 +194,8 @@ pub struct Rdma {
     outbox: Outbox,
     regions: Regions,
     links: Table<Link>,
+    /// Queue pairs that were made before they are needed.
+    kept: Vec<verbs::Qp>,
     /// Queue pairs of the device, by their numbers.
     numbers: HashMap<u32, u32, BuildHasherDefault<Spread>>,
     /// Work that is under way.
@@ -206,6 +208,8 @@ pub struct Rdma {
     notes: VecDeque<Note>,
     next_work: u64,
     frugal: bool,
+    /// Was a queue pair refused that nobody needed yet?
+    short: bool,
     dropped: u64,
     strangers: u64,
     now_ns: u64,
@@ -335,6 +339,7 @@ impl Rdma {
             outbox,
             regions: Regions::new(kept),
             links: Table::new(),
+            kept: Vec::new(),
             numbers: HashMap::default(),
             pending: Table::new(),
             // A queue that overflows is the end of it. (Words about windows need room, too.)
@@ -345,6 +350,7 @@ impl Rdma {
             notes: VecDeque::new(),
             next_work: 0,
             frugal: false,
+            short: false,
             dropped: 0,
             strangers: 0,
             now_ns: 0,
@@ -588,9 +594,9 @@ impl Provider for Rdma {
     }
 
     fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
-        let qp = self
-            .create_connected()
-            .map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
+        let made = self.kept.pop().map_or_else(|| self.create_connected(), Ok);
+        let qp =
+            made.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
         let psn = u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff;
         let number = qp.num();
         let (index, generation) = self.links.insert(Link {
@@ -609,6 +615,15 @@ impl Provider for Rdma {
         self.numbers.insert(number, index);
         self.inbox.granted += WINDOW_FIRST as usize;
         Ok(Qp::new(KIND, index as usize, generation))
+    }
+
+    fn keep_ready(&mut self, count: usize) -> bool {
+        // (A device that has none to spare is not asked again and again.)
+        let wanted = self.links.len() > 0 && self.kept.len() < count && !self.short;
+        let made = if wanted { self.create_connected() } else { return false };
+        self.short = made.is_err();
+        self.kept.extend(made.ok());
+        !self.short
     }
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {

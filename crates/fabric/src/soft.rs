@@ -71,6 +71,8 @@ pub struct Soft {
     frugal: bool,
     mappable: bool,
     imitation: Imitation,
+    /// Queue pairs that were made before they are needed.
+    kept: Vec<Qp>,
 }
 
 impl Soft {
@@ -111,6 +113,7 @@ impl Soft {
             cma: config.cma,
             frugal: false,
             imitation: config.imitation,
+            kept: Vec::new(),
         })
     }
 
@@ -260,9 +263,23 @@ impl Provider for Soft {
     }
 
     fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError> {
+        if let Some(qp) = self.take_kept(claim) {
+            return Ok(qp);
+        }
         let qp = self.make(claim)?;
         self.imitation.create(&self.node, 1);
         Ok(qp)
+    }
+
+    fn keep_ready(&mut self, count: usize) -> bool {
+        // What costs nothing is made when it is needed.
+        let wanted = self.imitation.create_ns > 0 && self.kept.len() < count && self.node.has_plenty();
+        let made = if wanted { self.make(QpClaim::Answer).ok() } else { None };
+        if made.is_some() {
+            self.imitation.create(&self.node, 1);
+        }
+        self.kept.extend(made);
+        made.is_some()
     }
 
     fn create_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
@@ -316,7 +333,7 @@ impl Provider for Soft {
     }
 
     fn count(&self) -> usize {
-        self.live
+        self.live - self.kept.len()
     }
 
     fn send_control(&mut self, _: Option<Qp>, to: &Card, bytes: &[u8]) -> Result<Sent, ControlError> {

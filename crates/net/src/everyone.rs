@@ -160,11 +160,7 @@ impl Endpoint {
         let exchange_ns = everyone.put_ns + clock.lap();
         for (ix, facts, card) in found {
             let now_ns = self.now_ns();
-            let told = match facts {
-                Some(facts) => self.wireup.facts(ix, facts, card, now_ns),
-                None => self.wireup.card(ix, card, now_ns),
-            };
-            told.expect("it was published, or is past that");
+            self.wireup.facts(ix, facts, card, now_ns).expect("it was published, or is past that");
             self.carry_out();
         }
         let me = self.rank();

@@ -27,6 +27,8 @@ const _: () = assert!(SLOT_STATS == SLOT_STATS_MAX);
 
 /// Seconds after which a waiting process says for whom it waits.
 const WARN_S: u64 = 30;
+/// Queue pairs that are made before they are needed, where that is wanted.
+const QPS_KEPT: usize = 2;
 /// Seconds that a process waits to be accepted at a port, as in MPICH. MPI wants an end to it (`MPI_Comm_connect`).
 const CONNECT_S: u64 = 180;
 /// Rounds of progress when all processes are ready to leave.
@@ -307,6 +309,9 @@ impl Endpoint {
         };
         let mut endpoint = Box::new(Endpoint::new(job, context, wireup));
         endpoint.link(Endpoint::SELF);
+        if config.connect == wireup::Policy::Overlapped && config.qp_budget.is_none() {
+            endpoint.waits.keeps = QPS_KEPT;
+        }
         endpoint.publish_card()?;
         let everyone = endpoint.make_ahead(config)?;
         let ahead_ns = clock.lap();

@@ -127,6 +127,8 @@ pub(crate) struct Waits {
     pub lookups: Vec<PeerIx>,
     /// Peers that queue pairs are to be made for before anybody asks.
     pub aheads: Vec<PeerIx>,
+    /// Queue pairs that are made before they are needed, by who has nothing else to do.
+    pub keeps: usize,
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
@@ -194,6 +196,7 @@ impl Waits {
             spins: 0,
             lookups: Vec::new(),
             aheads: Vec::new(),
+            keeps: 0,
             draining: Vec::new(),
             carrying: false,
             lack: None,
@@ -353,6 +356,9 @@ impl Endpoint {
 
     /// Arms the doorbell, unless something is there already.
     fn prepare_sleep(&mut self, now_ns: u64) -> Option<(Sleep, Duration)> {
+        if self.waits.keeps > 0 && self.context.keep_ready(self.waits.keeps) {
+            return None;
+        }
         let unwatched = match self.watch_meetings() {
             Ok(true) => return None,
             Ok(false) => false,

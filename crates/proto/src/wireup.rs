@@ -211,8 +211,7 @@ impl<W: Clone + Debug> Wireup<W> {
     }
 
     /// A queue pair for the peer is to be made before anybody asks, if there is a place for it: [`Action::CreateAhead`].
-    /// When the board has the peer's facts, tell them by [`facts`](Self::facts); if it has none, call [`card`](Self::card)
-    /// with the peer's card, and the two connect by messages.
+    /// When the board has the peer's facts, tell them by [`facts`](Self::facts); if it has none, the two connect by messages.
     pub fn ahead(&mut self, ix: PeerIx, now_ns: u64) -> Result<(), IllegalInput> {
         match self.state(ix) {
             StateName::Idle => self.input(ix, Input::Ahead, now_ns),
@@ -231,27 +230,29 @@ impl<W: Clone + Debug> Wireup<W> {
         }
     }
 
-    /// The board has the facts of the peer's queue pair for this process. Late ones change nothing.
+    /// What the board says of the peer's queue pair for this process, if it says something. Too late, it changes nothing.
     pub fn facts(
         &mut self,
         ix: PeerIx,
-        facts: Published,
+        facts: Option<Published>,
         card: Card,
         now_ns: u64,
     ) -> Result<(), IllegalInput> {
-        let Published { epoch, params, name } = facts;
-        let Some((_, row)) =
-            self.peers.row(ix).filter(|(_, row)| matches!(row.state(), State::Published { .. }))
-        else {
+        let row = self.peers.row(ix).map(|(_, row)| row);
+        let Some(row) = row.filter(|row| matches!(row.state(), State::Published { .. })) else {
             return Ok(());
         };
-        let late = row.closed.is_some_and(|closed| epoch <= closed);
-        if late && !self.common.planted.is(Plant::StaleFactsConnect) {
-            // That queue pair was used and closed already.
-            return self.input(ix, Input::Card(card), now_ns);
-        }
-        let remote = Remote { epoch, params, name, card, stamp_ns: now_ns };
-        self.input(ix, Input::Facts(remote), now_ns)
+        // That of a queue pair which was used and closed already says nothing.
+        let stale = |epoch| row.closed.is_some_and(|closed| epoch <= closed);
+        let facts =
+            facts.filter(|facts| !stale(facts.epoch) || self.common.planted.is(Plant::StaleFactsConnect));
+        let input = match facts {
+            Some(Published { epoch, params, name }) => {
+                Input::Facts(Remote { epoch, params, name, card, stamp_ns: now_ns })
+            }
+            None => Input::NoFacts(card),
+        };
+        self.input(ix, input, now_ns)
     }
 
     /// A message came in. Call it with whatever the handshake's address receives, in any order.

@@ -311,7 +311,8 @@ impl NodeSegment {
         }
     }
 
-    fn begin_attempt(&self, slot: u32) -> bool {
+    /// A queue pair that was taken for whatever comes is used for an attempt. May it be?
+    pub fn begin_attempt(&self, slot: u32) -> bool {
         self.slot_word(slot, SLOT_ATTEMPTS).fetch_add(1, Ordering::SeqCst);
         // Each process has one queue pair for datagrams.
         let others = self.kept_qps().saturating_add(self.facts.slots);
@@ -325,6 +326,11 @@ impl NodeSegment {
     /// What was taken for an attempt is connected, or about to be given back.
     pub fn end_attempt(&self, slot: u32) {
         self.slot_word(slot, SLOT_ATTEMPTS).fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Has the device so many queue pairs left that one may be made before it is needed?
+    pub fn has_plenty(&self) -> bool {
+        self.sum(SLOT_QPS) < self.facts.qp_max / 2
     }
 
     /// Queue pairs of the device that are kept for answers.

@@ -3,12 +3,25 @@
 use super::memory::RING_SIZES;
 use super::{RingParams, Soft};
 use crate::provider::{Ahead, Provider};
+use crate::qp::Qp;
 use proto::ids::QpNum;
 use proto::wireup::Params;
 use sys::node::QpClaim;
 use sys::segment::packed_place;
 
 impl Soft {
+    /// A queue pair that was made before it was needed, if there is one that may be used for that.
+    pub(super) fn take_kept(&mut self, claim: QpClaim) -> Option<Qp> {
+        let qp = *self.kept.last()?;
+        let attempt = claim != QpClaim::Answer;
+        if attempt && !self.node.begin_attempt(self.slot) {
+            return None;
+        }
+        self.kept.pop();
+        self.entry_mut(qp)?.attempt = attempt;
+        Some(qp)
+    }
+
     /// As many of them as there are, so many at a time; in the order of their numbers.
     pub(super) fn make_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
         let mut qps = Vec::with_capacity(count);

@@ -345,3 +345,65 @@ fn memory_in_the_segment_is_reached_without_cma() {
     b.context.free(region);
     assert!(matches!(a.context.rdma_read(qa, target(&mut got), stale), Err(RdmaError::Key)));
 }
+
+#[test]
+fn queue_pairs_made_ahead_are_found_by_their_place() {
+    let host = Host::new(SOFT, 2, 1000);
+    let imitation = "gap=7".parse().unwrap();
+    let open = |slot| host.open_with(&Config { imitation, ..host.config(slot) });
+    let (mut a, mut b) = (open(0), open(1));
+    let (ahead_a, ahead_b) =
+        (a.context.create_ahead(SOFT, 100, 4).unwrap(), b.context.create_ahead(SOFT, 100, 1).unwrap());
+    for ahead in [&ahead_a, &ahead_b] {
+        assert_eq!(ahead.qps.len(), 100);
+        assert!(ahead.qps.is_sorted_by_key(|(_, number)| *number), "by their numbers");
+    }
+    let (card_a, card_b) = (a.card(), b.card());
+    // A place of one with another place of the other.
+    for (at_a, at_b) in [(0, 0), (1, 99), (63, 17), (99, 50)] {
+        let ((qa, number_a), (qb, number_b)) = (ahead_a.qps[at_a], ahead_b.qps[at_b]);
+        let told_a = b.context.ahead_params(SOFT, ahead_a.facts, at_a as u32, number_a).unwrap();
+        let told_b = a.context.ahead_params(SOFT, ahead_b.facts, at_b as u32, number_b).unwrap();
+        a.connect(qa, &card_b, &told_b.0);
+        a.send(qa, [1, at_a as u64], b"early");
+        b.connect(qb, &card_a, &told_a.0);
+        assert_eq!(b.message(), (qb, [1, at_a as u64], b"early".to_vec()));
+        b.send(qb, [2, at_b as u64], b"late");
+        assert_eq!(a.message(), (qa, [2, at_b as u64], b"late".to_vec()));
+    }
+    for (qp, _) in ahead_a.qps {
+        a.context.destroy_qp(qp);
+    }
+    drop((a, b));
+    assert_eq!(host.node.qps_in_use(), 0);
+}
+
+#[test]
+fn a_device_with_few_queue_pairs_makes_few_ahead() {
+    let host = Host::new(SOFT, 2, 16);
+    let mut a = host.open(0);
+    let ahead = a.context.create_ahead(SOFT, 100, 8).unwrap();
+    assert_eq!(ahead.qps.len(), 12, "two are for datagrams, two are kept for answers");
+    let (mut b, card) = (host.open(1), a.card());
+    assert!(b.context.create_qp_as(SOFT, Role::Asks).is_err());
+    let answer = b.context.create_qp_as(SOFT, Role::Answers).unwrap();
+    b.context.to_init(answer, &card, Role::Answers).unwrap();
+}
+
+#[test]
+fn what_is_made_before_it_is_needed_counts_and_is_used_first() {
+    let host = Host::new(SOFT, 2, 100);
+    let imitation = "create=1us".parse().unwrap();
+    let mut a = host.open_with(&Config { imitation, ..host.config(0) });
+    let mut b = host.open(1);
+    let in_use = host.node.qps_in_use();
+    assert!(a.context.keep_ready(2) && a.context.keep_ready(2) && !a.context.keep_ready(2));
+    assert!(!b.context.keep_ready(2), "what costs nothing is made when it is needed");
+    assert_eq!((host.node.qps_in_use(), a.context.qps(SOFT)), (in_use + 2, 0));
+    let (qa, qb) = connect(&mut a, &mut b);
+    assert_eq!((host.node.qps_in_use(), a.context.qps(SOFT)), (in_use + 3, 1), "and one for the other side");
+    a.send(qa, [0, 0], b"over it");
+    assert_eq!(b.message(), (qb, [0, 0], b"over it".to_vec()));
+    drop((a, b));
+    assert_eq!(host.node.qps_in_use(), 0);
+}

@@ -306,6 +306,8 @@ pub enum InputName {
     Ahead,
     /// The board has the peer's facts.
     Facts,
+    /// It has none that are of use.
+    NoFacts,
     /// The peer's card was found.
     Card,
     /// The queue pair was made.
@@ -349,6 +351,7 @@ pub(super) enum Input<W> {
     Announce(Card),
     Ahead,
     Facts(Remote),
+    NoFacts(Card),
     Card(Card),
     QpReady(Params, Medium),
     QpRefused(W, Refusal),
@@ -371,6 +374,7 @@ impl<W> Input<W> {
             Input::Announce(_) => InputName::Announce,
             Input::Ahead => InputName::Ahead,
             Input::Facts(_) => InputName::Facts,
+            Input::NoFacts(_) => InputName::NoFacts,
             Input::Card(_) => InputName::Card,
             Input::QpReady(..) => InputName::QpReady,
             Input::QpRefused(..) => InputName::QpRefused,
@@ -438,7 +442,8 @@ pub(super) const EDGES: &[Edge] = {
         (Published, Facts, &[Connecting]),
         (Published, Request, &[Connecting]),
         (Published, CloseRequest, &[Connecting]),
-        (Published, Card, &[Preparing, Crowded]),
+        (Published, NoFacts, &[Preparing, Crowded]),
+        (Published, Card, &[Published]),
         (Published, Broken, &[Failed]),
         (Requesting, Need, &[Requesting]),
         (Requesting, Request, &[Connecting]),
@@ -541,8 +546,8 @@ Crowded -Place-> Preparing
 Published -Facts-> Connecting
 Published -Request-> Connecting
 Published -CloseRequest-> Connecting
-Published -Card-> Preparing
-Published -Card-> Crowded
+Published -NoFacts-> Preparing
+Published -NoFacts-> Crowded
 Requesting -Request-> Connecting
 Requesting -Reply-> Connecting
 Requesting -CloseRequest-> Connecting

@@ -96,7 +96,7 @@ impl<W: Clone> Pair<'_, W> {
                 self.connect(link(Remote::from(&message)), PeerCloses::Asked, Answer::Sent)
             }
             // The board has nothing of the peer. It has to be asked, and may have to be reached in another way.
-            Input::Card(card) => {
+            Input::NoFacts(card) => {
                 self.common.places.leave();
                 self.act(Action::Destroy { ix: self.ix });
                 self.found(card, tries)

@@ -258,16 +258,12 @@ impl World {
             }
             Event::Read(at) => {
                 self.sides[at].fence = Fence::Behind;
-                let card = card_of(1 - at as u32);
-                match self.sides[1 - at].board {
-                    _ if self.name(at) != StateName::Published => {}
-                    None => self.input(at, InputName::Card, taken, |w, now| w.card(OTHER, card, now)),
-                    Some(facts) => {
-                        let row = self.sides[at].wireup.peers.row(OTHER).unwrap().1;
-                        let late = row.closed.is_some_and(|closed| facts.epoch <= closed);
-                        let name = if late { InputName::Card } else { InputName::Facts };
-                        self.input(at, name, taken, |w, now| w.facts(OTHER, facts, card, now));
-                    }
+                if self.name(at) == StateName::Published {
+                    let (card, facts) = (card_of(1 - at as u32), self.sides[1 - at].board);
+                    let closed = self.sides[at].wireup.peers.row(OTHER).unwrap().1.closed;
+                    let useful = facts.is_some_and(|facts| closed.is_none_or(|closed| facts.epoch > closed));
+                    let name = if useful { InputName::Facts } else { InputName::NoFacts };
+                    self.input(at, name, taken, |w, now| w.facts(OTHER, facts, card, now));
                 }
             }
             Event::Deliver(at) => {
@@ -413,7 +409,9 @@ impl World {
                 side.qp = Some(number);
                 let params = Params([number; 32]);
                 self.input(at, InputName::QpReady, taken, |w, now| w.qp_ready(OTHER, params, medium, now));
-                self.sides[at].board = self.sides[at].wireup.published(OTHER);
+                // What is there stays.
+                let facts = self.sides[at].wireup.published(OTHER);
+                self.sides[at].board = self.sides[at].board.or(facts);
                 self.made_ahead(at);
             }
             Action::Connect { params, .. } => {

@@ -46,10 +46,7 @@ impl World {
                 continue;
             }
             let (card, now) = (card_of(peer), self.now_ns);
-            let told = match facts {
-                Some(facts) => process.wireup.facts(ix, facts, card, now),
-                None => process.wireup.card(ix, card, now),
-            };
+            let told = process.wireup.facts(ix, facts, card, now);
             told.map_err(|error| format!("{at}: {error}"))?;
         }
         Ok(())
