@@ -82,9 +82,11 @@ impl Arena {
 
     fn at(&self, slot: usize, offset: usize, bytes: usize) -> *mut u8 {
         let end = offset.checked_add(bytes).expect("a length");
-        assert!(slot < self.slots() && end <= self.slot_bytes, "slot {slot}, {offset} + {bytes} bytes");
+        let start = slot.checked_mul(self.slot_bytes).expect("a slot");
+        // (The memory is as long as all slots together.)
+        assert!(start < self.memory.bytes && end <= self.slot_bytes, "slot {slot}, {offset} + {bytes} bytes");
         // SAFETY: inside the memory.
-        unsafe { self.memory.start.add(slot * self.slot_bytes + offset) }
+        unsafe { self.memory.start.add(start + offset) }
     }
 }
 

@@ -51,14 +51,20 @@ impl Drop for Channel {
     }
 }
 
+/// Where the device puts completions, and those of them that nobody has taken yet.
+struct Batch {
+    entries: [ibv_wc; BATCH],
+    next: usize,
+    end: usize,
+}
+
 /// A completion queue.
 pub struct Cq {
     context: Rc<Context>,
     pub(crate) cq: *mut ibv_cq,
     poll: PollCq,
     notify: ReqNotifyCq,
-    /// Where the device puts completions.
-    entries: RefCell<Box<[ibv_wc; BATCH]>>,
+    batch: RefCell<Box<Batch>>,
     unacknowledged: Cell<u32>,
     /// Was it armed, and the event not taken yet?
     armed: Cell<bool>,
@@ -96,18 +102,10 @@ impl Cq {
             return Err(VerbsError::last("ibv_create_cq"));
         }
         // SAFETY: integers may be zero.
-        let entries = RefCell::new(Box::new(unsafe { std::mem::zeroed::<[ibv_wc; BATCH]>() }));
+        let entries = unsafe { std::mem::zeroed::<[ibv_wc; BATCH]>() };
+        let batch = RefCell::new(Box::new(Batch { entries, next: 0, end: 0 }));
         let (unacknowledged, armed) = (Cell::new(0), Cell::new(false));
-        Ok(Rc::new(Cq {
-            context: context.clone(),
-            cq,
-            poll,
-            notify,
-            entries,
-            unacknowledged,
-            armed,
-            channel,
-        }))
+        Ok(Rc::new(Cq { context: context.clone(), cq, poll, notify, batch, unacknowledged, armed, channel }))
     }
 
     /// Becomes readable with the next completion after [`Cq::arm`].
@@ -117,16 +115,50 @@ impl Cq {
 
     /// Hands what has completed to `each`, as much as there is now. How many was that?
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<usize, VerbsError> {
-        let mut entries = self.entries.borrow_mut();
-        // SAFETY: a queue and room for so many.
-        let count = unsafe { (self.poll)(self.cq, BATCH as i32, entries.as_mut_ptr()) };
-        let count = usize::try_from(count).map_err(|_| VerbsError::unsupported("ibv_poll_cq"))?;
-        for entry in &entries[..count.min(BATCH)] {
-            each(self.completion(entry));
+        let mut batch = self.batch.borrow_mut();
+        if !self.refill(&mut batch)? {
+            return Ok(0);
         }
-        Ok(count)
+        let entries = batch.next..batch.end;
+        batch.next = batch.end;
+        batch.entries[entries.clone()].iter().for_each(|entry| each(self.completion(entry)));
+        Ok(entries.len())
     }
 
+    /// The next that has completed. (Others stay here that came with it: the device is asked for several at a time.) An error of
+    /// the queue itself is told by the device as an event.
+    #[inline]
+    pub fn next(&self) -> Option<Completion> {
+        let mut batch = self.batch.borrow_mut();
+        if !self.refill(&mut batch).unwrap_or(false) {
+            return None;
+        }
+        let entry = batch.next;
+        batch.next += 1;
+        Some(self.completion(&batch.entries[entry]))
+    }
+
+    /// Has [`Cq::next`] something that the device need not be asked for?
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        let batch = self.batch.borrow();
+        batch.next < batch.end
+    }
+
+    /// Asks the device if nothing is left. Is something there?
+    #[inline]
+    fn refill(&self, batch: &mut Batch) -> Result<bool, VerbsError> {
+        if batch.next < batch.end {
+            return Ok(true);
+        }
+        // SAFETY: a queue and room for so many.
+        let count = unsafe { (self.poll)(self.cq, BATCH as i32, batch.entries.as_mut_ptr()) };
+        let count = usize::try_from(count).map_err(|_| VerbsError::unsupported("ibv_poll_cq"))?;
+        (batch.next, batch.end) = (0, count.min(BATCH));
+        Ok(count > 0)
+    }
+
+    #[inline]
     fn completion(&self, entry: &ibv_wc) -> Completion {
         Completion {
             id: entry.wr_id,
@@ -138,13 +170,16 @@ impl Cq {
                     immediate: (entry.wc_flags & IBV_WC_WITH_IMM != 0).then(|| u32::from_be(entry.imm_data)),
                     source: entry.src_qp,
                 },
-                status => Outcome::Failed(Failed {
-                    status,
-                    // SAFETY: any number gives a string.
-                    words: words(unsafe { (self.context.library.ibv_wc_status_str)(status) }),
-                }),
+                status => Outcome::Failed(self.failed(status)),
             },
         }
+    }
+
+    #[cold]
+    fn failed(&self, status: u32) -> Failed {
+        // SAFETY: any number gives a string.
+        let words = words(unsafe { (self.context.library.ibv_wc_status_str)(status) });
+        Failed { status, words }
     }
 
     /// Has the descriptor become readable with the next completion (once). What came before has to be polled for afterwards.

@@ -170,27 +170,34 @@ pub struct Remote {
 
 /// Bytes that are copied when they are posted.
 #[derive(Clone, Copy)]
-pub struct Piece<'b> {
-    pub(crate) addr: u64,
-    pub(crate) bytes: u32,
-    memory: PhantomData<&'b [u8]>,
+#[repr(transparent)]
+pub struct Piece<'b>(pub(crate) ibv_sge, PhantomData<&'b [u8]>);
+
+impl Piece<'_> {
+    /// (What is copied needs no key.)
+    #[inline]
+    fn new(addr: u64, bytes: usize) -> Self {
+        Piece(ibv_sge { addr, length: bytes as u32, lkey: 0 }, PhantomData)
+    }
 }
 
 impl fmt::Debug for Piece<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Piece({} bytes)", self.bytes)
+        write!(f, "Piece({} bytes)", self.0.length)
     }
 }
 
 impl<'b> From<&'b [u8]> for Piece<'b> {
+    #[inline]
     fn from(bytes: &'b [u8]) -> Self {
-        Piece { addr: bytes.as_ptr() as usize as u64, bytes: bytes.len() as u32, memory: PhantomData }
+        Piece::new(bytes.as_ptr() as usize as u64, bytes.len())
     }
 }
 
 impl<'b> From<&'b UserBuf> for Piece<'b> {
+    #[inline]
     fn from(bytes: &'b UserBuf) -> Self {
-        Piece { addr: bytes.addr(), bytes: bytes.len() as u32, memory: PhantomData }
+        Piece::new(bytes.addr(), bytes.len())
     }
 }
 
