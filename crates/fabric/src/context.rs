@@ -5,7 +5,7 @@ mod sleep;
 pub use sleep::Sleep;
 
 use crate::card::Card;
-use crate::event::Event;
+use crate::event::{Event, SlotView};
 use crate::fault::{Datagram, Faults};
 use crate::imitate::Imitation;
 use crate::provider::{
@@ -411,11 +411,21 @@ impl Context {
         }
     }
 
-    /// As [`Context::post_send`], the short way: between processes of one host, if there is room and the peer wants it.
-    /// `false`: nothing has been done.
+    /// As [`Context::post_send`], the short way: between processes of one host, or through an RDMA device, if there is room and the
+    /// peer wants it. `false`: nothing has been done.
     #[inline(always)]
     pub fn send_short(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> bool {
-        qp.provider() == ProviderKind::Soft && self.soft.send_short(qp, header, payload)
+        match qp.provider() == ProviderKind::Soft {
+            true => self.soft.send_short(qp, header, payload),
+            false => self.send_short_away(qp, header, payload),
+        }
+    }
+
+    /// (Apart, so that it does not lengthen the way inside a host.)
+    #[inline(never)]
+    fn send_short_away(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> bool {
+        let rdma = self.rdma.as_mut().filter(|_| qp.provider() == ProviderKind::Verbs);
+        rdma.is_some_and(|rdma| rdma.send_short(qp, header, payload))
     }
 
     /// As [`Context::post_send`], from ordinary memory, which is always copied: `Later` says only that it has not left
@@ -488,6 +498,18 @@ impl Context {
         self.has_devices() || self.soft.has_others()
     }
 
+    /// The same behind an event, but for what an RDMA device has got meanwhile. (To look at it takes longer than a message through
+    /// shared memory, and what it lends, a slot of many, nobody waits for.)
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        match &self.rdma {
+            Some(rdma) if self.has_only_rdma() => {
+                rdma.has_more() || self.soft.has_others() || self.soft.any_ready()
+            }
+            _ => self.has_others(),
+        }
+    }
+
     /// Is there anything but shared memory?
     #[inline(always)]
     pub fn has_devices(&self) -> bool {
@@ -509,6 +531,25 @@ impl Context {
     #[inline(always)]
     pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if self.has_devices() { None } else { self.soft.poll_ring() }
+    }
+
+    /// The same for an RDMA device that has all connections but those of the host.
+    #[inline]
+    pub fn poll_rdma(&mut self) -> Option<(Qp, SlotView<'_>)> {
+        self.rdma.as_mut()?.poll_message()
+    }
+
+    /// Does an RDMA device have all connections but those of the host? (Others are looked at by [`Context::poll`], and so is what
+    /// comes without a connection.)
+    #[inline]
+    pub fn has_only_rdma(&self) -> bool {
+        self.rdma.is_some() && self.sockets.as_ref().is_none_or(|sockets| sockets.count() == 0)
+    }
+
+    /// Has [`Context::poll`] something that [`Context::poll_rdma`] had not?
+    #[inline]
+    pub fn has_beside_rdma(&self) -> bool {
+        self.soft.any_ready() || self.rdma.as_ref().is_some_and(|rdma| rdma.has_found())
     }
 
     /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the

@@ -198,11 +198,14 @@ pub struct Rdma {
     kept: Vec<verbs::Qp>,
     /// Queue pairs of the device, by their numbers.
     numbers: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    /// Work that is under way.
+    /// The connection that a message came on last, by its number.
+    last_number: Option<(u32, u32)>,
+    /// Work that is under way, and how many messages are beside it, of which nothing is kept.
     pending: Table<Pending>,
+    copied: usize,
     work_max: usize,
     transfers: Table<Transfer>,
-    /// Completions to look at, and events to come.
+    /// Completions to look at before those that the device has, and events to come.
     fetched: VecDeque<Completion>,
     found: Option<Found>,
     notes: VecDeque<Note>,
@@ -259,8 +262,9 @@ struct Link {
     taken: u32,
     /// The peer's window.
     granted: u32,
-    /// Work requests that have not completed.
+    /// Work requests that have not completed, and those of them that are messages of which nothing is kept.
     busy: u32,
+    copied: u32,
     traffic: u64,
     peer_frugal: bool,
     /// Has the peer to hear something: that this side is there, or whether it is short of memory?
@@ -269,6 +273,7 @@ struct Link {
 
 impl Link {
     /// Is there room for a message, at the peer and here?
+    #[inline]
     fn may_send(&self) -> bool {
         self.state == QpState::ReadyToSend && self.meeting.open && self.window > 0 && self.busy < WORK_MAX
     }
@@ -341,7 +346,9 @@ impl Rdma {
             links: Table::new(),
             kept: Vec::new(),
             numbers: HashMap::default(),
+            last_number: None,
             pending: Table::new(),
+            copied: 0,
             // A queue that overflows is the end of it. (Words about windows need room, too.)
             work_max: completions as usize * 3 / 8,
             transfers: Table::new(),
@@ -422,6 +429,7 @@ impl Rdma {
     }
 
     /// Looks at the device, and after what nobody else has to hear of. Has [`Rdma::poll`] something? What was lent is given back.
+    #[inline]
     pub fn look(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(LOOKS_PER_EVENT) {
@@ -451,6 +459,20 @@ impl Rdma {
         self.strangers
     }
 
+    /// The connection with a queue pair of the device.
+    #[inline]
+    fn index_of(&mut self, number: u32) -> Option<u32> {
+        if let Some((last, index)) = self.last_number
+            && last == number
+        {
+            return Some(index);
+        }
+        let index = self.numbers.get(&number).copied()?;
+        self.last_number = Some((number, index));
+        Some(index)
+    }
+
+    #[inline]
     fn qp(&self, index: u32) -> Qp {
         Qp::new(KIND, index as usize, self.links.generation(index))
     }
@@ -498,10 +520,9 @@ impl Rdma {
         Ok(())
     }
 
-    /// Takes what has completed from the device. How many was that?
+    /// Takes what has completed from the device, to be looked at later. How many was that?
     fn fetch(&mut self) -> usize {
         let fetched = &mut self.fetched;
-        // An error of the queue itself is told by the device as an event.
         self.cq.poll(|completion| fetched.push_back(completion)).unwrap_or(0)
     }
 
@@ -608,6 +629,7 @@ impl Provider for Rdma {
             taken: 0,
             granted: WINDOW_FIRST,
             busy: 0,
+            copied: 0,
             traffic: 0,
             peer_frugal: false,
             tell: self.frugal,
@@ -705,6 +727,9 @@ impl Provider for Rdma {
         if self.links.get(qp.index(), qp.generation()).is_none() {
             return;
         }
+        // What was lent belongs to this connection, not to the next one with its index.
+        self.give_back();
+        self.last_number = None;
         self.end_work(index);
         // With some devices (mlx5) completions go with their queue pair, also those of receives that are shared: these would be
         // missing. It is in ERROR: there will not be more of them.

@@ -243,7 +243,7 @@ impl Rdma {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
         match link.state {
             QpState::ReadyToSend | QpState::SendDrained
-                if link.busy < WORK_MAX && self.pending.len() < self.work_max =>
+                if link.busy < WORK_MAX && self.has_completions_left() =>
             {
                 Ok(())
             }

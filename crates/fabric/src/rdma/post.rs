@@ -8,6 +8,9 @@ use verbs::{Arena, Piece};
 
 /// Arenas of slots, at most.
 const ARENAS_MAX: usize = 16;
+/// Each time that so many more messages of a connection have not completed, as far as is known, it is looked: who only sends has to
+/// hear of those that failed.
+const BUSY_LOOK: u32 = 8;
 
 /// Slots that messages are sent from.
 #[derive(Debug, Default)]
@@ -49,11 +52,10 @@ impl Outbox {
     }
 }
 
-/// Work that is under way: its connection, and what it keeps.
+/// Work that is under way: its connection, and what it keeps. (Of a message that was copied when it was posted there is only its
+/// connection, which its number has: see [`COPIED`].)
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// Copied when it was posted.
-    Copied { link: u32 },
     /// Sent from a slot.
     Slot { link: u32, at: At },
     /// A datagram.
@@ -65,9 +67,7 @@ pub(super) enum Pending {
 impl Pending {
     fn link(&self) -> Option<u32> {
         match self {
-            Pending::Copied { link } | Pending::Slot { link, .. } | Pending::Transfer { link, .. } => {
-                Some(*link)
-            }
+            Pending::Slot { link, .. } | Pending::Transfer { link, .. } => Some(*link),
             Pending::Letter { .. } => None,
         }
     }
@@ -81,11 +81,69 @@ pub(crate) enum Source<'b> {
 }
 
 impl Source<'_> {
+    #[inline]
     fn len(&self) -> usize {
         match self {
             Source::User(buf) => buf.len(),
             Source::Bytes(bytes) => bytes.len(),
         }
+    }
+}
+
+impl Link {
+    /// Is a message of so many bytes copied when it is posted?
+    #[inline]
+    fn copies(&self, len: usize) -> bool {
+        let (caps, pieces) = (self.qp.caps(), 1 + u32::from(len > 0));
+        HEAD_BYTES + len <= caps.inline_bytes as usize && pieces <= caps.sges
+    }
+
+    /// See [`BUSY_LOOK`].
+    #[inline]
+    fn looks_due(&self) -> bool {
+        self.busy > 0 && self.busy.is_multiple_of(BUSY_LOOK)
+    }
+
+    /// What goes before a message, or before nothing.
+    #[inline]
+    fn head(&self, frugal: bool, header: Option<[u64; 2]>) -> Head {
+        let taken = u16::try_from(self.taken).unwrap_or(u16::MAX);
+        let (message, last) = (header.is_some(), header.is_some() && self.window == 1);
+        Head { message, frugal, last, taken, header: header.unwrap_or_default() }
+    }
+
+    /// Posts a message that is copied now, or a word about windows. `false`: the device does not take it.
+    #[inline]
+    fn post_copied(
+        &mut self,
+        index: u32,
+        generation: u32,
+        frugal: bool,
+        header: Option<[u64; 2]>,
+        from: Source<'_>,
+    ) -> bool {
+        let head = self.head(frugal, header);
+        let (bytes, id) = (head.to_bytes(), COPIED | number(index, generation));
+        let tail = match &from {
+            Source::User(buf) => Piece::from(buf),
+            Source::Bytes(bytes) => Piece::from(*bytes),
+        };
+        let pieces = [Piece::from(&bytes[..]), tail];
+        if self.qp.send_copied(id, &pieces[..1 + usize::from(from.len() > 0)]).is_err() {
+            return false;
+        }
+        self.copied += 1;
+        self.posted(&head);
+        true
+    }
+
+    /// This was posted.
+    #[inline]
+    fn posted(&mut self, head: &Head) {
+        self.taken -= u32::from(head.taken);
+        self.tell = false;
+        self.busy += 1;
+        self.traffic += 1;
     }
 }
 
@@ -98,16 +156,17 @@ impl Rdma {
         from: Source<'_>,
     ) -> Result<Posted, PostError> {
         let index = qp.index() as u32;
-        let link = self.links.get_mut(qp.index(), qp.generation()).ok_or(PostError::Stale)?;
+        let link = self.links.get(qp.index(), qp.generation()).ok_or(PostError::Stale)?;
+        let is_ready = link.may_send() && !link.looks_due();
         if link.state != QpState::ReadyToSend {
             return Err(PostError::State { qp: link.qp.num(), state: link.state });
         }
         if from.len() > MESSAGE_MAX {
             return Err(PostError::TooLong { bytes: from.len(), max: MESSAGE_MAX });
         }
-        if !(link.may_send() && self.pending.len() < self.work_max) {
+        if !(is_ready && self.has_completions_left()) {
             self.look();
-            if !(self.links.at(index).is_some_and(Link::may_send) && self.pending.len() < self.work_max) {
+            if !(self.links.at(index).is_some_and(Link::may_send) && self.has_completions_left()) {
                 return Err(PostError::Full);
             }
         }
@@ -118,69 +177,89 @@ impl Rdma {
         Ok(Posted::Done)
     }
 
+    /// As [`Rdma::post_message`], the short way: a message that is copied when it is posted, to a peer that wants it, and nothing to
+    /// be looked after. `false`: nothing has been done.
+    #[inline]
+    pub(crate) fn send_short(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> bool {
+        let room = self.has_completions_left();
+        let Some(link) = self.links.get_mut(qp.index(), qp.generation()) else { return false };
+        let from = Source::User(payload);
+        let is_plain = link.may_send() && !link.peer_frugal && !link.looks_due();
+        if !(room && is_plain && link.copies(from.len())) {
+            return false;
+        }
+        let sent = link.post_copied(qp.index() as u32, qp.generation(), self.frugal, Some(header), from);
+        if sent {
+            link.window -= 1;
+            self.copied += 1;
+        }
+        sent
+    }
+
+    /// A completion queue that overflows is the end of it.
+    #[inline]
+    pub(super) fn has_completions_left(&self) -> bool {
+        self.pending.len() + self.copied < self.work_max
+    }
+
     /// Posts a message, or a word about windows.
     fn post_head(&mut self, index: u32, header: Option<[u64; 2]>, from: Source<'_>) -> Result<(), PostError> {
-        let frugal = self.frugal;
+        let generation = self.links.generation(index);
         let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
-        let taken = u16::try_from(link.taken).unwrap_or(u16::MAX);
-        let (message, last) = (header.is_some(), header.is_some() && link.window == 1);
-        let head = Head { message, frugal, last, taken, header: header.unwrap_or_default() };
-        let head = head.to_bytes();
-        let bytes = HEAD_BYTES + from.len();
-        let (caps, pieces) = (link.qp.caps(), 1 + u32::from(from.len() > 0));
-        let copied = bytes <= caps.inline_bytes as usize && pieces <= caps.sges;
-        let at = match copied {
-            true => None,
-            false => match self.outbox.take(&self.pd) {
-                Ok(at) => Some(at.ok_or(PostError::Full)?),
-                Err(error) => {
-                    let why = BreakReason::Device { device: self.device(), why: words(&error) };
-                    self.break_link(index, why);
-                    return Err(PostError::Full);
-                }
-            },
-        };
-        let pending = at.map_or(Pending::Copied { link: index }, |at| Pending::Slot { link: index, at });
-        let id = self.insert(pending);
-        let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
-        let posted = match at {
-            None => {
-                let tail = match &from {
-                    Source::User(buf) => Piece::from(buf),
-                    Source::Bytes(bytes) => Piece::from(*bytes),
-                };
-                let pieces = [Piece::from(&head[..]), tail];
-                let pieces = if from.len() == 0 { &pieces[..1] } else { &pieces[..] };
-                link.qp.post(&Work::new(id, Operation::SendCopied(pieces)))
-            }
-            Some(at) => {
-                let arena = self.outbox.arena(at);
-                arena.write(at.1, 0, &head);
-                match from {
-                    Source::User(buf) => arena.write_from(at.1, HEAD_BYTES, &buf),
-                    Source::Bytes(bytes) => arena.write(at.1, HEAD_BYTES, bytes),
-                }
-                link.qp.post(&Work::new(id, Operation::Send(&[arena.local(at.1, bytes)])))
-            }
-        };
-        if posted.is_err() {
-            // The device has less room than it said; what is under way makes some.
-            self.pending.remove(id as u32);
-            at.into_iter().for_each(|at| self.outbox.give_back(at));
+        if !link.copies(from.len()) {
+            return self.post_from_slot(index, header, from);
+        }
+        // Where it fails, the device has less room than it said; what is under way makes some.
+        if !link.post_copied(index, generation, self.frugal, header, from) {
             return Err(PostError::Full);
         }
-        link.taken -= u32::from(taken);
-        link.tell = false;
-        link.busy += 1;
-        link.traffic += 1;
+        self.copied += 1;
+        Ok(())
+    }
+
+    /// The same, through a slot.
+    fn post_from_slot(
+        &mut self,
+        index: u32,
+        header: Option<[u64; 2]>,
+        from: Source<'_>,
+    ) -> Result<(), PostError> {
+        let at = match self.outbox.take(&self.pd) {
+            Ok(at) => at.ok_or(PostError::Full)?,
+            Err(error) => {
+                let why = BreakReason::Device { device: self.device(), why: words(&error) };
+                self.break_link(index, why);
+                return Err(PostError::Full);
+            }
+        };
+        let id = self.insert(Pending::Slot { link: index, at });
+        let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
+        let head = link.head(self.frugal, header);
+        let arena = self.outbox.arena(at);
+        arena.write(at.1, 0, &head.to_bytes());
+        match from {
+            Source::User(buf) => arena.write_from(at.1, HEAD_BYTES, &buf),
+            Source::Bytes(bytes) => arena.write(at.1, HEAD_BYTES, bytes),
+        }
+        let local = arena.local(at.1, HEAD_BYTES + from.len());
+        if link.qp.post(&Work::new(id, Operation::Send(&[local]))).is_err() {
+            self.pending.remove(id as u32);
+            self.outbox.give_back(at);
+            return Err(PostError::Full);
+        }
+        link.posted(&head);
         Ok(())
     }
 
     /// Tells the peer that messages were taken, or that this process is short of memory, if it would not hear of it in time.
+    #[inline]
     pub(super) fn tell_if_needed(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
+        if link.taken < link.tell_at() && !link.tell {
+            return;
+        }
         let sends = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
-        if sends && link.meeting.open && link.busy < WORK_MAX && (link.taken >= link.tell_at() || link.tell) {
+        if sends && link.meeting.open && link.busy < WORK_MAX {
             // If there is no room now, something is under way, after which it is tried again.
             let _ = self.post_head(index, None, Source::Bytes(&[]));
         }
@@ -220,11 +299,14 @@ impl Rdma {
     /// A number for work that is under way.
     pub(super) fn insert(&mut self, pending: Pending) -> u64 {
         let (index, generation) = self.pending.insert(pending);
-        u64::from(generation & GENERATION) << 32 | u64::from(index)
+        number(index, generation)
     }
 
     /// Work has ended.
     pub(super) fn complete(&mut self, completion: Completion) {
+        if completion.id & COPIED != 0 {
+            return self.complete_copied(completion);
+        }
         let index = completion.id as u32;
         let is_old = u64::from(self.pending.generation(index) & GENERATION) != completion.id >> 32;
         let Some(pending) = (if is_old { None } else { self.pending.remove(index) }) else { return };
@@ -244,10 +326,25 @@ impl Rdma {
         link.into_iter().for_each(|link| self.tell_if_needed(link));
     }
 
+    /// A message that was copied when it was posted has ended.
+    #[inline]
+    fn complete_copied(&mut self, completion: Completion) {
+        let index = completion.id as u32;
+        let id = COPIED | number(index, self.links.generation(index));
+        let Some(link) = self.links.at_mut(index).filter(|_| id == completion.id) else { return };
+        link.busy -= 1;
+        link.copied -= 1;
+        self.copied -= 1;
+        if let Outcome::Failed(failed) = completion.outcome {
+            let why = self.reason(&failed);
+            self.break_link(index, why);
+        }
+        self.tell_if_needed(index);
+    }
+
     /// Gives back what work has kept, and tells whoever waits for it.
     fn release(&mut self, pending: Pending, failed: Option<WorkError>) {
         match pending {
-            Pending::Copied { .. } => {}
             Pending::Slot { at, .. } => self.outbox.give_back(at),
             Pending::Letter { at } => {
                 self.outbox.letters -= 1;
@@ -264,6 +361,7 @@ impl Rdma {
         // The device must have let go of the memory first.
         if let Some(link) = self.links.at_mut(index) {
             let _ = link.qp.fail();
+            self.copied -= std::mem::take(&mut link.copied) as usize;
         }
         for number in ended {
             if let Some(pending) = self.pending.remove(number) {
@@ -275,3 +373,10 @@ impl Rdma {
 
 /// As much of a generation as fits a number.
 const GENERATION: u32 = (1 << 29) - 1;
+/// In the number of a message of which nothing is kept: the rest is that of its connection.
+const COPIED: u64 = 1 << 61;
+
+#[inline]
+fn number(index: u32, generation: u32) -> u64 {
+    u64::from(generation & GENERATION) << 32 | u64::from(index)
+}

@@ -35,17 +35,21 @@ pub(super) struct Head {
 }
 
 impl Head {
+    #[inline]
     pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let word = (u64::from(self.message) + 1)
+            | u64::from(self.frugal) << 8
+            | u64::from(self.taken) << 16
+            | u64::from(self.last) << 32;
         let mut bytes = [0; HEAD_BYTES];
-        (bytes[0], bytes[1]) = (u8::from(self.message) + 1, self.frugal.into());
-        bytes[4] = self.last.into();
-        bytes[2..4].copy_from_slice(&self.taken.to_le_bytes());
+        bytes[..8].copy_from_slice(&word.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.header[0].to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.header[1].to_le_bytes());
+        bytes[16..].copy_from_slice(&self.header[1].to_le_bytes());
         bytes
     }
 
     /// `None`: no peer sends this.
+    #[inline]
     pub(super) fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let message = match bytes[0] {
@@ -177,16 +181,43 @@ pub(super) enum Found {
 }
 
 impl Rdma {
+    /// The next message, if that is the next event: it comes in registers, where an [`Event`] would go through memory. What is
+    /// something else stays for [`Rdma::poll`].
+    #[inline]
+    pub fn poll_message(&mut self) -> Option<(Qp, SlotView<'_>)> {
+        if !self.look() {
+            return None;
+        }
+        let Some(Found::Message { qp, id, header, len, link }) = self.found else { return None };
+        self.found = None;
+        Some((qp, self.lend(id, link, header, len)))
+    }
+
+    #[inline]
+    fn lend(&mut self, id: u64, link: u32, header: [u64; 2], len: usize) -> SlotView<'_> {
+        self.inbox.lent = Some((id, Some(link)));
+        let at = place(id);
+        SlotView { arena: self.inbox.slots.arena(at), slot: at.1, start: HEAD_BYTES, len, header }
+    }
+
+    /// Is there an event that needs no look at the device? (Behind [`Rdma::poll_message`] that found nothing: one that is no message.)
+    #[inline]
+    pub fn has_found(&self) -> bool {
+        self.found.is_some() || !self.notes.is_empty()
+    }
+
+    /// Has the device given more than was looked at?
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.has_found() || !self.fetched.is_empty() || self.cq.has_more()
+    }
+
     /// The next event, if there is one.
     pub fn poll(&mut self) -> Option<Event<'_>> {
         self.look();
         match self.found.take()? {
             Found::Message { qp, id, header, len, link } => {
-                self.inbox.lent = Some((id, Some(link)));
-                let at = place(id);
-                let arena = self.inbox.slots.arena(at);
-                let view = SlotView { arena, slot: at.1, start: HEAD_BYTES, len, header };
-                Some(Event::Receive { qp, view: View::Slot(view) })
+                Some(Event::Receive { qp, view: View::Slot(self.lend(id, link, header, len)) })
             }
             Found::Letter => Some(Event::Datagram(&self.inbox.letter)),
             Found::Note(Note::Done(work, result)) => Some(Event::Done(work, result)),
@@ -195,8 +226,14 @@ impl Rdma {
     }
 
     /// What the last event has lent is not needed any more.
+    #[inline]
     pub fn give_back(&mut self) {
-        let Some((id, link)) = self.inbox.lent.take() else { return };
+        if let Some((id, link)) = self.inbox.lent.take() {
+            self.take_back(id, link);
+        }
+    }
+
+    fn take_back(&mut self, id: u64, link: Option<u32>) {
         self.inbox.take_back(id);
         if let Some(index) = link {
             if let Some(link) = self.links.at_mut(index) {
@@ -230,10 +267,10 @@ impl Rdma {
             if let Some(note) = self.notes.pop_front() {
                 return Some(Found::Note(note));
             }
-            if self.fetched.is_empty() {
-                self.fetch();
-            }
-            let completion = self.fetched.pop_front()?;
+            let completion = match self.fetched.pop_front() {
+                Some(completion) => completion,
+                None => self.cq.next()?,
+            };
             if completion.id & RECEIVE == 0 {
                 self.complete(completion);
                 continue;
@@ -254,7 +291,7 @@ impl Rdma {
             }
             Outcome::Done { bytes, .. } => return self.read_message(completion.qp, id, *bytes),
             Outcome::Failed(failed) => {
-                if let Some(index) = self.numbers.get(&completion.qp).copied() {
+                if let Some(index) = self.index_of(completion.qp) {
                     let why = self.reason(failed);
                     self.break_link(index, why);
                 }
@@ -286,7 +323,7 @@ impl Rdma {
         let at = place(id);
         let mut head = [0; HEAD_BYTES];
         self.inbox.slots.arena(at).read(at.1, 0, &mut head);
-        let index = self.numbers.get(&number).copied();
+        let index = self.index_of(number);
         let head = Head::from_bytes(&head).filter(|_| bytes >= HEAD_BYTES);
         let (Some(index), Some(head)) = (index, head) else {
             self.inbox.take_back(id);
