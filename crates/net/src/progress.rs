@@ -17,7 +17,7 @@ pub(crate) const NOBODYS: &str = "a message of unknown kind, or from nobody";
 /// Idle calls of it between two looks at what is due. Who waits looks by itself.
 const TICK_ROUNDS: u32 = 16;
 /// Calls that moved something between two such looks.
-const TICK_BUSY_ROUNDS: u32 = 64;
+pub(crate) const TICK_BUSY_ROUNDS: u32 = 64;
 
 impl Endpoint {
     /// Handles what came in and sends what can be sent. Did anything move?
@@ -121,8 +121,9 @@ impl Endpoint {
                 Some(Event::Broken { qp, why }) => After::Broken(qp, why),
             };
             self.act(after);
-            // The rest has its short way.
-            if !self.context.has_others() {
+            // The rest has its short way, or comes with the next look, for which a caller that has got what it waits for need not
+            // wait.
+            if !self.context.has_more() {
                 return true;
             }
         }

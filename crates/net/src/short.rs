@@ -1,8 +1,8 @@
-//! The short way of small messages inside a host: between two processes that are connected, with nothing else under way
-//! that could come first. What is not for it is left as it is, for the long way, which knows everything.
+//! The short way of small messages inside a host and through RDMA devices: between two processes that are connected, with nothing
+//! else under way that could come first. What is not for it is left as it is, for the long way, which knows everything.
 use crate::api::{Addressee, Envelope, Outcome, Pattern, ReqId};
 use crate::endpoint::{Endpoint, end_of, with_source};
-use crate::progress::{After, NOBODYS, sender, take_in};
+use crate::progress::{After, NOBODYS, TICK_BUSY_ROUNDS, sender, take_in};
 use crate::wire::{Header, Kind};
 use fabric::View;
 use proto::ids::Process;
@@ -41,7 +41,7 @@ impl Endpoint {
         };
         let wanted = matching::Pattern { context: pattern.context, source, tag: pattern.tag };
         if !self.is_quiet() {
-            return None;
+            return if self.waits.timers { self.recv_from_device(wanted, buf) } else { None };
         }
         let mut rounds = self.rounds_at_once();
         loop {
@@ -80,6 +80,54 @@ impl Endpoint {
         }
     }
 
+    /// The same through an RDMA device. What else a process with devices has to look after is left to the long way, and now and then
+    /// a receive is: nobody may wait for that while messages come one after the other.
+    #[inline(never)]
+    fn recv_from_device(&mut self, wanted: matching::Pattern, buf: UserBufMut) -> Option<Outcome> {
+        // (What is in a ring already has its turn.)
+        if !self.is_quiet_but_for_devices() || self.context.has_beside_rdma() {
+            return None;
+        }
+        self.waits.busy = self.waits.busy.wrapping_add(1);
+        if self.waits.busy.is_multiple_of(TICK_BUSY_ROUNDS) {
+            self.tick();
+            return None;
+        }
+        let mut rounds = self.rounds_at_once();
+        loop {
+            let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
+            let taken = context.poll_rdma().map(|(qp, view)| {
+                let view = View::Slot(view);
+                match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
+                    Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix))
+                        if wanted.accepts(&with_source(envelope, ix)) =>
+                    {
+                        let bytes = view.copy_to(0, buf);
+                        Ok(end_of(with_source(envelope, ix), view.len(), bytes, mark))
+                    }
+                    Some((header, ix)) => Err(take_in(ix, header, view, matcher, requests)),
+                    None => Err(After::Nonsense(qp, NOBODYS)),
+                }
+            });
+            match taken {
+                // (Its slot is given back by the next look: the program may have an answer to send first.)
+                Some(Ok(end)) => return Some(end),
+                Some(Err(other)) => {
+                    self.act(other);
+                    if !self.is_quiet_but_for_devices() {
+                        return None;
+                    }
+                }
+                None => {
+                    rounds = rounds.checked_sub(1)?;
+                    if self.context.has_beside_rdma() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
     /// Goes round until a message has ended, as long as one that comes at once takes; has it?
     #[inline]
     pub fn ends_soon(&mut self, id: ReqId) -> bool {
@@ -110,5 +158,11 @@ impl Endpoint {
     #[inline(always)]
     fn is_quiet(&self) -> bool {
         !self.waits.timers && self.waiting.is_empty() && self.matcher.is_idle()
+    }
+
+    #[inline]
+    fn is_quiet_but_for_devices(&self) -> bool {
+        let idle = self.waiting.is_empty() && self.matcher.is_idle();
+        idle && !self.waits.errands && self.context.has_only_rdma()
     }
 }

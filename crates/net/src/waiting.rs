@@ -20,6 +20,8 @@ const SPINS: u32 = 1_000;
 /// The same where each round is a system call. Processes of other hosts that share the core (as in tests) are not known
 /// here, and must not wait for long.
 const SPINS_SOCKETS: u32 = 50;
+/// And where each is a look at an RDMA device, which takes longer than one at memory.
+const SPINS_RDMA: u32 = 200;
 /// The first of them follow each other at once: telling the processor to rest takes longer than a message's way.
 const SPINS_EAGER: u32 = 32;
 /// Idle rounds of yielding after that. A yield costs little on a core of one's own, and something else may
@@ -139,8 +141,9 @@ pub(crate) struct Waits {
     pub fits: Option<u32>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
-    /// Is anything timed, or to be looked after?
+    /// Is anything timed, or to be looked after? And is there more of that than devices?
     pub timers: bool,
+    pub errands: bool,
     /// Calls of progress that moved nothing, and that moved something while there were timers.
     pub idle: u32,
     pub busy: u32,
@@ -203,6 +206,7 @@ impl Waits {
             fits: None,
             doomed: Vec::new(),
             timers: false,
+            errands: false,
             idle: 0,
             busy: 0,
             meetings: Vec::new(),
@@ -233,15 +237,16 @@ impl Endpoint {
     /// changed that calls it: everything does so through [`Endpoint::carry_out`].
     pub(crate) fn set_timers(&mut self) {
         let waits = &self.waits;
-        let timers = self.wireup.poll_timeout().is_some()
+        let errands = self.wireup.poll_timeout().is_some()
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
             || !waits.doomed.is_empty()
-            || !self.job.met.is_empty()
-            || self.context.has_devices();
-        self.waits.timers = timers;
-        self.waits.spins = match self.context.has_devices() {
+            || !self.job.met.is_empty();
+        let devices = self.context.has_devices();
+        (self.waits.timers, self.waits.errands) = (errands || devices, errands);
+        self.waits.spins = match devices {
             _ if self.waits.shared || self.waits.wait == Wait::Sleep => 0,
+            true if self.context.has_only_rdma() => SPINS_RDMA,
             true => SPINS_SOCKETS,
             false => SPINS,
         };
@@ -324,9 +329,6 @@ impl Endpoint {
 
     #[cold]
     fn rest_long(&mut self, backoff: &mut Backoff) -> Rest {
-        if self.tick() {
-            return Rest::Again;
-        }
         let yields = match () {
             () if self.waits.wait == Wait::Sleep => 0,
             // The launcher tells when all have started: those need the time.
@@ -334,6 +336,12 @@ impl Endpoint {
             () if self.waits.shared => YIELDS_SHARED,
             () => self.waits.spins + YIELDS_ALONE,
         };
+        // Who yields on a core of its own goes round quickly, and each look would be later by a tick. (What is due is seen to by
+        // every sixteenth call of progress.)
+        let may_tick = self.waits.shared || backoff.rounds >= yields;
+        if may_tick && self.tick() {
+            return Rest::Again;
+        }
         if backoff.rounds < yields {
             return Rest::Yield;
         }

@@ -1,5 +1,5 @@
-//! The short way of the commonest calls: bytes in a row, between connected processes of one host. Nothing here makes an
-//! error: what is not for it, mistakes among it, is left to the long way ([`super::p2p`]).
+//! The short way of the commonest calls: bytes in a row, between connected processes of one host or through an RDMA device. Nothing
+//! here makes an error: what is not for it, mistakes among it, is left to the long way ([`super::p2p`]).
 use super::comm::{Comm, Roster};
 use super::layout::Datatype;
 use super::request::{Receiving, Request, State};
