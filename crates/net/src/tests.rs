@@ -104,7 +104,7 @@ fn endpoint(
     ring_bytes_max: usize,
     budget: Option<u32>,
 ) -> Endpoint {
-    let force_net = kind == ProviderKind::Sockets;
+    let force_net = kind != ProviderKind::Soft;
     let mut context = Context::open(&Config {
         node: Node::Agent { segment, slot: rank },
         cma: true,
@@ -115,6 +115,9 @@ fn endpoint(
         imitation: Default::default(),
     })
     .unwrap();
+    if kind == ProviderKind::Verbs {
+        context.open_rdma(&fabric::rdma::Config::default()).unwrap();
+    }
     let net = NetSettings::read(|_| None).unwrap();
     let ways = Ways { net, hosts: false, agent: Some(segment) };
     ways.open_at_start(&mut context).unwrap();

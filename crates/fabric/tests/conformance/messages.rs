@@ -4,6 +4,8 @@ use banyan_fabric::{DATAGRAM_MAX, PostError, Posted, ProviderKind, Push, Qp, Sen
 
 crate::on_every_provider!(
     messages_arrive_in_order_with_their_headers,
+    messages_keep_their_order_on_the_short_way,
+    messages_of_a_connection_that_goes_take_no_room,
     sends_that_may_wait_leave_with_the_next_poll,
     a_full_queue_pair_takes_more_after_the_peer_has_polled,
     messages_of_any_length_arrive,
@@ -27,6 +29,63 @@ fn messages_arrive_in_order_with_their_headers(kind: ProviderKind) {
     assert!(b.is_quiet());
     b.send(qb, [7, 7], &[]);
     assert_eq!(a.message(), (qa, [7, 7], vec![]));
+}
+
+/// Both ways to send and both to receive, by turns.
+fn messages_keep_their_order_on_the_short_way(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    let (qa, qb) = connect(&mut a, &mut b);
+    settle(&mut a, &mut b, qa, qb);
+    let lengths = [0, 1, 8, 100, 240, 300, 4000];
+    let message = |i: u64| pattern(lengths[i as usize % lengths.len()], i as usize);
+    let (mut sent, mut short) = (0u64, 0);
+    for i in 0..3000u64 {
+        let got = wait("a message", || {
+            while sent <= i + i % 7 {
+                let bytes = message(sent);
+                let is_short = i % 3 != 0 && a.context.send_short(qa, [sent, i], source(&bytes));
+                short += u32::from(is_short);
+                if !is_short && a.context.post_send(qa, [sent, i], source(&bytes), Push::Now).is_err() {
+                    break;
+                }
+                sent += 1;
+            }
+            assert_eq!(a.poll(), None);
+            let lent = if i % 2 == 0 { b.context.poll_rdma() } else { None };
+            let found = lent.map(|(qp, view)| {
+                let view = banyan_fabric::View::Slot(view);
+                (qp, view.header(), view.to_vec())
+            });
+            found.or_else(|| match b.poll_whole()? {
+                Got::Message(qp, header, bytes) => Some((qp, header, bytes)),
+                other => panic!("{other:?}"),
+            })
+        });
+        assert_eq!((got.0, got.1[0], got.2), (qb, i, message(i)));
+    }
+    // (Not every device copies messages when they are posted.)
+    assert!(short > 0 || kind != ProviderKind::Soft);
+}
+
+/// More of them than a completion queue has entries.
+fn messages_of_a_connection_that_goes_take_no_room(kind: ProviderKind) {
+    let (mut a, mut b) = pair(kind);
+    for round in 0..500u64 {
+        let (qa, qb) = connect(&mut a, &mut b);
+        settle(&mut a, &mut b, qa, qb);
+        for i in 0..burst(kind) - 1 {
+            if !a.context.send_short(qa, [round, i], source(&[7; 8])) {
+                a.send(qa, [round, i], &[7; 8]);
+            }
+        }
+        assert_eq!(b.message(), (qb, [round, 0], vec![7; 8]));
+        a.context.destroy_qp(qa);
+        b.context.destroy_qp(qb);
+        while let Some(got) = b.poll() {
+            assert!(matches!(got, Got::Broken(..) | Got::Message(..)), "{got:?}");
+        }
+        while a.poll().is_some() {}
+    }
 }
 
 fn sends_that_may_wait_leave_with_the_next_poll(kind: ProviderKind) {

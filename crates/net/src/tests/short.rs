@@ -7,11 +7,41 @@ fn any(tag: Option<i32>) -> Pattern<Process> {
 
 /// Two that are connected, with nothing else under way.
 fn pair() -> World {
-    let mut world = World::new(ProviderKind::Soft, 2);
+    world(ProviderKind::Soft, 2)
+}
+
+/// Some, of which the first two are connected.
+fn world(kind: ProviderKind, ranks: u32) -> World {
+    let mut world = World::new(kind, ranks);
     exchange(&mut world, 0, 1, 8);
     exchange(&mut world, 1, 0, 8);
-    world.until("peace", |ends| ends.iter_mut().all(|end| !end.progress() && !end.waits.timers));
+    world.until("peace", |ends| ends.iter_mut().all(|end| !end.progress() && !end.waits.errands));
     world
+}
+
+/// Does it in shared memory, and through an RDMA device if there is one.
+fn each(test: impl Fn(ProviderKind)) {
+    test(ProviderKind::Soft);
+    match fabric::rdma::Rdma::open(&fabric::rdma::Config::default()) {
+        Ok(_) => test(ProviderKind::Verbs),
+        Err(missing) => eprintln!("skipped: no device: {missing}"),
+    }
+}
+
+/// Sends on the short way, or else on the long one.
+fn send(world: &mut World, envelope: Envelope, bytes: &[u8]) {
+    if !world.ends[0].send_short(Process(1), envelope, source(bytes)) {
+        let sent = world.ends[0].isend(Rank(1), envelope, source(bytes), SendMode::Standard).unwrap();
+        sent.into_iter().for_each(|sent| _ = world.wait(0, sent).unwrap());
+    }
+}
+
+/// Receives on the short way, or else on the long one.
+fn receive(world: &mut World, pattern: Pattern<Process>, to: UserBufMut) -> Outcome {
+    world.ends[1].recv_short(pattern, to).unwrap_or_else(|| {
+        let id = world.ends[1].irecv(pattern, to);
+        world.wait(1, id).unwrap()
+    })
 }
 
 fn tagged(tag: i32) -> Envelope {
@@ -26,7 +56,11 @@ fn bytes_of(buf: UserBufMut, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn messages_keep_their_order_on_both_ways() {
-    let mut world = pair();
+    each(keep_their_order);
+}
+
+fn keep_their_order(kind: ProviderKind) {
+    let mut world = world(kind, 2);
     let mut chance = Chance(11);
     let lengths = [0, 1, 7, 8, 9, 40, 41, 300, 4000, 5000];
     let (mut short_sends, mut short_receives, mut due) = (0, 0, std::collections::VecDeque::new());
@@ -74,20 +108,20 @@ fn a_receive_that_was_posted_earlier_comes_first() {
 
 #[test]
 fn other_messages_are_kept_for_their_receives() {
-    let mut world = pair();
-    let to = UserBufMut::of_static(room(8));
-    assert!(world.ends[0].send_short(Process(1), tagged(5), source(&[5; 8])));
-    assert!(world.ends[0].send_short(Process(1), tagged(6), source(&[6; 8])));
-    for tag in [6, 5] {
-        let pattern = any(Some(tag));
-        let taken = world.ends[1].recv_short(pattern, to);
-        let end = taken.unwrap_or_else(|| {
-            let id = world.ends[1].irecv(pattern, to);
-            world.wait(1, id).unwrap()
-        });
-        assert_eq!((end.tag, bytes_of(to, 8)), (tag, vec![tag as u8; 8]));
-    }
-    assert!(world.ends[1].matcher.is_idle());
+    each(|kind| {
+        let mut world = world(kind, 2);
+        let to = UserBufMut::of_static(room(8));
+        // (Through a device several times: now and then the long way is taken, which has to look after more.)
+        for _ in 0..100 {
+            send(&mut world, tagged(5), &[5; 8]);
+            send(&mut world, tagged(6), &[6; 8]);
+            for tag in [6, 5] {
+                let end = receive(&mut world, any(Some(tag)), to);
+                assert_eq!((end.tag, bytes_of(to, 8)), (tag, vec![tag as u8; 8]));
+            }
+            assert!(world.ends[1].matcher.is_idle());
+        }
+    });
 }
 
 #[test]
@@ -115,6 +149,20 @@ fn a_message_that_does_not_fit_is_cut() {
 }
 
 #[test]
+fn a_message_that_does_not_fit_is_cut_behind_a_device() {
+    each(|kind| {
+        let mut world = world(kind, 2);
+        for _ in 0..100 {
+            let to = UserBufMut::of_static(room(16));
+            send(&mut world, ENVELOPE, &[4; 9]);
+            let end = receive(&mut world, any(None), to.part(0, 8));
+            let bytes = bytes_of(to, 9);
+            assert_eq!((end.bytes, end.truncated, bytes), (8, true, vec![4, 4, 4, 4, 4, 4, 4, 4, 0]));
+        }
+    });
+}
+
+#[test]
 fn a_receive_from_who_says_nothing_takes_the_long_way_soon() {
     let mut world = pair();
     let to = UserBufMut::of_static(room(8));
@@ -131,10 +179,11 @@ fn a_receive_from_who_says_nothing_takes_the_long_way_soon() {
 
 #[test]
 fn a_flood_on_the_short_way_keeps_nobody_else_out() {
-    let mut world = World::new(ProviderKind::Soft, 3);
-    exchange(&mut world, 0, 1, 8);
-    exchange(&mut world, 1, 0, 8);
-    world.until("peace", |ends| ends.iter_mut().all(|end| !end.progress() && !end.waits.timers));
+    each(flood);
+}
+
+fn flood(kind: ProviderKind) {
+    let mut world = world(kind, 3);
     // Rank 2 has never been heard of, and knocks while rank 0 never pauses.
     let knock = world.ends[2].isend(Rank(1), tagged(9), source(&[9; 8]), SendMode::Standard).unwrap();
     let to = UserBufMut::of_static(room(8));
