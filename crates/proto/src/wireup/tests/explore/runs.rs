@@ -157,8 +157,9 @@ fn every_move_of_the_table_is_taken_under_every_fault() {
         let net = matches!(fault, Fault::Loss | Fault::Copy | Fault::Overtaking);
         let starts = |edge: &(StateName, InputName, StateName)| {
             use InputName::{Ahead, Card, Facts, NoFacts};
-            net && (matches!(edge.1, Ahead | Facts | NoFacts)
-                || (edge.0, edge.1) == (StateName::Published, Card))
+            // (That of an earlier connection, which these scripts are too short for.)
+            let late = (edge.0, edge.1) == (StateName::Published, Card);
+            late || (net && matches!(edge.1, Ahead | Facts | NoFacts))
         };
         let missing: Vec<_> = table().filter(|edge| !under(edge) && !starts(edge)).collect();
         assert!(missing.is_empty(), "never taken under {fault:?}: {missing:?}");
