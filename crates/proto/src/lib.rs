@@ -11,6 +11,7 @@
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`check`] | whether all members of a communicator call the same collective | `mpi` |
 //! | [`context`] | the number of a new communicator | `mpi` |
+//! | [`dims`] | the dimensions of a grid of processes | `mpi` |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
@@ -42,6 +43,7 @@ pub mod board;
 pub mod check;
 pub mod coll;
 pub mod context;
+pub mod dims;
 pub mod env;
 pub mod ids;
 pub mod lane;
