@@ -7,11 +7,12 @@
 //! | module | decides | driven by |
 //! |---|---|---|
 //! | [`wireup`] | who the peers are, when two of them connect and part, and with which messages | `net` |
+//! | [`pattern`] | whom a process will talk to, from what was seen of an earlier run | `net`, `launch` |
 //! | [`matching`] | which message meets which receive | `net` |
 //! | [`coll`] | who sends what to whom in a collective operation | `mpi` |
 //! | [`check`] | whether all members of a communicator call the same collective | `mpi` |
 //! | [`context`] | the number of a new communicator | `mpi` |
-//! | [`dims`] | the dimensions of a grid of processes | `mpi` |
+//! | [`dims`] | the dimensions of a grid of processes | `mpi`, [`pattern`] |
 //! | [`board`] | where a key that a process published is found by the others | `launch` |
 //! | [`lane`] | which message of which job between two agents counts | `board` |
 //! | [`tree`] | what launcher and agents tell each other, and who publishes which name | `launch` |
@@ -49,6 +50,7 @@ pub mod ids;
 pub mod lane;
 pub mod matching;
 pub mod meeting;
+pub mod pattern;
 pub mod placement;
 pub mod pmgr;
 pub mod pmi;
