@@ -34,10 +34,10 @@ impl Class {
             FirstMessageSum | BytesSent | DirectBytes | ExchangeBytes => Class::Aggregate,
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
             | InitRest | InitTotal => Class::Timer,
-            Failed | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits
-            | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere
-            | CardsAsked | ExchangePuts | ExchangeGets | DirectCollectives | Registrations
-            | RegistrationsKept | Complete => Class::Counter,
+            Failed | ConnectionsAhead | ConnectionsAheadUsed | Handshakes | Retransmits | Evictions
+            | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages | DatagramsDropped | Strangers
+            | EagerSent | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets
+            | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

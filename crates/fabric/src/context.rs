@@ -808,6 +808,16 @@ impl Context {
         self.soft.note_met(rank, kind);
     }
 
+    /// Does anybody want to know with whom this process had to do first?
+    pub fn records_contacts(&self) -> bool {
+        self.soft.records_contacts()
+    }
+
+    /// Notes the first contact with a rank of this process's job, for those who asked to be told at the end.
+    pub fn note_contact(&self, rank: u32, when_ms: u32) {
+        self.soft.note_contact(rank, when_ms);
+    }
+
     /// A counter in this process's slot.
     pub fn published_stat(&self, index: usize) -> u64 {
         self.soft.published_stat(index)

@@ -216,6 +216,14 @@ impl Soft {
         self.node.note_met(self.slot, rank, (kind as usize).min(1));
     }
 
+    pub(crate) fn records_contacts(&self) -> bool {
+        self.node.records().contacts > 0
+    }
+
+    pub(crate) fn note_contact(&self, rank: u32, when_ms: u32) {
+        self.node.note_contact(self.slot, rank, when_ms);
+    }
+
     pub(crate) fn published_stat(&self, index: usize) -> u64 {
         self.node.stat(self.slot, index).load(Ordering::Relaxed)
     }

@@ -1,5 +1,6 @@
 //! The endpoint: sends, receives and probes of one process.
 use crate::active::Handlers;
+use crate::ahead::Watch;
 use crate::api::{Addressee, Envelope, Message, NetError, Outcome, Pattern, Probed, ReqId, SendMode};
 use crate::link::{Data, Link, Pending};
 use crate::remote::Lives;
@@ -68,6 +69,8 @@ pub struct Endpoint {
     pub(crate) lives: Lives,
     pub(crate) counters: Counters,
     pub(crate) waits: Waits,
+    /// First contacts, where they are recorded or foretold.
+    pub(crate) watch: Option<Box<Watch>>,
     /// What the message that is being sent is marked with.
     pub(crate) mark: u32,
     unexpected_bytes: usize,
@@ -93,6 +96,7 @@ impl Endpoint {
             handlers: Handlers::default(),
             lives: Lives::default(),
             counters: Counters::default(),
+            watch: None,
             mark: 0,
             unexpected_bytes: 0,
             frugal: false,

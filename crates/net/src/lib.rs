@@ -18,6 +18,7 @@
 //! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
 //! | `start`, `job`, `reach`, `pmi` | joining and leaving the job |
 //! | `meeting` | processes of other jobs |
+//! | `ahead` | connections that a pattern foretells, and first contacts |
 //! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub use sys::cma::Row;
 pub use sys::{UserBuf, UserBufMut};
 
 mod active;
+mod ahead;
 mod api;
 mod common;
 mod direct;

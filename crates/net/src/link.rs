@@ -167,6 +167,11 @@ impl Link {
         self.rare.as_mut().map_or_else(Vec::new, |rare| std::mem::take(&mut rare.parts))
     }
 
+    /// Does anybody need a connection that is not ready yet?
+    pub fn is_needed(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.needed_ns.is_some())
+    }
+
     /// See [`Rare::needed_ns`].
     pub fn take_needed_ns(&mut self) -> Option<u64> {
         self.rare.as_mut()?.needed_ns.take()
@@ -296,6 +301,9 @@ impl Endpoint {
 
     /// Puts something at the end of a link's queue and sends what can be sent.
     pub(crate) fn enqueue(&mut self, ix: PeerIx, pending: Pending, push: Push) {
+        if self.watch.is_some() {
+            self.unpark(ix);
+        }
         let link = self.link(ix);
         if link.failed().is_some() {
             return; // whoever waits for it has been told

@@ -44,12 +44,16 @@ impl Endpoint {
     pub(crate) fn need(&mut self, ix: PeerIx) {
         let now_ns = self.now_ns();
         match self.wireup.need(ix, now_ns) {
-            Ok(Progress::Pending) => self.note_need(ix, now_ns),
+            Ok(Progress::Pending) => {
+                self.note_need(ix, now_ns);
+                self.note_use(ix, now_ns);
+            }
             Err(NeedError::Lost { why, .. }) => {
                 let error = self.unreachable(ix, why);
                 self.fail(ix, error);
             }
-            Ok(Progress::Ready) | Err(_) => {}
+            Ok(Progress::Ready) => self.unpark(ix),
+            Err(_) => {}
         }
         self.carry_out();
     }
@@ -293,6 +297,7 @@ impl Endpoint {
     }
 
     fn ready(&mut self, ix: PeerIx, name: u32) {
+        let is_parked = self.parks(ix);
         let link = self.link(ix);
         link.ready = link.qp;
         link.name = name;
@@ -301,14 +306,15 @@ impl Endpoint {
         if let Some(qp) = link.ready {
             self.note_ready(ix, qp.provider());
         }
-        self.read_waiting(ix);
-        self.list(ix);
-        self.pump(ix, fabric::Push::Now);
-        self.link(ix).tidy();
+        if is_parked {
+            self.link(ix).ready = None;
+        }
+        self.resume(ix);
     }
 
     /// To be closed: what waits at this moment goes, and nothing new.
     fn drain(&mut self, ix: PeerIx) {
+        self.forget_parked(ix);
         let link = self.link(ix);
         link.ready = None;
         link.rare().closing = Some(link.queue.len());
@@ -336,6 +342,7 @@ impl Endpoint {
     /// Ends a queue pair. What has arrived on it is taken in first, unless it is broken: the peer sends nothing more
     /// there, and what it sends on the next one comes behind.
     fn destroy(&mut self, ix: PeerIx) {
+        self.forget_parked(ix);
         let link = self.link(ix);
         link.ready = None;
         link.end_closing();
@@ -360,6 +367,7 @@ impl Endpoint {
             self.context.destroy_qp(qp); // one that was being closed
             return;
         }
+        self.forget_parked(ix);
         let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
         if gone && self.job.leaving {
             self.link(ix).ready = None;
@@ -415,7 +423,9 @@ impl Endpoint {
 
     /// Ranks of its own job that this process is connected to, in order.
     pub fn connected_peers(&self) -> Vec<Rank> {
-        let is_ready = |ix: PeerIx| self.links.get(ix.index()).is_some_and(|link| link.ready.is_some());
+        let is_ready = |ix: PeerIx| {
+            self.links.get(ix.index()).is_some_and(|link| link.ready.is_some()) || self.is_parked(ix)
+        };
         let ready = self.wireup.peers().filter(|(ix, _)| is_ready(*ix));
         let own = ready.filter(|(_, peer)| peer.job() == self.job.id);
         let mut peers: Vec<Rank> = own.filter_map(|(_, peer)| peer.rank()).collect();

@@ -1,10 +1,11 @@
 //! Room for connections: which of them are in use, and what the processes of a node tell each other when their device has
 //! too few queue pairs. Who gives one up and who gets it is decided in `proto::wireup`; here the node is read and words
 //! are carried.
+use crate::ahead::Parked;
 use crate::endpoint::Endpoint;
 use crate::link::Link;
 use fabric::{Context, ProviderKind, QpWant};
-use proto::ids::{Peer, Rank};
+use proto::ids::{Peer, PeerIx, Rank};
 use proto::wireup::{DeviceWord, Lack, NodeDevice, Usage, Word};
 
 /// A handshake through the kernel costs so much more than one in memory.
@@ -14,8 +15,13 @@ impl Endpoint {
     /// Somebody waits for a place within the budget.
     pub(crate) fn make_room(&mut self) {
         let now_ns = self.now_ns();
-        let Endpoint { wireup, links, context, .. } = self;
-        wireup.make_room(now_ns, |ix| usage(&links[ix.index()], context));
+        let Endpoint { wireup, links, context, watch, .. } = self;
+        let use_of = |ix: PeerIx| {
+            let link = &links[ix.index()];
+            let parked = watch.as_ref().map_or(Parked::No, |watch| watch.parked(ix, link.qp, context));
+            usage(link, context, parked)
+        };
+        wireup.make_room(now_ns, use_of);
     }
 
     /// The device of this node, as it is now.
@@ -95,9 +101,12 @@ fn lack_of(want: QpWant) -> Lack {
 }
 
 /// How a connection is used.
-fn usage(link: &Link, context: &Context) -> Usage {
-    let Some(qp) = link.ready else { return Usage { busy: true, ..Usage::default() } };
+fn usage(link: &Link, context: &Context, parked: Parked) -> Usage {
+    let Some(qp) = link.ready.or(link.qp.filter(|_| parked != Parked::No)) else {
+        return Usage { busy: true, ..Usage::default() };
+    };
+    let spare = parked == Parked::Unused;
     let busy = !link.queue.is_empty() || link.has_reads() || context.is_busy(qp);
     let reopen_cost = if qp.provider() == ProviderKind::Sockets { REOPEN_SOCKETS } else { 1 };
-    Usage { traffic: context.traffic(qp), busy, reopen_cost }
+    Usage { traffic: context.traffic(qp), busy, reopen_cost, spare }
 }

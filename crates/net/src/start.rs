@@ -75,6 +75,10 @@ pub struct Config {
     pub long: Long,
     /// Longest message that is sent without asking where a ring takes it (`BANYAN_EAGER_MAX`).
     pub eager_grown: usize,
+    /// The pattern by which connections are made ahead of their first use, from the launcher (`BANYAN_FORECAST`).
+    pub forecast: Option<String>,
+    /// The file of one, where there is another launcher (`BANYAN_PATTERN`).
+    pub pattern: Option<String>,
 }
 
 /// How algorithms of collectives are chosen.
@@ -205,6 +209,8 @@ impl Config {
                 3 => Long::Share,
                 _ => Long::Auto,
             },
+            forecast: get(env::FORECAST),
+            pattern: get(env::PATTERN),
         })
     }
 }
@@ -319,6 +325,7 @@ impl Endpoint {
         let fence_ns = clock.lap();
         endpoint.set_timers();
         let wired_ns = endpoint.connect_everyone(everyone)?;
+        endpoint.look_ahead(config);
         let rest_ns = (ahead_ns + clock.lap()).saturating_sub(wired_ns);
         let phases = [
             (Stat::InitLoad, age_ns),
@@ -432,7 +439,7 @@ impl Endpoint {
     pub fn quiesce(&mut self) {
         self.flush();
         let mut backoff = Backoff::default();
-        while self.job.finished && self.stat(Stat::Opening) > 0 {
+        while self.job.finished && self.stat(Stat::Opening) > self.flying_ahead() {
             if !self.progress() {
                 self.pause(&mut backoff);
             }

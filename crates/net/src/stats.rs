@@ -113,6 +113,8 @@ impl Endpoint {
             Stat::SocketBytes => self.context.socket_bytes(),
             Stat::PinnedBytes => counters.pinned.now,
             Stat::PinnedBytesPeak => counters.pinned.peak,
+            Stat::ConnectionsAhead => self.ahead_counts().connected,
+            Stat::ConnectionsAheadUsed => self.ahead_counts().used,
             Stat::Handshakes => wireup.started + wireup.answered,
             Stat::Retransmits => wireup.retransmits,
             Stat::Evictions => wireup.evicted,
@@ -163,6 +165,7 @@ impl Endpoint {
     /// Writes them for the last time: nothing is to come.
     pub(crate) fn publish_last_stats(&mut self) {
         self.counters.complete = 1;
+        self.settle_ahead();
         self.publish_stats();
     }
 
@@ -212,6 +215,7 @@ impl Endpoint {
 
     /// A peer is lost.
     pub(crate) fn note_failed(&mut self, ix: PeerIx) {
+        self.forget_parked(ix);
         self.link(ix).take_needed_ns();
         self.note_closed(ix);
     }

@@ -1,4 +1,5 @@
 //! Endpoints that meet in one process, over each provider: what two processes do, step by step.
+mod ahead;
 mod long;
 mod meeting;
 mod remote;
@@ -17,7 +18,7 @@ use proto::stats::Stat;
 use proto::wireup::{self, StateName, Wireup};
 use std::cell::RefCell;
 use std::rc::Rc;
-use sys::node::{NodeFacts, NodeSegment};
+use sys::node::{NodeFacts, NodeSegment, Records};
 use sys::{Locator, UserBuf, UserBufMut};
 
 const ENVELOPE: Envelope = Envelope { context: 7, tag: 3 };
@@ -58,7 +59,7 @@ impl World {
             key: [1, 2, 3, 4],
             pid_space: sys::node::pid_space(),
         };
-        let node = NodeSegment::create_with_matrix(&facts, ranks).unwrap();
+        let node = NodeSegment::create_recording(&facts, Records { columns: ranks, contacts: 16 }).unwrap();
         let at = node.locator().unwrap();
         let end = |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| {
             endpoint(*kind, at, rank, ranks, *bytes, budget)

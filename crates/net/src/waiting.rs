@@ -241,7 +241,8 @@ impl Endpoint {
             || !waits.lookups.is_empty()
             || !waits.draining.is_empty()
             || !waits.doomed.is_empty()
-            || !self.job.met.is_empty();
+            || !self.job.met.is_empty()
+            || self.looks_ahead();
         let devices = self.context.has_devices();
         (self.waits.timers, self.waits.errands) = (errands || devices, errands);
         self.waits.spins = match devices {
@@ -259,7 +260,7 @@ impl Endpoint {
         }
         let now_ns = self.now_ns();
         let mut moved = self.look_again() | self.finish_drains() | self.lose_doomed(now_ns);
-        moved |= self.look_for_dead(now_ns);
+        moved |= self.look_for_dead(now_ns) | self.ask_ahead(now_ns);
         if self.context.next_due_ns().is_some_and(|due| due <= now_ns) {
             self.context.tick(now_ns);
             moved = true;

@@ -82,6 +82,10 @@ pub const DEVICE: &str = "BANYAN_DEVICE";
 pub const QP_BUDGET: &str = "BANYAN_QP_BUDGET";
 /// Memory of a process's connections.
 pub const CONN_MEMORY: &str = "BANYAN_CONN_MEMORY";
+/// The file of a pattern, for `banyan run` and for ranks that another launcher has started.
+pub const PATTERN: &str = "BANYAN_PATTERN";
+/// The pattern itself, for ranks that Banyan's launcher has started.
+pub const FORECAST: &str = "BANYAN_FORECAST";
 /// Queue pairs of a node's device.
 pub const QP_MAX: &str = "BANYAN_QP_MAX";
 
@@ -117,7 +121,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 41] = {
+pub const VARIABLES: [Variable; 43] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -167,6 +171,12 @@ pub const VARIABLES: [Variable; 41] = {
         ),
         variable(CONN_MEMORY, Library, Values::Bytes, "memory of its connections' buffers (--conn-memory)"),
         variable(
+            PATTERN,
+            Library,
+            Values::Text,
+            "file of --pattern; only read where another launcher starts processes",
+        ),
+        variable(
             QP_MAX,
             Launcher,
             Values::Number(1, QP_MAX_MOST),
@@ -175,6 +185,7 @@ pub const VARIABLES: [Variable; 41] = {
         variable(NODE, LibraryFromLauncher, Values::Text, "where the node's segment is"),
         variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
         variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),
+        variable(FORECAST, LibraryFromLauncher, Values::Text, "the pattern of connections to make ahead"),
         variable(NET_ADDRESS, LibraryFromLauncher, Values::Address, "the address for ranks of this node"),
         variable(
             RING_MAX,

@@ -82,6 +82,10 @@ stats! {
     PinnedBytes = "pinned_bytes", Spread;
     /// The most bytes that were registered at one time.
     PinnedBytesPeak = "pinned_bytes_peak", Spread;
+    /// Connections made, or asked for, ahead of their first use because a pattern foretold them (--pattern).
+    ConnectionsAhead = "connections_ahead", Spread;
+    /// Those of them that were used.
+    ConnectionsAheadUsed = "connections_ahead_used", Spread;
     /// Handshakes begun or answered, in total.
     Handshakes = "handshakes", Spread;
     /// Handshake datagrams sent again.

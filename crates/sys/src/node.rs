@@ -30,6 +30,7 @@ const AT_PID_SPACE: usize = 176;
 const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 const AT_LOST: usize = 260; // how many jobs have been lost
+const AT_CONTACTS: usize = 264; // first contacts that a slot has room for
 const AT_LOST_JOBS: usize = 512; // the last of them
 const AT_LANES: usize = 2560; // when each has done what the device was asked for
 
@@ -128,8 +129,25 @@ pub struct NodeSegment {
     memory: SharedMemory,
     map: SharedMap,
     facts: NodeFacts,
+    records: Records,
+}
+
+/// What processes leave behind about whom they had to do with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Records {
     /// Ranks that a row of the matrix has room for; 0: there is no matrix.
-    columns: u32,
+    pub columns: u32,
+    /// First contacts that a process can note; 0: nobody wants to know.
+    pub contacts: u32,
+}
+
+/// The first contacts of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contacts {
+    /// How many there were; more than there was room for are not listed.
+    pub count: u64,
+    /// The rank, and when that was in milliseconds, in order.
+    pub listed: Vec<(u32, u32)>,
 }
 
 /// The ways to be connected that a matrix tells apart; each has a bit per rank in a row.
@@ -138,13 +156,13 @@ pub const PLANES: usize = 2;
 impl NodeSegment {
     /// A new segment with these facts.
     pub fn create(facts: &NodeFacts) -> io::Result<Self> {
-        Self::create_with_matrix(facts, 0)
+        Self::create_recording(facts, Records::default())
     }
 
-    /// The same, with a row per slot that tells to which of so many ranks its process was connected. Rows lie behind
-    /// the slots; pages that nobody writes cost nothing.
-    pub fn create_with_matrix(facts: &NodeFacts, columns: u32) -> io::Result<Self> {
-        let bytes = bytes_of(facts.slots, columns);
+    /// The same, with a row per slot that tells to which of so many ranks its process was connected, and a list of its first
+    /// contacts. Rows and lists lie behind the slots; pages that nobody writes cost nothing.
+    pub fn create_recording(facts: &NodeFacts, records: Records) -> io::Result<Self> {
+        let bytes = bytes_of(facts.slots, records);
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -158,9 +176,10 @@ impl NodeSegment {
         store_words(&map, AT_HOST, &facts.host);
         store_words(&map, AT_KEY, &facts.key);
         store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
-        map.u32_at(AT_COLUMNS).store(columns, Ordering::Relaxed);
+        map.u32_at(AT_COLUMNS).store(records.columns, Ordering::Relaxed);
+        map.u32_at(AT_CONTACTS).store(records.contacts, Ordering::Relaxed);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(NodeSegment { memory, map, facts: facts.clone(), columns })
+        Ok(NodeSegment { memory, map, facts: facts.clone(), records })
     }
 
     /// Opens the segment that another process of the node owns.
@@ -189,11 +208,11 @@ impl NodeSegment {
             key: load_words(&map, AT_KEY),
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
-        let columns = word(AT_COLUMNS);
-        if bytes < bytes_of(facts.slots, columns) {
+        let records = Records { columns: word(AT_COLUMNS), contacts: word(AT_CONTACTS) };
+        if bytes < bytes_of(facts.slots, records) {
             return Err(bad("shorter than its slots"));
         }
-        Ok(NodeSegment { memory, map, facts, columns })
+        Ok(NodeSegment { memory, map, facts, records })
     }
 
     /// Where the other processes of the node find it.
@@ -411,24 +430,66 @@ impl NodeSegment {
     /// Notes that the process in `slot` is connected to a rank, in one of the ways. Nothing happens where nobody wants
     /// to know.
     pub fn note_met(&self, slot: u32, rank: u32, plane: usize) {
-        if rank < self.columns {
+        if rank < self.records.columns {
             self.met_word(slot, plane, rank / 64).fetch_or(1 << (rank % 64), Ordering::Relaxed);
         }
     }
 
     /// The ranks that the process in `slot` was connected to in one of the ways, in order.
     pub fn met(&self, slot: u32, plane: usize) -> impl Iterator<Item = u32> {
-        (0..row_words(self.columns)).flat_map(move |index| {
+        (0..row_words(self.records.columns)).flat_map(move |index| {
             let word = self.met_word(slot, plane, index).load(Ordering::Relaxed);
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
         })
     }
 
     fn met_word(&self, slot: u32, plane: usize, index: u32) -> &AtomicU64 {
-        assert!(slot < self.facts.slots && plane < PLANES && index < row_words(self.columns));
+        let words = row_words(self.records.columns);
+        assert!(slot < self.facts.slots && plane < PLANES && index < words);
         let row = slot as usize * PLANES + plane;
-        let word = row * row_words(self.columns) as usize + index as usize;
+        let word = row * words as usize + index as usize;
         self.map.u64_at(HEADER_BYTES + self.facts.slots as usize * SLOT_BYTES + word * 8)
+    }
+
+    /// What is recorded here.
+    pub fn records(&self) -> Records {
+        self.records
+    }
+
+    /// Notes that the process in `slot`, which calls this, had something to say to a rank for the first time.
+    pub fn note_contact(&self, slot: u32, rank: u32, when_ms: u32) {
+        if self.records.contacts == 0 {
+            return;
+        }
+        let count = self.contact_word(slot, 0).load(Ordering::Relaxed);
+        if let Ok(place) = u32::try_from(count)
+            && place < self.records.contacts
+        {
+            let word = u64::from(when_ms) << 32 | u64::from(rank);
+            self.contact_word(slot, 1 + place).store(word, Ordering::Relaxed);
+        }
+        self.contact_word(slot, 0).store(count.saturating_add(1), Ordering::Release);
+    }
+
+    /// The first contacts of the process in `slot`, at most so many of them.
+    pub fn contacts(&self, slot: u32, most: u32) -> Contacts {
+        if self.records.contacts == 0 {
+            return Contacts::default();
+        }
+        let count = self.contact_word(slot, 0).load(Ordering::Acquire);
+        let listed = count.min(most.min(self.records.contacts).into()) as u32;
+        let entry = |place: u32| {
+            let word = self.contact_word(slot, 1 + place).load(Ordering::Relaxed);
+            (word as u32, (word >> 32) as u32)
+        };
+        Contacts { count, listed: (0..listed).map(entry).collect() }
+    }
+
+    fn contact_word(&self, slot: u32, index: u32) -> &AtomicU64 {
+        let words = contact_words(self.records.contacts);
+        assert!(slot < self.facts.slots && (index as usize) < words);
+        let rows = bytes_of(self.facts.slots, Records { contacts: 0, ..self.records });
+        self.map.u64_at(rows + (slot as usize * words + index as usize) * 8)
     }
 
     fn slot_word(&self, slot: u32, offset: usize) -> &AtomicU32 {
@@ -442,8 +503,14 @@ fn row_words(columns: u32) -> u32 {
     columns.div_ceil(64)
 }
 
-fn bytes_of(slots: u32, columns: u32) -> usize {
-    HEADER_BYTES + slots as usize * (SLOT_BYTES + PLANES * row_words(columns) as usize * 8)
+/// Words of one list of contacts: how many there were, and each.
+fn contact_words(contacts: u32) -> usize {
+    if contacts == 0 { 0 } else { 1 + contacts as usize }
+}
+
+fn bytes_of(slots: u32, records: Records) -> usize {
+    let words = PLANES * row_words(records.columns) as usize + contact_words(records.contacts);
+    HEADER_BYTES + slots as usize * (SLOT_BYTES + words * 8)
 }
 
 /// Names this host where no agent does: the boot, and the process-id space (segments are found through
@@ -569,7 +636,7 @@ mod tests {
 
     #[test]
     fn a_row_tells_whom_its_process_met_and_how() {
-        let owner = NodeSegment::create_with_matrix(&facts(3), 130).unwrap();
+        let owner = NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2 }).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
         for (rank, plane) in [(129, 0), (0, 0), (63, 1), (64, 1), (64, 1), (130, 1), (u32::MAX, 0)] {
             other.note_met(3, rank, plane);
@@ -580,9 +647,29 @@ mod tests {
     }
 
     #[test]
+    fn first_contacts_are_kept_in_order_and_counted_beyond_their_room() {
+        let records = Records { columns: 130, contacts: 2 };
+        let owner = NodeSegment::create_recording(&facts(3), records).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        assert_eq!(other.records(), records);
+        for (rank, when_ms) in [(129, 7), (0, u32::MAX), (5, 9)] {
+            other.note_contact(3, rank, when_ms);
+        }
+        other.note_contact(2, 1, 0);
+        other.note_met(0, 129, 1);
+        let listed = vec![(129, 7), (0, u32::MAX)];
+        assert_eq!(owner.contacts(3, 9), Contacts { count: 3, listed });
+        assert_eq!(owner.contacts(3, 1).listed, [(129, 7)]);
+        assert_eq!(owner.contacts(2, 9).listed, [(1, 0)]);
+        assert_eq!(owner.contacts(0, 9), Contacts::default());
+    }
+
+    #[test]
     fn without_a_matrix_nothing_is_noted() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         owner.note_met(0, 0, 0);
+        owner.note_contact(0, 0, 0);
+        assert_eq!(owner.contacts(0, 9), Contacts::default());
         assert_eq!(owner.met(0, 0).count(), 0);
         assert_eq!(owner.memory.bytes().unwrap(), (HEADER_BYTES + 4 * SLOT_BYTES) as u64);
     }

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use sys::node::{NodeFacts, NodeSegment, Ties};
+use sys::node::{NodeFacts, NodeSegment, Records, Ties};
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Start, Step};
 use sys::process::{self, DescriptorLimit, Pid, Target};
@@ -548,7 +548,7 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
         key: site.tree.key,
         pid_space: sys::node::pid_space(),
     };
-    NodeSegment::create_with_matrix(&facts, columns)
+    NodeSegment::create_recording(&facts, Records { columns, contacts: 0 })
 }
 
 fn drain_stream(

@@ -26,6 +26,7 @@
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
 //! costs to open again, then the time of its last use. One that became ready less than about two round trips ago is
 //! young and stays, unless there is no other: its peer may not have had the time to use it.
+//! One that was made ahead of its first use (`crate::pattern`) and waits for that goes before all others.
 //! If all are busy for [`BUSY_PATIENCE_NS`], the least valuable drains what it is busy with; a sender that never stops
 //! would keep its place for ever otherwise. A peer that computes cannot agree to a close: after a time that grows
 //! with the number of such peers one more connection is asked to close, and the first that is closed gives its place.
@@ -63,6 +64,8 @@ pub struct Usage {
     pub busy: bool,
     /// What it costs to open the connection again, compared with others; 0 counts as 1.
     pub reopen_cost: u32,
+    /// Was it made ahead of a need that has not come? Then it goes before all others.
+    pub spare: bool,
 }
 
 /// The frequency of use counts half after this time.
@@ -168,6 +171,7 @@ impl Worth {
         }
         let class = match usage.busy {
             true => Class::Busy,
+            false if usage.spare => Class::Spare,
             false if now_ns.saturating_sub(self.ready_ns) < young_ns => Class::Young,
             false => Class::Idle,
         };
@@ -179,6 +183,7 @@ impl Worth {
 /// Who goes before whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
+    Spare,
     Idle,
     Young,
     Busy,

@@ -5,7 +5,7 @@ use super::*;
 use crate::wireup::handshake::Target;
 
 pub(super) const MS: u64 = 1_000_000;
-pub(super) const IDLE: Usage = Usage { traffic: 0, busy: false, reopen_cost: 1 };
+pub(super) const IDLE: Usage = Usage { traffic: 0, busy: false, reopen_cost: 1, spare: false };
 pub(super) const BUSY: Usage = Usage { busy: true, ..IDLE };
 
 /// One process of nine under a budget; ranks 1 to 8 have the numbers 1 to 8.
@@ -177,7 +177,8 @@ fn the_oldest_gets_the_place_and_a_refusal_keeps_the_age() {
 #[test]
 fn the_least_valuable_that_is_idle_goes() {
     let used = |traffic| Usage { traffic, ..IDLE };
-    let cases: [([Usage; 4], u32); 4] = [
+    let cases: [([Usage; 4], u32); 5] = [
+        ([used(0), used(0), used(7), Usage { spare: true, ..used(8) }], 4),
         ([used(9), used(3), used(7), used(8)], 2),
         ([used(9), BUSY, used(7), used(8)], 3),
         ([used(9), Usage { reopen_cost: 4, ..used(3) }, used(7), used(8)], 3),
@@ -198,7 +199,7 @@ fn use_long_ago_counts_little() {
     connect(&mut me, 1, 0);
     connect(&mut me, 2, 0);
     need(&mut me, 3, 2 * MS);
-    let (often, seldom) = (Usage { traffic: 1000, busy: true, reopen_cost: 1 }, BUSY);
+    let (often, seldom) = (Usage { traffic: 1000, ..BUSY }, BUSY);
     assert_eq!(look(&mut me, 2 * MS, &[(1, often), (2, seldom)]), [], "both are busy");
     let later = 2 * MS + 12 * HALF_LIFE_NS;
     me.tick(later);

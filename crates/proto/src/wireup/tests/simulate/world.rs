@@ -705,7 +705,12 @@ fn tries_max(elapsed_ns: u64) -> u32 {
 
 fn usage(links: &[Option<Box<Link>>], ranks: &[u32], ix: PeerIx) -> Usage {
     let link = links[ranks[ix.index()] as usize].as_ref().expect("it is ready");
-    Usage { traffic: link.traffic, busy: !link.queue.is_empty() || link.unarrived > 0, reopen_cost: 1 }
+    Usage {
+        traffic: link.traffic,
+        busy: !link.queue.is_empty() || link.unarrived > 0,
+        reopen_cost: 1,
+        spare: false,
+    }
 }
 
 fn index_of(process: &Process, ix: PeerIx) -> u32 {
