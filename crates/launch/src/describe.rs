@@ -77,6 +77,7 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         Bind::Memory => w.u8(5),
     };
     w.u32(tree.qp_max).u32(tree.value_max).u8(tree.counters as u8).u8(tree.matrix as u8);
+    w.u8(tree.contacts as u8);
     for word in tree.host.iter().chain(&tree.key) {
         w.u64(*word);
     }
@@ -123,6 +124,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let (qp_max, value_max) = (r.u32()?, r.u32()?);
     let counters = wanted(r)?;
     let matrix = wanted(r)?;
+    let contacts = wanted(r)?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
     let host_name = |r: &mut Reader<'_>| {
@@ -156,6 +158,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         value_max,
         counters,
         matrix,
+        contacts,
         host,
         key,
     })
@@ -283,6 +286,7 @@ mod tests {
             bind: Bind::User(vec![0]),
             universe: Some(9),
             matrix: true,
+            pattern: Some("p".into()),
             ..JobSpec::new("sh", vec!["-c".into(), "true".into()], 7)
         };
         let (tree, group) = plan(&spec).unwrap();

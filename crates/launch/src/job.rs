@@ -47,6 +47,8 @@ pub(crate) struct Tree {
     pub(crate) counters: Counters,
     /// And to know which ranks were connected?
     pub(crate) matrix: Counters,
+    /// And with whom each had to do first?
+    pub(crate) contacts: Counters,
     /// What the ranks of one host have in common.
     pub(crate) host: [u64; 2],
     pub(crate) key: [u64; 4],
@@ -132,6 +134,7 @@ impl Tree {
             value_max: spec.pmi_value_max,
             counters: Counters::wanted_if(spec.board_counters),
             matrix: Counters::wanted_if(spec.matrix),
+            contacts: Counters::wanted_if(spec.pattern.is_some()),
             host: random_words()?,
             key: random_words()?,
         })

@@ -24,6 +24,7 @@ use crate::job::{Counters, Group, StdinBy, Tree};
 use crate::leftover::Leftovers;
 use crate::link::{Link, LinkState};
 use crate::matrix::Matrix;
+use crate::recording::Told;
 use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
 use crate::unfinished::Unfinished;
@@ -112,6 +113,8 @@ struct Launcher<'j> {
     spawned: Spawned,
     /// Whom each rank of the first job has met.
     met: Vec<Vec<Met>>,
+    /// And with whom it had to do first.
+    told: Told,
     begun: Instant,
     phases: Phases,
     boards: Vec<NodeBoard>,
@@ -234,6 +237,7 @@ impl<'j> Launcher<'j> {
             stats: vec![Vec::new(); group.ranks() as usize],
             spawned: Spawned::default(),
             met: vec![Vec::new(); group.ranks() as usize],
+            told: Told::default(),
             jobs: vec![Begun { group, nodes_started: 0, asked_by: None, ties: Ties::Bound }],
             boards: Vec::new(),
             begun,
@@ -276,6 +280,8 @@ impl<'j> Launcher<'j> {
             stats: self.stats,
             spawned: self.spawned,
             matrix,
+            told: self.told,
+            pattern: None,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },
             phases: self.phases,
             stdout: self.out.into_captured(),

@@ -31,6 +31,7 @@ mod options;
 mod pattern;
 mod picture;
 mod program;
+mod recording;
 mod remote;
 mod singleton;
 mod spec;
@@ -46,6 +47,7 @@ pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use matrix::{Matrix, grid};
 pub use pattern::{Origin, Pattern, PatternError};
 pub use proto::placement::Placement;
+pub use recording::PatternReport;
 pub use spec::{
     Bind, HostName, Inherit, JobSpec, KILL_GRACE_DEFAULT, Label, MapBy, NetOptions, Output, QP_MAX_DEFAULT,
     RANKS_MAX, Section, StdinTo, Talk,
@@ -55,6 +57,7 @@ pub use stats::{json as stats_json, names as stats_names, table as stats_table};
 use job::{PlanError, plan};
 use matrix::Listed;
 use options::{Command, StatsForm, StatsWish};
+use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -80,6 +83,24 @@ pub fn run(spec: &JobSpec) -> io::Result<JobReport> {
             "a job needs at least one rank and one node",
         ));
     }
+    let mut warnings = Vec::new();
+    let recording = Recording::open(spec, &mut warnings).map_err(io::Error::other)?;
+    warnings.iter().for_each(|line| recording::say(spec, None, line));
+    let Some(recording) = recording else { return run_planned(spec) };
+    let mut told = spec.clone();
+    told.env.extend(recording.forecast().map(|text| (proto::env::FORECAST.into(), text.into())));
+    let mut report = run_planned(&told)?;
+    let contacts = std::mem::take(&mut report.told);
+    let (outcome, line) = recording.close(&report, contacts);
+    let is_said = |line: &String| spec.talk == Talk::Verbose || line.starts_with("warning");
+    if let Some(line) = line.filter(is_said) {
+        recording::say(spec, Some(&mut report), &line);
+    }
+    report.pattern = Some(outcome);
+    Ok(report)
+}
+
+fn run_planned(spec: &JobSpec) -> io::Result<JobReport> {
     match plan(spec) {
         Ok((tree, group)) => launcher::run_job(spec, tree, group),
         Err(PlanError::System(error)) => Err(error),

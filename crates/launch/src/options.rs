@@ -423,6 +423,7 @@ mod tests {
         ];
         assert_eq!(env, expected.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(spec.qp_max, Some(64));
+        assert_eq!((spec.pattern, run("--pattern p a").0.pattern), (None, Some("p".into())));
         assert_eq!(error("--qp-budget 1 a"), "option '--qp-budget': '1' is not a number from 2 to 16777216");
         assert_eq!(
             error("--conn-memory 4X a"),

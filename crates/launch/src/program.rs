@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 11] = [
+const SCRUBBED: [&str; 12] = [
     "PMI_",
     "PMIX_",
     "PRTE_",
@@ -18,6 +18,7 @@ const SCRUBBED: [&str; 11] = [
     proto::env::NODE,
     proto::env::MAPPING,
     proto::env::BOARD,
+    proto::env::FORECAST,
     proto::env::NET_ADDRESS,
     "HYDI_",
     "MPIRUN_",

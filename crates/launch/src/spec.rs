@@ -216,6 +216,8 @@ pub struct JobSpec {
     pub board_counters: bool,
     /// Is wanted in the report which ranks were connected?
     pub matrix: bool,
+    /// Where it is kept who talks to whom, for the next job.
+    pub pattern: Option<PathBuf>,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
     pub pmi_value_max: u32,
     /// Queue pairs of a node's device, if the user says so.
@@ -268,6 +270,7 @@ impl JobSpec {
             board: BoardKind::default(),
             board_counters: false,
             matrix: false,
+            pattern: None,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             qp_max: None,
             pmgr: false,

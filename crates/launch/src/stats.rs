@@ -59,7 +59,8 @@ fn round(value: f64) -> f64 {
 /// One JSON object: `ranks`, `nodes`, how many ranks have counted and which have not, `{avg, min, max, sum, ranks}` per
 /// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` with the maximum over ranks of
 /// each phase of start-up, `launch_ms` with the launcher's own phases, `board` with what the bulletin board
-/// has counted on each node, and `matrix` with who was connected to whom, if that was asked for.
+/// has counted on each node, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
+/// asked for.
 pub fn json(report: &JobReport) -> Value {
     let mut object = Map::new();
     object.insert("ranks".into(), json!(report.ranks));
@@ -89,6 +90,9 @@ pub fn json(report: &JobReport) -> Value {
     let fabric = fabric(report).map(|(what, ranks)| (what.words().into(), json!(ranks)));
     object.insert("fabric".into(), Value::Object(fabric.collect()));
     object.insert("board".into(), board(report));
+    if let Some(pattern) = &report.pattern {
+        object.insert("pattern".into(), pattern.json(report));
+    }
     if let Some(matrix) = &report.matrix {
         object.insert("matrix".into(), matrix.json());
     }
@@ -149,6 +153,9 @@ pub fn table(report: &JobReport) -> String {
     }
     for (what, ranks) in fabric(report) {
         let _ = writeln!(text, "between hosts, {ranks} ranks: {}", what.words());
+    }
+    if let Some(pattern) = &report.pattern {
+        text += &pattern.line(report);
     }
     let measured = measured(report);
     if measured > 0 {
@@ -273,6 +280,22 @@ mod tests {
         assert_eq!(json(&report())["measured_ranks"], json!(2));
         let text = table(&report());
         assert!(text.contains("not measured: rank 2 ") && text.contains("2 measured"), "{text}");
+    }
+
+    #[test]
+    fn what_a_pattern_was_good_for_is_told() {
+        let mut report = report();
+        (
+            report.stats[0][Stat::ConnectionsAhead as usize],
+            report.stats[1][Stat::ConnectionsAhead as usize],
+        ) = (4, 3);
+        report.stats[1][Stat::ConnectionsAheadUsed as usize] = 2;
+        report.pattern = Some(crate::PatternReport { file: "p".into(), rules: 3, written: true });
+        let object =
+            json!({ "file": "p", "rules": 3, "connected": 7, "used": 2, "unused": 5, "written": true });
+        assert_eq!(json(&report)["pattern"], object);
+        let text = table(&report);
+        assert!(text.contains("\npattern 'p': 3 rules, 7 connections ahead, 2 used, 5 unused\n"), "{text}");
     }
 
     #[test]

@@ -6,13 +6,14 @@ use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use super::template::Template;
 use crate::job::{Binding, Counters, Group, StdinBy, Tree};
+use crate::recording::{CONTACTS_MAX, contacts_told};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
 use crate::unfinished::Unfinished;
 use proto::board::Board;
 use proto::env::NetAddress;
 use proto::ids::{Job, NodeId, Rank};
-use proto::lane::Bytes;
+use proto::lane::{Bytes, JobId};
 use proto::pmi2::RequestId;
 use proto::stats::{Means, Met, Stat};
 use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream};
@@ -515,6 +516,11 @@ impl Ranks {
         let mut frames = vec![Frame::Stats { of, values: Stat::ALL.iter().map(value).collect() }];
         let words = words_of(segment, slot);
         frames.extend(words.chunks(MET_MAX).map(|words| Frame::Met { of, words: words.to_vec() }));
+        if segment.records().contacts > 0 {
+            let told = segment.contacts(slot, contacts_told(self.group.ranks()));
+            let words = told.listed.into_iter().flat_map(|(rank, when_ms)| [rank, when_ms]).collect();
+            frames.push(Frame::Contacts { of, count: told.count, words });
+        }
         segment.clear_slot(slot);
         frames
     }
@@ -548,7 +554,10 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
         key: site.tree.key,
         pid_space: sys::node::pid_space(),
     };
-    NodeSegment::create_recording(&facts, Records { columns, contacts: 0 })
+    // What spawned jobs do is not foretold.
+    let is_recorded = site.tree.contacts == Counters::Wanted && group.id == JobId(0);
+    let contacts = if is_recorded { CONTACTS_MAX } else { 0 };
+    NodeSegment::create_recording(&facts, Records { columns, contacts })
 }
 
 fn drain_stream(

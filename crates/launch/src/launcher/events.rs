@@ -38,6 +38,11 @@ impl Launcher<'_> {
                 }
             }
             Frame::Met { .. } => {}
+            Frame::Contacts { of, count, words } => {
+                if of.job == JobId(0) && of.rank.0 < self.jobs[0].group.ranks() {
+                    self.told.add(of.rank.0, count, &words);
+                }
+            }
             Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
             Frame::Note { node, text } => {
                 if self.talk == Talk::Verbose {

@@ -1,6 +1,7 @@
 //! What is known of a job when it is over.
 use super::cause::Cause;
 use crate::matrix::Matrix;
+use crate::recording::{PatternReport, Told};
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
@@ -97,6 +98,10 @@ pub struct JobReport {
     pub(crate) spawned: Spawned,
     /// Who was connected to whom in the first job, where that was asked for.
     pub matrix: Option<Matrix>,
+    /// What ranks of the first job have told of their first contacts.
+    pub(crate) told: Told,
+    /// What a pattern was good for, where there was one.
+    pub pattern: Option<PatternReport>,
     /// What boards have counted, where that was asked for.
     pub board: BoardReport,
     /// Times of start-up and end.

@@ -64,6 +64,8 @@ Connections of Banyan's library:
   --qp-budget N        at most N connections of a process at any moment (from 2); others are closed for new ones
   --conn-memory BYTES  memory of a process for larger buffers of its connections, such as 4M
   --qp-max N           queue pairs that a node's device has, for all its processes (default 131072)
+  --pattern FILE       record who talks to whom, and connect ahead of use by what an earlier job has recorded there,
+                       also for another number of processes; '--stats' says what was used of it
 
 Programs and what they get:
   -wdir DIR            working folder; behind a ':' of that program only

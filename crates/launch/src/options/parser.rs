@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 60] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 61] = [
     "genv",
     "x",
     "genvlist",
@@ -64,6 +64,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 60] = [
     "connect",
     "connect-threads",
     "device",
+    "pattern",
     "check",
     "coll",
     "rma",
@@ -150,6 +151,10 @@ impl Parser {
     pub(super) fn finish(mut self) -> Result<Command, UsageError> {
         self.use_allocation()?;
         self.use_timeout()?;
+        if self.spec.pattern.is_none() {
+            let named = env::var_os(proto::env::PATTERN).filter(|file| !file.is_empty());
+            self.spec.pattern = named.map(PathBuf::from);
+        }
         let total: u64 = self.spec.sections.iter().map(|section| u64::from(section.ranks)).sum();
         if total > u64::from(RANKS_MAX) {
             return Err(UsageError::TooMany(total));
@@ -405,6 +410,7 @@ impl Parser {
             "connect" => self.tell_ranks(written, proto::env::CONNECT)?,
             "connect-threads" => self.tell_ranks(written, proto::env::CONNECT_THREADS)?,
             "device" => self.tell_ranks(written, proto::env::DEVICE)?,
+            "pattern" => self.spec.pattern = Some(self.value(written)?.into()),
             "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,
             "conn-memory" => self.tell_ranks(written, proto::env::CONN_MEMORY)?,
             "qp-max" => {

@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 29;
+const KIND_MAX: u8 = 30;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -190,6 +190,15 @@ pub enum Frame {
         /// The rank.
         of: Member,
         /// The ranks, as words of [`Met`](crate::stats::Met).
+        words: Vec<u32>,
+    },
+    /// Up: to whom a rank which ended had something to say first, and when.
+    Contacts {
+        /// The rank.
+        of: Member,
+        /// How many there were; not all need be listed.
+        count: u64,
+        /// Rank and milliseconds in turn, at most [`MET_MAX`] words.
         words: Vec<u32>,
     },
     /// Up: the counters of a node's board at the end of the job.

@@ -93,6 +93,8 @@ fn process_frame() -> impl Strategy<Value = Frame> {
         (member(), values()).prop_map(|(of, values)| Frame::Stats { of, values }),
         (member(), prop::collection::vec(any::<u32>(), 0..40))
             .prop_map(|(of, words)| Frame::Met { of, words }),
+        (member(), any::<u64>(), prop::collection::vec(any::<u32>(), 0..40))
+            .prop_map(|(of, count, words)| Frame::Contacts { of, count, words }),
         (member(), any::<i32>(), ended(), pmi(), text())
             .prop_map(|(who, pid, ended, pmi, words)| Frame::RankEnded { who, pid, ended, pmi, words }),
         (member(), any::<i32>(), any::<i32>(), text()).prop_map(|(who, pid, code, message)| Frame::Aborted {
@@ -169,7 +171,7 @@ proptest! {
     #[test]
     fn bytes_that_are_no_frame_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Frame::parse(&bytes);
-        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 29)];
+        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 30)];
         known.extend(&bytes);
         if let Ok(frame) = Frame::parse(&known) {
             prop_assert_eq!(over_the_wire(&frame), frame);
