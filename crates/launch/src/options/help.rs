@@ -7,9 +7,29 @@ pub(crate) fn help() -> String {
     let is_settable = |read_by| matches!(read_by, ReadBy::Library | ReadBy::Launcher);
     let variables = VARIABLES.iter().filter(|variable| is_settable(variable.read_by));
     let line = |variable: &proto::env::Variable| {
-        format!("  {:<20} {}: {}\n", variable.name, variable.meaning, variable.values)
+        wrapped(&format!("  {:<20} {}: {}", variable.name, variable.meaning, variable.values))
     };
     HELP.to_owned() + &variables.map(line).collect::<String>()
+}
+
+/// A line that is as long as it may be, and more of them below its text.
+fn wrapped(line: &str) -> String {
+    const WIDTH: usize = 119;
+    const INDENT: usize = 23;
+    let mut text = String::new();
+    let mut column = 0;
+    for (at, word) in line.split(' ').enumerate() {
+        if at > 0 && column + 1 + word.len() > WIDTH {
+            text += &format!("\n{:INDENT$}", "");
+            column = INDENT;
+        } else if at > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text += word;
+        column += word.len();
+    }
+    text + "\n"
 }
 
 const HELP: &str = "\
