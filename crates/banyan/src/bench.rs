@@ -65,7 +65,7 @@ pub fn main(args: &[String]) -> i32 {
         net::STRANGER_COMMAND => net::stranger_main(rest),
         verbs::NUMBERS_COMMAND => verbs::numbers_main(rest),
         board::RANK_COMMAND => board::rank_main(rest),
-        connect::RANK_COMMAND => kernels::main(rest),
+        connect::RANK_COMMAND => connect::rank_main(rest),
         name => match KNOWN.iter().find(|(known, ..)| *known == name) {
             Some((.., main)) => main(rest),
             None => crate::usage_error(&format!("'{what}' is not a benchmark ({})", names())),

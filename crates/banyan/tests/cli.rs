@@ -229,3 +229,36 @@ fn matrix_row(line: &str) -> Option<Vec<&str>> {
     let (_, cells) = line.split_once(", rank")?;
     Some(cells.split_whitespace().skip(1).take(8).collect())
 }
+
+/// A rank waits eight times for a message that comes 40 ms later: how often did it sleep?
+fn sleeps(ranks: &str, wait: &str) -> u64 {
+    let program = env!("CARGO_BIN_EXE_banyan");
+    let output =
+        banyan(&["run", "-n", ranks, "--wait", wait, program, "bench", "connect-rank", "waits", "8"]);
+    assert_eq!(output.status.code(), Some(0), "{wait}: {}", stderr(&output));
+    let text = stdout(&output);
+    text.trim()
+        .strip_prefix("sleeps ")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or_else(|| panic!("{wait}: {text}"))
+}
+
+#[test]
+fn who_polls_never_sleeps_and_who_blocks_does() {
+    // With a core for each, and with more ranks than cores.
+    for ranks in ["2", "70"] {
+        // (Page faults may wait for something, too.)
+        assert!(sleeps(ranks, "poll") < 4, "{ranks} ranks");
+        for wait in ["spin-block", "sleep"] {
+            assert!(sleeps(ranks, wait) >= 8, "{ranks} ranks, {wait}");
+        }
+    }
+}
+
+#[test]
+fn a_way_to_wait_that_is_none_is_refused() {
+    let output = banyan(&["run", "-n", "1", "--wait", "spin", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("'spin'") && text.contains("spin-block"), "{text}");
+}

@@ -174,10 +174,10 @@ impl Config {
                 }
             },
             imitation: get(env::DEVICE).map_or(Ok(Imitation::default()), |text| text.parse())?,
-            wait: match get(env::WAIT).map_or(Ok(0), |text| env::word(env::WAIT, &text, &env::WAITS))? {
-                1 => Wait::Sleep,
-                _ => Wait::Auto,
-            },
+            wait: get(env::WAIT)
+                .map(|text| env::word(env::WAIT, &text, &env::WAITS))
+                .transpose()?
+                .map_or(Wait::Auto, |at| Wait::ALL[at]),
             warn_s: get(env::WAIT_WARN)
                 .map_or(Ok(WARN_S), |text| env::seconds(env::WAIT_WARN, &text).map(|time| time.as_secs()))?,
             connect_timeout: get(env::CONNECT_TIMEOUT)

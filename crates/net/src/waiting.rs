@@ -32,6 +32,10 @@ const YIELDS_SHARED: u32 = 200;
 /// The same for who has just been woken and watches sockets: a handshake comes in parts, and being woken for each takes
 /// longer than all of them.
 const YIELDS_AWAKE: u32 = 100;
+/// Looks of [`Wait::SpinBlock`]: the spin count of MVICH, by which static and on-demand connections were compared first.
+const SPINS_BLOCK: u32 = 100;
+/// Rounds of [`Wait::Poll`] between two looks whether there is still a launcher, and whether it has been long.
+const POLL_ROUNDS: u32 = 1 << 14;
 /// Longest sleep: the launcher is looked after that often, if nothing tells of its end.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
 /// A process that meets another job and has no descriptor to spare looks after it so often.
@@ -41,7 +45,8 @@ const MEETING_LOOK: Duration = Duration::from_millis(5);
 const LOOKS_MAX: u32 = 8;
 const LOOKS_CLOSE_NS: u64 = 5_000;
 
-/// How a process waits for messages.
+/// How a process waits for messages. What the launcher has to say (that all have started, or are ready to end) is always slept
+/// for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// It looks for them, lets others run, and sleeps in the end.
@@ -49,6 +54,16 @@ pub enum Wait {
     Auto,
     /// It sleeps as soon as there is nothing to do: each message costs a wake-up, and a process that waits nothing.
     Sleep,
+    /// It looks for them as long as it takes. It lets others run in between, from the start where cores are shared: more
+    /// processes than cores would wait for each other's time slices otherwise.
+    Poll,
+    /// It looks for them a hundred times, whoever has the cores, and sleeps then.
+    SpinBlock,
+}
+
+impl Wait {
+    /// In the order of their words ([`proto::env::WAITS`]).
+    pub const ALL: [Wait; proto::env::WAITS.len()] = [Wait::Auto, Wait::Sleep, Wait::Poll, Wait::SpinBlock];
 }
 
 /// How long a caller has been waiting. One per wait.
@@ -245,11 +260,13 @@ impl Endpoint {
             || self.looks_ahead();
         let devices = self.context.has_devices();
         (self.waits.timers, self.waits.errands) = (errands || devices, errands);
-        self.waits.spins = match devices {
-            _ if self.waits.shared || self.waits.wait == Wait::Sleep => 0,
-            true if self.context.has_only_rdma() => SPINS_RDMA,
-            true => SPINS_SOCKETS,
-            false => SPINS,
+        self.waits.spins = match (self.waits.wait, devices) {
+            (Wait::SpinBlock, _) => SPINS_BLOCK,
+            (Wait::Sleep, _) => 0,
+            (Wait::Auto | Wait::Poll, _) if self.waits.shared => 0,
+            (Wait::Auto | Wait::Poll, true) if self.context.has_only_rdma() => SPINS_RDMA,
+            (Wait::Auto | Wait::Poll, true) => SPINS_SOCKETS,
+            (Wait::Auto | Wait::Poll, false) => SPINS,
         };
     }
 
@@ -331,7 +348,8 @@ impl Endpoint {
     #[cold]
     fn rest_long(&mut self, backoff: &mut Backoff) -> Rest {
         let yields = match () {
-            () if self.waits.wait == Wait::Sleep => 0,
+            () if self.waits.wait == Wait::Poll => return self.poll_on(backoff),
+            () if matches!(self.waits.wait, Wait::Sleep | Wait::SpinBlock) => 0,
             // The launcher tells when all have started: those need the time.
             () if !self.waits.lookups.is_empty() && self.waits.spawns == 0 => 0,
             () if self.waits.shared => YIELDS_SHARED,
@@ -361,6 +379,20 @@ impl Endpoint {
             }
             None => Rest::Again,
         }
+    }
+
+    /// Who never sleeps lets others run, and looks after the launcher now and then.
+    fn poll_on(&mut self, backoff: &mut Backoff) -> Rest {
+        if backoff.rounds >= self.waits.spins + POLL_ROUNDS {
+            backoff.rounds = self.waits.spins;
+            let now_ns = self.now_ns();
+            if backoff.since_ns == 0 {
+                backoff.since_ns = now_ns;
+            }
+            self.warn_if_long(backoff, now_ns);
+            self.exit_if_abandoned();
+        }
+        Rest::Yield
     }
 
     /// Arms the doorbell, unless something is there already.
@@ -647,5 +679,28 @@ impl PhaseClock {
     pub fn lap(&mut self) -> u64 {
         let now_ns = cpu::now_ns();
         now_ns - std::mem::replace(&mut self.0, now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::Config;
+    use proto::env;
+
+    #[test]
+    fn every_word_is_a_way_to_wait() {
+        let wait = |word: Option<&str>| {
+            let get = |name: &str| word.filter(|_| name == env::WAIT).map(String::from);
+            Config::from_variables(get).map(|config| config.wait)
+        };
+        let ways = [Wait::Auto, Wait::Sleep, Wait::Poll, Wait::SpinBlock];
+        assert_eq!(env::WAITS, ["auto", "sleep", "poll", "spin-block"]);
+        for (word, way) in env::WAITS.into_iter().zip(ways) {
+            assert_eq!(wait(Some(word)).unwrap(), way);
+        }
+        assert_eq!(wait(None).unwrap(), Wait::Auto);
+        let error = wait(Some("spin")).unwrap_err().to_string();
+        assert!(error.contains("BANYAN_WAIT") && error.contains("spin-block"), "{error}");
     }
 }

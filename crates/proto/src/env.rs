@@ -63,7 +63,7 @@ pub const CHECK_WORDS: &[&str] = &["off", "on", "strict", "0", "1"];
 /// Version of PMI to ask for.
 pub const PMI_VERSION: &str = "BANYAN_PMI_VERSION";
 /// How a process may wait for messages.
-pub const WAITS: [&str; 2] = ["auto", "sleep"];
+pub const WAITS: [&str; 4] = ["auto", "sleep", "poll", "spin-block"];
 /// See [`WAITS`].
 pub const WAIT: &str = "BANYAN_WAIT";
 /// When a waiting process says for whom it waits.
@@ -147,7 +147,7 @@ pub const VARIABLES: [Variable; 43] = {
         variable(CHECK, Library, Values::Words(CHECK_WORDS), "looks for mistakes of the program (--check)"),
         variable(CMA, Library, Values::Switch, "may processes read each other's memory"),
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
-        variable(WAIT, Library, Values::Words(&WAITS), "looks for messages for a while, or sleeps at once"),
+        variable(WAIT, Library, Values::Words(&WAITS), "how it waits for messages (--wait)"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
         variable(CONNECT_TIMEOUT, Library, Values::Seconds, "patience of MPI_Comm_connect; 0 for ever"),
         variable(

@@ -9,6 +9,7 @@ mod counts;
 mod options;
 mod papers;
 mod plan;
+mod rank;
 mod report;
 
 use super::counted::Counted;
@@ -17,6 +18,8 @@ use counts::Count;
 use options::{HELP, Options};
 use plan::{Case, Section};
 use report::Report;
+
+pub use rank::main as rank_main;
 
 /// The hidden command of the ranks.
 pub const RANK_COMMAND: &str = "connect-rank";

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 61] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 62] = [
     "genv",
     "x",
     "genvlist",
@@ -65,6 +65,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 61] = [
     "connect-threads",
     "device",
     "pattern",
+    "wait",
     "check",
     "coll",
     "rma",
@@ -411,6 +412,7 @@ impl Parser {
             "connect-threads" => self.tell_ranks(written, proto::env::CONNECT_THREADS)?,
             "device" => self.tell_ranks(written, proto::env::DEVICE)?,
             "pattern" => self.spec.pattern = Some(self.value(written)?.into()),
+            "wait" => self.tell_ranks(written, proto::env::WAIT)?,
             "qp-budget" => self.tell_ranks(written, proto::env::QP_BUDGET)?,
             "conn-memory" => self.tell_ranks(written, proto::env::CONN_MEMORY)?,
             "qp-max" => {
