@@ -6,12 +6,16 @@
 //! ```
 //! The board serves those that share memory with this process; all others, and those of whom it tells nothing, are connected to
 //! by messages. By turns, one process of the node after the other makes its queue pairs, so that numbers come in a row.
+//!
+//! Where a budget or a device has no room for everybody, rank 0 says so and all connect on demand. All come to the same
+//! conclusion; who was told something else (programs of a job may be) still takes part in turns and fences. Whoever finds
+//! out only when it asks for a queue pair waits no longer for those it cannot have now.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
 use crate::start::{Config, StartError};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::ProviderKind;
-use proto::ids::{Peer, PeerIx, Rank};
+use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::stats::Stat;
 use proto::wireup::{
     self, Bulletin, Epoch, Exchange, NeedError, Numbers, Policy, Published, StateName, Trigger,
@@ -24,10 +28,30 @@ const TURN_LOOK: Duration = Duration::from_secs(1);
 /// What a board tells of a process's queue pairs: the pieces of its text.
 const PIECES_MAX: usize = 1 << 12;
 
+/// Why everybody cannot be connected to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Shortage {
+    #[error("takes {needed} connections of each process, and its budget is {budget} (--qp-budget)")]
+    Budget { needed: u32, budget: u32 },
+    #[error(
+        "takes {needed} queue pairs of a node, whose device has {max} and keeps {kept} of them for answers (--qp-max)"
+    )]
+    Device { needed: u64, max: u32, kept: u32 },
+}
+
+/// Which side of a pair asks for the connection?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Here,
+    There,
+}
+
 /// What was begun before the fence.
 #[derive(Debug)]
 pub(crate) struct Everyone {
     policy: Policy,
+    /// Is there no room for it?
+    shortage: Option<Shortage>,
     /// Those that share memory, by rank, this process included.
     group: Vec<Rank>,
     warn_s: u64,
@@ -46,9 +70,21 @@ impl Endpoint {
         let shared =
             |rank: &Rank| config.is_on_one_host() || self.node_of(*rank) == self.node_of(self.rank());
         let group: Vec<Rank> = (0..self.job.size).map(Rank).filter(shared).collect();
-        let mut everyone = Everyone { policy, group, warn_s: config.warn_s, create_ns: 0, put_ns: 0 };
+        let shortage = self.shortage(config, &group);
+        if let Some(shortage) = shortage.filter(|_| self.rank().0 == 0) {
+            let name = policy.name();
+            eprintln!("banyan: warning: connecting {name} {shortage}; processes connect on demand instead");
+        }
+        let mut everyone =
+            Everyone { policy, shortage, group, warn_s: config.warn_s, create_ns: 0, put_ns: 0 };
         let by_board = policy.exchange() != Exchange::Messages && !config.net.force;
-        if by_board && !self.context.is_unshared() {
+        if by_board && (shortage.is_some() || self.context.is_unshared()) {
+            // Others of the node may wait for it all the same.
+            if policy.trigger() == Trigger::StartByTurns {
+                self.await_turn(config.warn_s);
+                self.context.end_turn();
+            }
+        } else if by_board {
             let bulletin = self.make_for(&everyone, config.connect_threads)?;
             everyone.create_ns = clock.lap();
             if let Some(bulletin) = bulletin {
@@ -57,6 +93,28 @@ impl Endpoint {
             everyone.put_ns = clock.lap();
         }
         Ok(Some(everyone))
+    }
+
+    /// Is there no room for connections to everybody? The answer is the same for all processes that were told the same.
+    fn shortage(&self, config: &Config, group: &[Rank]) -> Option<Shortage> {
+        let needed = self.job.size - 1;
+        if let Some(budget) = config.qp_budget.filter(|budget| *budget < needed) {
+            return Some(Shortage::Budget { needed, budget });
+        }
+        if config.net.force {
+            return None; // sockets are none of the device's
+        }
+        let (max, kept) = (self.context.facts().qp_max, self.context.kept_qps());
+        // The largest node decides for all of them. Each process has a queue pair for datagrams as well.
+        let placement = &self.job.facts.placement;
+        let largest = (0..placement.nodes()).map(|node| placement.count(NodeId(node))).max();
+        let (processes, each) = match (config.node, config.is_on_one_host()) {
+            (None, _) => (1, group.len() as u64), // a device of its own
+            (Some(_), true) => (largest.unwrap_or(1), u64::from(self.job.size)),
+            (Some(_), false) => (largest.unwrap_or(1), u64::from(largest.unwrap_or(1))),
+        };
+        let needed = u64::from(processes) * each;
+        (needed + u64::from(kept) > u64::from(max)).then_some(Shortage::Device { needed, max, kept })
     }
 
     /// Queue pairs for a group, in the order of ranks. `None`: none that few words could tell of.
@@ -152,6 +210,12 @@ impl Endpoint {
     pub(crate) fn connect_everyone(&mut self, everyone: Option<Everyone>) -> Result<u64, StartError> {
         let Some(everyone) = everyone else { return Ok(0) };
         let mut clock = PhaseClock::start();
+        if everyone.shortage.is_some() {
+            if everyone.policy.exchange() == Exchange::Published {
+                self.meet_again()?;
+            }
+            return Ok(0);
+        }
         self.await_fence()?;
         let found = match everyone.policy.exchange() {
             Exchange::Messages => Vec::new(),
@@ -169,10 +233,11 @@ impl Endpoint {
             // Of a pair, the higher rank asks.
             for rank in peers {
                 let ix = self.intern(Peer::Rank { job: self.job.id, rank })?;
-                if rank < me {
+                let asks = if rank < me { Asks::Here } else { Asks::There };
+                if asks == Asks::Here {
                     self.need(ix);
                 }
-                self.await_ready(&[ix])?;
+                self.await_ready(&[ix], asks)?;
             }
         } else {
             let job = self.job.id;
@@ -180,12 +245,11 @@ impl Endpoint {
                 peers.map(|rank| self.intern(Peer::Rank { job, rank })).collect();
             let all = all?;
             all.iter().for_each(|ix| self.need(*ix));
-            self.await_ready(&all)?;
+            self.await_ready(&all, Asks::Here)?;
         }
         let connect_ns = clock.lap();
         if everyone.policy.exchange() == Exchange::Published {
-            self.job.pmi.as_mut().map_or(Ok(()), |pmi| pmi.fence_begin())?;
-            self.await_fence()?;
+            self.meet_again()?;
         }
         let phases = [
             (Stat::InitCreate, everyone.create_ns),
@@ -194,6 +258,13 @@ impl Endpoint {
         ];
         phases.into_iter().for_each(|(stat, ns)| self.context.publish_stat(stat as usize, ns));
         Ok(phases.into_iter().map(|(_, ns)| ns).sum())
+    }
+
+    /// A fence behind the first one.
+    fn meet_again(&mut self) -> Result<(), StartError> {
+        self.await_fence()?;
+        self.job.pmi.as_mut().map_or(Ok(()), |pmi| pmi.fence_begin())?;
+        self.await_fence()
     }
 
     /// The peers whose queue pairs wait here for what the board says of the other end, and what it says.
@@ -291,12 +362,18 @@ impl Endpoint {
         self.job.pmi.as_mut().map_or(Ok(()), |pmi| pmi.fence_end()).map_err(StartError::from)
     }
 
-    fn await_ready(&mut self, all: &[PeerIx]) -> Result<(), StartError> {
+    /// Waits until all have been ready, or cannot be now.
+    fn await_ready(&mut self, all: &[PeerIx], asks: Asks) -> Result<(), StartError> {
         let mut backoff = Backoff::default();
         for ix in all {
             loop {
                 match self.wireup.state(*ix) {
-                    StateName::Ready => break,
+                    // (Who has less room may have closed it again.)
+                    StateName::Ready | StateName::Draining | StateName::Closing | StateName::Yielding => {
+                        break;
+                    }
+                    StateName::Idle if asks == Asks::Here => break,
+                    StateName::Starved | StateName::Crowded => break,
                     StateName::Failed => {
                         let now_ns = self.now_ns();
                         if let Err(NeedError::Lost { why, .. }) = self.wireup.need(*ix, now_ns) {
