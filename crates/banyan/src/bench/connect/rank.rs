@@ -6,8 +6,11 @@ use sys::say;
 /// How long a message of `waits` is waited for: longer than any look for it, but for who only looks.
 const LATE: Duration = Duration::from_millis(40);
 
+/// Does it so often.
+type Deed = fn(&Universe, usize) -> Result<()>;
+
 /// What a rank can do beside kernels: its name, and who does it.
-const DEEDS: [(&str, fn(&Universe, usize) -> Result<()>); 1] = [("waits", waits)];
+const DEEDS: [(&str, Deed); 1] = [("waits", waits)];
 
 /// Runs one rank: `NAME COUNT`, or a kernel.
 pub fn main(args: &[String]) -> i32 {
