@@ -179,6 +179,32 @@ fn a_broken_file_is_a_warning_and_is_replaced() {
 }
 
 #[test]
+fn a_file_that_is_no_pattern_is_not_touched() {
+    let place = Place::new();
+    for text in ["int main(void) { return 0; }\n", "\u{fffd}\n"] {
+        fs::write(place.pattern(), text).unwrap();
+        let output = place.command(&["-n", "2"], "ring").output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("is not a pattern, and would be replaced by one"),
+            "{}",
+            stderr(&output)
+        );
+        assert_eq!(place.text(), text);
+    }
+}
+
+#[test]
+fn comments_of_a_file_may_be_any() {
+    let place = Place::new();
+    place.run(&["-n", "4"], "ring");
+    let known = place.text();
+    fs::write(place.pattern(), format!("# mine; keep\n{known}")).unwrap();
+    let output = place.command(&["-n", "4"], "ring").output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("warning"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_pattern_of_another_program_is_replaced_after_a_word() {
     let place = Place::new();
     place.run(&["-n", "4"], "ring");

@@ -727,8 +727,11 @@ impl Provider for Rdma {
         if self.links.get(qp.index(), qp.generation()).is_none() {
             return;
         }
-        // What was lent belongs to this connection, not to the next one with its index.
+        // What was lent belongs to this connection, not to the next one with its index; so does what was found and nobody took.
         self.give_back();
+        if let Some(Found::Message { id, .. }) = self.found.take_if(|found| found.is_of(index)) {
+            self.inbox.take_back(id);
+        }
         self.last_number = None;
         self.end_work(index);
         // With some devices (mlx5) completions go with their queue pair, also those of receives that are shared: these would be

@@ -33,6 +33,8 @@ pub(crate) enum RecordingError {
     Write(PathBuf, io::Error),
     #[error("the pattern file '{}' is not a file", .0.display())]
     NoFile(PathBuf),
+    #[error("'{}' is not a pattern, and would be replaced by one: --pattern names another file", .0.display())]
+    NoPattern(PathBuf),
 }
 
 /// Why a file cannot be used.
@@ -42,6 +44,8 @@ enum ReadError {
     Io(#[from] io::Error),
     #[error("it is not text")]
     Bytes,
+    #[error("it begins like none")]
+    Stranger,
     #[error(transparent)]
     Parse(#[from] ParseError),
 }
@@ -53,6 +57,8 @@ pub(crate) struct Recording {
     program: String,
     /// What was known of this program.
     before: Option<Pattern>,
+    /// Was there nothing that could be lost?
+    fresh: bool,
 }
 
 /// What came of it, for the report.
@@ -74,8 +80,11 @@ impl Recording {
         let file = named.canonicalize().unwrap_or_else(|_| named.clone());
         check_writable(&file)?;
         let program = program_of(spec);
-        let before = match read(&file) {
+        let read = read(&file);
+        let fresh = matches!(read, Ok(None));
+        let before = match read {
             Ok(before) => before,
+            Err(ReadError::Bytes | ReadError::Stranger) => return Err(RecordingError::NoPattern(file)),
             Err(error) => {
                 warnings.push(format!(
                     "warning: pattern '{}': {error}; the job runs without, and replaces it",
@@ -92,7 +101,7 @@ impl Recording {
             let (file, known) = (named.display(), if other.is_empty() { "another program" } else { &other });
             warnings.push(format!("pattern '{file}' is of '{known}', not of '{program}': it is replaced"));
         }
-        Ok(Some(Recording { file, program, before }))
+        Ok(Some(Recording { file, program, before, fresh }))
     }
 
     /// What ranks are told.
@@ -106,7 +115,7 @@ impl Recording {
         let outcome = PatternReport { file: self.file.clone(), rules, written: false };
         let observed = Observed::new(report.ranks, told.contacts, &told.cut);
         let learned = Pattern::learn(&self.program, &observed, self.before.as_ref());
-        let is_useful = !learned.is_empty() && (report.exit_code == 0 || self.before.is_none());
+        let is_useful = !learned.is_empty() && (report.exit_code == 0 || self.fresh);
         if !is_useful {
             return (outcome, None);
         }
@@ -210,6 +219,9 @@ fn read(file: &Path) -> Result<Option<Pattern>, ReadError> {
         return Ok(None);
     }
     let text = String::from_utf8(bytes).map_err(|_| ReadError::Bytes)?;
+    if !Pattern::is_headed(&text) {
+        return Err(ReadError::Stranger);
+    }
     Ok(Some(Pattern::parse(&text)?))
 }
 

@@ -106,9 +106,9 @@ impl Endpoint {
         self.set_timers();
     }
 
-    /// Is there anybody left to ask for?
+    /// Is somebody to be asked for as soon as there is time?
     pub(crate) fn looks_ahead(&self) -> bool {
-        self.watch.as_ref().is_some_and(|watch| watch.machine.is_active())
+        self.watch.as_ref().is_some_and(|watch| watch.machine.is_eager())
     }
 
     /// Asks for connections that are foretold, if it is time. Was one asked for?
@@ -174,6 +174,7 @@ impl Endpoint {
         if watch.machine.needed(rank) != Need::Old {
             let when_ms = now_ns.saturating_sub(watch.since_ns) / 1_000_000;
             self.context.note_contact(rank, u32::try_from(when_ms).unwrap_or(u32::MAX));
+            self.set_timers(); // the next one may be asked for
         }
     }
 

@@ -375,7 +375,7 @@ impl Endpoint {
             let due_ns = self.now_ns() + NOTICE_NS;
             self.link(ix).ready = None;
             self.waits.doomed.push(Doomed { due_ns, ix, cause: Arc::new(cause) });
-            self.waits.timers = true;
+            self.set_timers();
         } else {
             self.lose(ix, cause);
             self.carry_out();

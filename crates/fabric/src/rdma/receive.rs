@@ -155,7 +155,7 @@ impl Inbox {
     }
 
     /// A receive is not needed any more.
-    fn take_back(&mut self, id: u64) {
+    pub(super) fn take_back(&mut self, id: u64) {
         let at = place(id);
         if id & LETTER != 0 {
             // If it cannot be posted, there is one less: datagrams may be lost.
@@ -178,6 +178,13 @@ pub(super) enum Found {
     Message { qp: Qp, link: u32, id: u64, header: [u64; 2], len: usize },
     Letter,
     Note(Note),
+}
+
+impl Found {
+    /// Is it a message of this connection?
+    pub(super) fn is_of(&self, index: u32) -> bool {
+        matches!(self, Found::Message { link, .. } if *link == index)
+    }
 }
 
 impl Rdma {

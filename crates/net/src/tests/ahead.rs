@@ -149,3 +149,31 @@ fn a_closed_connection_that_was_parked_is_opened_when_it_is_needed() {
         assert_eq!(contacts(&world, 0), [1]);
     });
 }
+
+#[test]
+fn receives_take_the_short_way_while_a_forecast_halts() {
+    let everybody = "banyan pattern 1\nprogram x\nranks 12\ndegree 11.00\nall after 0 hits 9 misses 0\n";
+    let mut world = watched(ProviderKind::Soft, 12, Some(&Forecast::parse(everybody).unwrap()));
+    for _ in 0..20 {
+        exchange(&mut world, 0, 1, 8);
+        exchange(&mut world, 1, 0, 8);
+    }
+    for _ in 0..2000 {
+        world.ends.iter_mut().for_each(|end| _ = end.progress());
+    }
+    let mut short = 0;
+    for _ in 0..100 {
+        let sent = world.ends[0].isend(Rank(1), ENVELOPE, source(&[1; 8]), SendMode::Standard).unwrap();
+        sent.into_iter().for_each(|id| _ = world.wait(0, id).unwrap());
+        let to = UserBufMut::of_static(room(8));
+        let pattern = Pattern { context: ENVELOPE.context, source: None, tag: None };
+        match world.ends[1].recv_short(pattern, to) {
+            Some(_) => short += 1,
+            None => {
+                let id = world.ends[1].irecv(pattern, to);
+                world.wait(1, id).unwrap();
+            }
+        }
+    }
+    assert!(short > 90, "{short} of 100 receives took the short way");
+}

@@ -68,8 +68,9 @@ pub struct Ahead {
     hits: u32,
     surprises: u32,
     counts: Counts,
-    /// Since when too many stand unused.
+    /// Since when too many stand unused, and since when there has been no room for more.
     halted_ns: Option<u64>,
+    busy_ns: Option<u64>,
 }
 
 /// What has come of it.
@@ -109,7 +110,15 @@ impl Ahead {
     /// The next peer to ask for, if it is time. Call it again until there is none, and whenever progress is made while
     /// [`is_active`](Self::is_active).
     pub fn poll(&mut self, now_ns: u64, load: Load) -> Option<u32> {
-        if load == Load::Busy || !self.is_time(now_ns) {
+        if load == Load::Busy {
+            let since_ns = *self.busy_ns.get_or_insert(now_ns);
+            if now_ns.saturating_sub(since_ns) >= HALT_NS {
+                self.stop();
+            }
+            return None;
+        }
+        self.busy_ns = None;
+        if !self.is_time(now_ns) {
             return None;
         }
         let peer = self.queue.pop_front()?;
@@ -120,6 +129,11 @@ impl Ahead {
     /// Is there anybody left to ask for?
     pub fn is_active(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// May one of them be asked for before others are used? Where that is not so, nothing is to be looked after.
+    pub fn is_eager(&self) -> bool {
+        self.is_active() && self.flying.len() + self.unused.len() < self.unused_max
     }
 
     /// The connection to a peer is ready, whoever asked for it. Was it foretold, and nobody has needed it yet?
@@ -213,6 +227,28 @@ mod tests {
 
     fn polled(ahead: &mut Ahead, now_ns: u64) -> Vec<u32> {
         core::iter::from_fn(|| ahead.poll(now_ns, Load::Free)).collect()
+    }
+
+    #[test]
+    fn nothing_is_looked_after_while_too_many_stand_unused() {
+        let mut ahead = Ahead::new(0..20, Trust::New);
+        while let Some(peer) = ahead.poll(0, Load::Free) {
+            ahead.ready(peer);
+        }
+        assert!(ahead.is_active() && !ahead.is_eager());
+        ahead.needed(0);
+        assert!(ahead.is_eager());
+    }
+
+    #[test]
+    fn who_never_has_room_for_more_stops() {
+        let mut ahead = Ahead::new(0..20, Trust::New);
+        assert_eq!(ahead.poll(1, Load::Busy), None);
+        assert_eq!(ahead.poll(HALT_NS / 2, Load::Free), Some(0), "there was room meanwhile");
+        assert_eq!(ahead.poll(HALT_NS, Load::Busy), None);
+        assert!(ahead.is_active());
+        assert_eq!(ahead.poll(2 * HALT_NS, Load::Busy), None);
+        assert!(!ahead.is_active());
     }
 
     #[test]

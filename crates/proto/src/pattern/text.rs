@@ -122,14 +122,25 @@ impl Pattern {
         }
         let mut pattern = Pattern::default();
         let mut lines = Lines { is_headed: false, pairs: 0 };
-        for (at, line) in text.split(['\n', ';']).enumerate() {
-            let parsed = lines.take(line.trim(), &mut pattern);
-            parsed.map_err(|what| ParseError::Line { line: at + 1, what })?;
+        // (In the environment of ranks all of it is one line.)
+        let is_comment = |line: &str| line.trim_start().starts_with('#');
+        for (at, line) in text.split('\n').enumerate().filter(|(_, line)| !is_comment(line)) {
+            for part in line.split(';') {
+                let parsed = lines.take(part.trim(), &mut pattern);
+                parsed.map_err(|what| ParseError::Line { line: at + 1, what })?;
+            }
         }
         if pattern.ranks == 0 {
             return Err(ParseError::NoRanks);
         }
         Ok(pattern)
+    }
+
+    /// Does a text begin as patterns do, of whatever version, be the rest as it may?
+    pub fn is_headed(text: &str) -> bool {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let (words, _) = HEAD.rsplit_once(' ').unwrap_or((HEAD, ""));
+        lines.into_iter().next().is_none_or(|line| line.starts_with(words))
     }
 
     /// The same in one line.
