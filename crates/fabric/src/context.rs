@@ -235,6 +235,11 @@ impl Context {
         self.rdma.as_deref().map(Rdma::device)
     }
 
+    /// Is there an RDMA device?
+    pub fn has_rdma(&self) -> bool {
+        self.rdma.is_some()
+    }
+
     /// What became of the RDMA device.
     pub fn rdma_outcome(&self) -> RdmaDevice {
         self.rdma_outcome

@@ -141,9 +141,11 @@ impl Endpoint {
         let held: usize = kinds.into_iter().map(|kind| self.context.qps(kind)).sum();
         let is_full = watch.budget.is_some_and(|most| held + 1 >= most as usize);
         let is_short = self.waits.lack.is_some() || self.waits.fits.is_some() || self.context.qp_wanted();
+        // An RDMA device says how few queue pairs it has when it refuses one. Attempts that nobody needs must not have them all.
+        let is_alone = !self.context.has_rdma() || watch.machine.flying() == 0;
         let leaves = self.job.leaving || self.job.finished;
         let is_needed = || self.wireup.waiting().any(|waiting| !is_foretold(waiting.peer));
-        if is_full || is_short || leaves || self.is_device_half_full() || is_needed() {
+        if is_full || is_short || !is_alone || leaves || self.is_device_half_full() || is_needed() {
             Load::Busy
         } else {
             Load::Free
