@@ -101,7 +101,7 @@ Programs and what they get:
   --pmi-value-max N    longest value of a key, with a zero behind it (default 1024; more saves messages, but
                        programs built with MPICH before 3.4 or MVAPICH2 cannot take it)
   --pmgr               also serve PMGR, the start-up protocol of MVAPICH's mpirun_rsh, over TCP
-  --wait HOW           how Banyan's library waits for messages: 'auto' (default: looks for them, lets others run, sleeps
+  --wait HOW           how the library waits for messages: 'auto' (default: looks for them, lets others run, sleeps
                        in the end), 'poll' (never sleeps; lets others run in between, so that more processes than
                        cores go on), 'spin-block' (looks a hundred times, then sleeps) or 'sleep' (at once)
   --coll HOW           'auto' (default): collectives between hosts in two levels, so that one process of each host
