@@ -540,18 +540,28 @@ impl Rdma {
         self.notes.push_back(Note::Broken(qp, why));
     }
 
-    /// Why a queue pair broke, from how its work failed, and how the port is.
-    fn reason(&mut self, failed: &Failed) -> BreakReason {
+    /// Work of a queue pair has failed: it breaks. If that is so because the port has been down for long, all others are
+    /// as good as broken; who only waits for messages on one of them would never find out, nor hear of it from its peer.
+    fn fail_link(&mut self, index: u32, failed: &Failed) {
+        let (why, is_down) = self.reason(failed);
+        self.break_link(index, why.clone());
+        if is_down && !failed.is_flushed() {
+            self.links.indices().into_iter().for_each(|other| self.break_link(other, why.clone()));
+        }
+    }
+
+    /// Why a queue pair broke, from how its work failed, and how the port is. Is it down?
+    fn reason(&mut self, failed: &Failed) -> (BreakReason, bool) {
         if failed.is_flushed() {
             // That is no reason: if the device has one, it is the first.
             self.hear_device();
         }
         let state = self.context.port(self.port.number).map(|port| port.state);
-        let why = match state {
-            Ok(PortState::Active) | Err(_) => failed.to_string(),
-            Ok(state) => format!("{failed}; the port is {state}"),
+        let (why, is_down) = match state {
+            Ok(PortState::Active) | Err(_) => (failed.to_string(), false),
+            Ok(state) => (format!("{failed}; the port is {state}"), true),
         };
-        BreakReason::Device { device: self.device(), why }
+        (BreakReason::Device { device: self.device(), why }, is_down)
     }
 
     /// Looks at what the device tells by itself.

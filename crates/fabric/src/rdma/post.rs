@@ -319,8 +319,7 @@ impl Rdma {
             Outcome::Failed(failed) => Some(failed),
         };
         if let (Some(failed), Some(link)) = (&failed, link) {
-            let why = self.reason(failed);
-            self.break_link(link, why);
+            self.fail_link(link, failed);
         }
         self.release(*pending, failed.as_ref().map(error_of));
         link.into_iter().for_each(|link| self.tell_if_needed(link));
@@ -336,8 +335,7 @@ impl Rdma {
         link.copied -= 1;
         self.copied -= 1;
         if let Outcome::Failed(failed) = completion.outcome {
-            let why = self.reason(&failed);
-            self.break_link(index, why);
+            self.fail_link(index, &failed);
         }
         self.tell_if_needed(index);
     }

@@ -299,8 +299,7 @@ impl Rdma {
             Outcome::Done { bytes, .. } => return self.read_message(completion.qp, id, *bytes),
             Outcome::Failed(failed) => {
                 if let Some(index) = self.index_of(completion.qp) {
-                    let why = self.reason(failed);
-                    self.break_link(index, why);
+                    self.fail_link(index, failed);
                 }
                 None
             }
