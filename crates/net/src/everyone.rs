@@ -12,6 +12,7 @@
 //! out only when it asks for a queue pair waits no longer for those it cannot have now.
 use crate::api::{Cause, NetError};
 use crate::endpoint::Endpoint;
+use crate::pmi::Client;
 use crate::start::{Config, StartError};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::ProviderKind;
@@ -161,11 +162,13 @@ impl Endpoint {
     /// Waits until the processes of the node before this one have made theirs. (If one of them dies, the job ends.)
     fn await_turn(&mut self, warn_s: u64) {
         let mut patience = Patience::new(warn_s);
+        let (me, node) = (self.rank(), self.node_of(self.rank()));
+        let before = (0..me.0).rev().map(Rank).find(|rank| self.node_of(*rank) == node);
         while !self.context.wait_turn(TURN_LOOK) {
-            if let Some(waited_s) = patience.runs_out() {
-                let rank = self.rank();
+            self.exit_if_abandoned();
+            if let (Some(waited_s), Some(before)) = (patience.runs_out(), before) {
                 eprintln!(
-                    "banyan: rank {rank} has waited {waited_s} s for its turn to make queue pairs on its node"
+                    "banyan: rank {me} has waited {waited_s} s for rank {before} on node {node} to make queue pairs"
                 );
             }
         }
@@ -174,9 +177,10 @@ impl Endpoint {
     fn put_bulletin(&mut self, everyone: &Everyone, bulletin: &Bulletin) -> Result<(), StartError> {
         let me = self.rank();
         let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
-        let (mut puts, mut bytes) = (0, 0);
-        let mut put = |key: &str, value: &str| {
-            (puts, bytes) = (puts + 1, bytes + value.len() as u64);
+        let counters = &mut self.counters;
+        let mut put = |pmi: &mut Client, key: &str, value: &str| {
+            counters.exchange_puts += 1;
+            counters.exchange_bytes += value.len() as u64;
             pmi.put(key, value)
         };
         let mut text = bulletin.to_text(everyone.policy.exchange());
@@ -184,25 +188,22 @@ impl Endpoint {
             // Each under a key of its own; what holds of all of them as a bulletin without numbers.
             for (place, rank) in (0..).zip(everyone.group.iter().filter(|rank| **rank != me)) {
                 if let Some(number) = bulletin.numbers.nth(place) {
-                    put(&number_key(me, *rank), &number.to_string())?;
+                    put(pmi, &number_key(me, *rank), &number.to_string())?;
                 }
             }
             text = Bulletin { numbers: Numbers::default(), ..bulletin.clone() }.to_text(Exchange::Ranges);
         }
-        let most = pmi_piece(self.job.pmi.as_mut(), text.len())?;
+        // The first piece says how many there are.
+        let most = pmi.value_max(text.len())?.saturating_sub(8).max(1);
         let pieces: Vec<&str> =
             text.as_bytes().chunks(most).filter_map(|piece| str::from_utf8(piece).ok()).collect();
-        let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
         for (at, piece) in pieces.iter().enumerate() {
             let value = match at {
                 0 if pieces.len() > 1 => format!("{}.{piece}", pieces.len()),
                 _ => (*piece).to_string(),
             };
-            (puts, bytes) = (puts + 1, bytes + value.len() as u64);
-            pmi.put(&numbers_key(me, at), &value)?;
+            put(pmi, &numbers_key(me, at), &value)?;
         }
-        self.counters.exchange_puts += puts;
-        self.counters.exchange_bytes += bytes;
         Ok(())
     }
 
@@ -276,8 +277,9 @@ impl Endpoint {
         let mine = everyone.group.iter().position(|rank| *rank == me).unwrap_or(0);
         let mut found = Vec::new();
         // Each begins behind itself: not all read the same at the same time.
-        let (before, behind) = everyone.group.split_at(mine);
-        for rank in behind.iter().chain(before).copied().filter(|rank| *rank != me) {
+        let all = everyone.group.iter().copied().enumerate();
+        let (before, behind) = (all.clone().take(mine), all.skip(mine + 1));
+        for (theirs, rank) in behind.chain(before) {
             let peer = Peer::Rank { job: self.job.id, rank };
             let ix = self.intern(peer)?;
             if self.wireup.state(ix) != StateName::Published {
@@ -287,7 +289,6 @@ impl Endpoint {
             let card = card.and_then(|card| wireup::Card::new(&card.to_bytes()).ok());
             let Some(card) = card else { continue };
             // My place among those of the other one.
-            let theirs = everyone.group.iter().position(|other| *other == rank).unwrap_or(0);
             let place = Bulletin::place_of(Rank(mine as u32), Rank(theirs as u32));
             let facts = self.facts_of(everyone, rank, place)?;
             found.push((ix, facts, card));
@@ -403,9 +404,4 @@ fn numbers_key(rank: Rank, piece: usize) -> String {
 
 fn number_key(owner: Rank, peer: Rank) -> String {
     format!("qp-{owner}-{peer}")
-}
-
-fn pmi_piece(pmi: Option<&mut crate::pmi::Client>, bytes: usize) -> Result<usize, StartError> {
-    // The first one says how many there are.
-    Ok(pmi.map_or(Ok(usize::MAX), |pmi| pmi.value_max(bytes))?.saturating_sub(8).max(1))
 }

@@ -504,7 +504,7 @@ impl Endpoint {
     }
 
     /// Without its launcher a process has nobody to end it: it ends itself.
-    fn exit_if_abandoned(&mut self) {
+    pub(crate) fn exit_if_abandoned(&mut self) {
         if self.job.pmi.as_mut().is_some_and(|pmi| pmi.is_closed()) {
             eprintln!(
                 "banyan: rank {} on {}: the launcher is gone; exiting",
