@@ -3,6 +3,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 /// An address of either family with its length. The scope of an IPv6 address is kept.
 #[derive(Clone, Copy)]
@@ -159,8 +161,13 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, send: Option<usize>, receive: Opti
     Ok(())
 }
 
+/// How often a range of ports is gone round before it counts as full.
+const ROUNDS: u32 = 8;
+
 /// Calls `bind` with ports of `ports` until one is free, beginning `offset` behind the first and going round.
-/// Processes that start at different offsets rarely meet.
+/// Processes that start at different offsets rarely meet; where they do, the kernel may refuse a port to both (each
+/// says that it listens before it looks whether another does), and the ports of a process that ends are free a little
+/// later. So a range that seems full is gone round again after a pause that is another one for each offset.
 pub(crate) fn bind_within<T>(
     ip: IpAddr,
     scope: u32,
@@ -174,11 +181,16 @@ pub(crate) fn bind_within<T>(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let count = high - low + 1;
-    for nth in 0..count {
-        let port = (low + (offset % count + nth) % count) as u16;
-        match bind(with_scope(ip, port, scope)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            bound => return bound,
+    for round in 0..ROUNDS {
+        if round > 0 {
+            thread::sleep(Duration::from_millis(u64::from(1 + offset % 7) << round));
+        }
+        for nth in 0..count {
+            let port = (low + (offset % count + nth) % count) as u16;
+            match bind(with_scope(ip, port, scope)) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                bound => return bound,
+            }
         }
     }
     let why = format!("all ports from {low} to {high} of {ip} are in use");
@@ -220,14 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn every_port_of_a_range_is_tried_once_from_the_offset_on() {
+    fn every_port_of_a_range_is_tried_from_the_offset_on_and_again_before_it_counts_as_full() {
         let ip = "10.0.0.1".parse().unwrap();
         let mut tried = Vec::new();
         let none = bind_within(ip, 0, &(10..=13), 6, |addr| {
             tried.push(addr.port());
             Err::<(), _>(io::Error::from(io::ErrorKind::AddrInUse))
         });
-        assert_eq!(tried, [12, 13, 10, 11]);
+        assert_eq!(tried, [12, 13, 10, 11].repeat(ROUNDS as usize));
+        let mut refused = 0;
+        let late = bind_within(ip, 0, &(10..=13), 6, |addr| {
+            refused += 1;
+            if refused > 5 { Ok(addr.port()) } else { Err(io::Error::from(io::ErrorKind::AddrInUse)) }
+        });
+        assert_eq!(late.unwrap(), 13);
         assert_eq!(none.unwrap_err().to_string(), "all ports from 10 to 13 of 10.0.0.1 are in use");
         let port = bind_within(ip, 0, &(1..=65535), u32::MAX, |addr| Ok(addr.port())).unwrap();
         assert_eq!(port, 1 + (u32::MAX % 65535) as u16);
