@@ -28,13 +28,13 @@ impl Class {
         use Stat::*;
         match stat {
             Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | ConnectionsRdma
-            | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
+            | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
             OpenShared | OpenSockets | OpenRdma | RdmaDevice | RegisteredBytes | Opening | Closing
             | MappedBytes | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
             FirstMessageSum | BytesSent | DirectBytes | ExchangeBytes => Class::Aggregate,
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
             | InitRest | InitTotal => Class::Timer,
-            Failed | ConnectionsAhead | ConnectionsAheadUsed | Handshakes | Retransmits | Evictions
+            Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed | Handshakes | Retransmits | Evictions
             | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages | DatagramsDropped | Strangers
             | EagerSent | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets
             | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,

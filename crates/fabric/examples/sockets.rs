@@ -58,6 +58,7 @@ fn open() -> Context {
         ring_bytes_max: 1 << 18,
         conn_memory: None,
         imitation: Default::default(),
+        xrc: false,
     };
     let mut context = Context::open(&config).expect("a context");
     context.open_sockets(&sockets).expect("sockets");

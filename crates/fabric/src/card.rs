@@ -3,7 +3,8 @@
 //! ```text
 //! bytes  field
 //!     1  version
-//!     1  sections: 1 shared memory, 2 sockets with an IPv4 address, 4 sockets with an IPv6 address, 8 an RDMA device
+//!     1  sections: 1 shared memory, 2 sockets with an IPv4 address, 4 sockets with an IPv6 address, 8 an RDMA device,
+//!          16 connections to its node are shared
 //!    16  host: equal values share memory
 //!     4  node in the job
 //!    16  shared memory: process (4), descriptor (4), start time (8)
@@ -27,6 +28,7 @@ const SOFT: u8 = 1;
 const SOCKETS_V4: u8 = 2;
 const SOCKETS_V6: u8 = 4;
 const VERBS: u8 = 8;
+const SHARED: u8 = 16;
 
 /// Where a process is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Card {
     pub sockets: Option<SocketsSection>,
     /// Its RDMA device, if it has one.
     pub verbs: Option<VerbsSection>,
+    /// Does it share connections from other nodes with the processes of its own (XRC)?
+    pub shared: bool,
 }
 
 /// Where a process is reached through its RDMA device.
@@ -89,9 +93,15 @@ pub enum CardError {
 }
 
 impl Card {
+    /// The peer's node, if a process with this card needs one connection for all processes there.
+    pub fn shares(&self, peer: &Card) -> Option<u32> {
+        let both = self.shared && peer.shared && self.soft.is_some() && peer.soft.is_some();
+        (both && self.host == peer.host && self.node != peer.node).then_some(peer.node)
+    }
+
     /// As bytes, for datagrams.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, 0];
+        let mut out = vec![VERSION, if self.shared { SHARED } else { 0 }];
         self.host.iter().for_each(|word| out.extend(word.to_le_bytes()));
         out.extend(self.node.to_le_bytes());
         if let Some(segment) = &self.soft {
@@ -134,7 +144,7 @@ impl Card {
             return Err(CardError::Version(version));
         }
         let both = SOCKETS_V4 | SOCKETS_V6;
-        if sections & !(SOFT | both | VERBS) != 0 || sections & both == both {
+        if sections & !(SOFT | both | VERBS | SHARED) != 0 || sections & both == both {
             return Err(CardError::Sections(sections));
         }
         let host = [u64::from_le_bytes(reader.take()?), u64::from_le_bytes(reader.take()?)];
@@ -174,7 +184,7 @@ impl Card {
         if !reader.bytes.is_empty() {
             return Err(CardError::Length(bytes.len()));
         }
-        Ok(Card { host, node, soft, sockets, verbs })
+        Ok(Card { host, node, soft, sockets, verbs, shared: sections & SHARED != 0 })
     }
 }
 
@@ -222,7 +232,7 @@ mod tests {
         let v4 = SocketsSection { addr: [10, 1, 2, 3].into(), tcp: 65_535, udp: 1, nonce: u64::MAX };
         let v6 = SocketsSection { addr: Ipv6Addr::LOCALHOST.into(), ..v4 };
         let verbs = VerbsSection { gid: [9; 16], lid: 17, datagrams: 1 << 23, subnet: 5, nonce: 1 };
-        let bare = Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None };
+        let bare = Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None, shared: false };
         vec![
             bare,
             Card { soft: Some(soft), ..bare },
@@ -231,6 +241,7 @@ mod tests {
             Card { soft: Some(soft), sockets: Some(v6), ..bare },
             Card { soft: Some(soft), sockets: Some(v6), verbs: Some(verbs), ..bare },
             Card { verbs: Some(verbs), ..bare },
+            Card { soft: Some(soft), shared: true, ..bare },
         ]
     }
 

@@ -6,7 +6,7 @@ mod sleep;
 pub use sleep::Sleep;
 
 use crate::card::Card;
-use crate::event::{Event, SlotView};
+use crate::event::{Event, SlotView, View};
 use crate::fault::{Datagram, Faults};
 use crate::imitate::Imitation;
 use crate::provider::{
@@ -16,7 +16,7 @@ use crate::provider::{
 use crate::qp::{ProviderKind, Qp};
 use crate::rdma::{self, Rdma, Source};
 use crate::sockets::{self, Sockets};
-use crate::soft::Soft;
+use crate::soft::{SharedCounts, Soft};
 use crate::state::QpState;
 use proto::stats::RdmaDevice;
 use proto::wireup::Params;
@@ -69,6 +69,8 @@ pub struct Config {
     pub conn_memory: Option<u64>,
     /// What shared memory costs beside its own time, to be like another device.
     pub imitation: Imitation,
+    /// Are connections to other nodes shared by the processes there, where those share too (XRC)?
+    pub xrc: bool,
 }
 
 /// Why a device cannot be opened.
@@ -128,7 +130,8 @@ impl Context {
         let key = matches!(config.node, Node::Agent { .. }).then(|| key_bytes(&facts.key));
         let mappable = soft.is_mappable() && !config.force_net;
         let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
-        let card = Card { host: facts.host, node: facts.node, soft: segment, sockets: None, verbs: None };
+        let (host, node) = (facts.host, facts.node);
+        let card = Card { host, node, soft: segment, sockets: None, verbs: None, shared: config.xrc && mappable };
         Ok(Context {
             soft,
             sockets: None,
@@ -283,6 +286,27 @@ impl Context {
     /// A new queue pair, in RESET.
     pub fn create_qp_as(&mut self, kind: ProviderKind, claim: impl Into<QpClaim>) -> Result<Qp, CreateError> {
         self.provider(kind).create(claim.into())
+    }
+
+    /// A new queue pair for the connection to the owner of a card, in RESET.
+    pub fn create_qp_for(
+        &mut self,
+        kind: ProviderKind,
+        claim: impl Into<QpClaim>,
+        peer: &Card,
+    ) -> Result<Qp, CreateError> {
+        self.provider(kind).create_for(claim.into(), peer)
+    }
+
+    /// Connections that are shared by nodes.
+    pub fn shared_counts(&self) -> SharedCounts {
+        self.soft.shared_counts()
+    }
+
+    /// Does a queue pair share its connection with others to the same node?
+    #[inline]
+    pub fn shares(&self, qp: Qp) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.shares(qp)
     }
 
     /// Makes a queue pair before it is needed, if fewer than so many are kept: of shared memory, or of the RDMA device where there are
@@ -524,7 +548,7 @@ impl Context {
 
     /// The next message that has arrived on a queue pair whose peer sends nothing more. On a stream the last word of the
     /// peer is behind all else; in shared memory it comes by another way.
-    pub fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
+    pub fn poll_only(&mut self, qp: Qp) -> Option<View<'_>> {
         if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 

@@ -1,6 +1,7 @@
 //! What comes in.
 use crate::provider::{BreakReason, WorkError};
 use crate::qp::{Qp, WorkId};
+use sys::pool::PoolView;
 use sys::{UserBufMut, ring};
 use verbs::Arena;
 
@@ -46,6 +47,8 @@ pub enum View<'a> {
     Bytes(BytesView<'a>),
     /// In a slot that a device has written.
     Slot(SlotView<'a>),
+    /// In a slot of the receive queue.
+    Pool(PoolView<'a>),
 }
 
 /// A received message in a slot.
@@ -84,6 +87,7 @@ impl View<'_> {
             View::Ring(view) => view.header(),
             View::Bytes(view) => view.header,
             View::Slot(view) => view.header,
+            View::Pool(view) => view.header(),
         }
     }
 
@@ -94,6 +98,7 @@ impl View<'_> {
             View::Ring(view) => view.len(),
             View::Bytes(view) => view.payload.len(),
             View::Slot(view) => view.len,
+            View::Pool(view) => view.len(),
         }
     }
 
@@ -119,6 +124,7 @@ impl View<'_> {
                 view.arena.read_into(view.slot, view.start + offset.min(view.len), &to.part(0, bytes));
                 bytes
             }
+            View::Pool(view) => view.copy_to(offset, to),
         }
     }
 
@@ -132,6 +138,7 @@ impl View<'_> {
                 view.read(0, &mut bytes);
                 bytes
             }
+            View::Pool(view) => view.to_vec(),
         }
     }
 
@@ -150,6 +157,7 @@ impl View<'_> {
                 view.read(0, &mut bytes);
                 bytes
             }
+            View::Pool(view) => view.start(),
         }
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn datagram(kind: ProviderKind, number: u32) -> Datagram {
-        let to = Card { host: [1, 2], node: number, soft: None, sockets: None, verbs: None };
+        let to = Card { host: [1, 2], node: number, soft: None, sockets: None, verbs: None, shared: false };
         Datagram { kind, qp: None, to, bytes: number.to_le_bytes().into() }
     }
 

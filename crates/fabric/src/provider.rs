@@ -18,7 +18,7 @@ use sys::segment::RINGS_MAX;
 pub struct Caps {
     /// The longest message that can be posted.
     pub message_max: usize,
-    /// May messages be posted before the peer has answered (in INIT)? They reach it without this side's help.
+    /// May messages be posted before the peer has answered (in INIT), on every connection? They reach it without this side's help.
     pub early: bool,
     /// Can memory of the peer be read without its help, in one copy?
     pub reads_alone: bool,
@@ -357,6 +357,10 @@ pub trait Provider {
     fn caps(&self) -> Caps;
     /// A new queue pair, in RESET.
     fn create(&mut self, claim: QpClaim) -> Result<Qp, CreateError>;
+    /// The same for the connection to the owner of a card, which may be one that the card's node shares.
+    fn create_for(&mut self, claim: QpClaim, _peer: &Card) -> Result<Qp, CreateError> {
+        self.create(claim)
+    }
     /// Makes a queue pair that [`create`](Self::create) gives out later at once, if fewer than so many are kept. Was one made?
     fn keep_ready(&mut self, _count: usize) -> bool {
         false

@@ -10,10 +10,12 @@ mod maps;
 mod memory;
 mod peers;
 mod qp;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use cq::HOT_MAX;
+pub use shared::SharedCounts;
 
 use crate::card::Card;
 use crate::context::{Config, Node, OpenError};
@@ -29,6 +31,7 @@ use peers::Peers;
 use proto::ids::QpNum;
 use proto::wireup::Params;
 use qp::{QpEntry, Slot};
+use shared::Shared;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -73,6 +76,7 @@ pub struct Soft {
     imitation: Imitation,
     /// Queue pairs that were made before they are needed.
     kept: Vec<Qp>,
+    shared: Shared,
 }
 
 impl Soft {
@@ -114,6 +118,7 @@ impl Soft {
             frugal: false,
             imitation: config.imitation,
             kept: Vec::new(),
+            shared: Shared::new(config.xrc),
         })
     }
 
@@ -259,8 +264,8 @@ impl Provider for Soft {
 
     fn caps(&self) -> Caps {
         Caps {
-            message_max: self.memory.message_max(),
-            early: true,
+            message_max: self.message_max(),
+            early: !self.shared.on(),
             reads_alone: self.cma,
             reads: self.cma,
             places: false,
@@ -277,6 +282,10 @@ impl Provider for Soft {
         let qp = self.make(claim)?;
         self.imitation.create(&self.node, 1);
         Ok(qp)
+    }
+
+    fn create_for(&mut self, claim: QpClaim, peer: &Card) -> Result<Qp, CreateError> {
+        if self.shares_with(peer) { self.make_sharing(claim, peer) } else { self.create(claim) }
     }
 
     fn keep_ready(&mut self, count: usize) -> bool {
@@ -303,7 +312,6 @@ impl Provider for Soft {
     }
 
     fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
-        self.imitation.ready(&self.node);
         self.attach(qp, peer, params)
     }
 
@@ -324,7 +332,8 @@ impl Provider for Soft {
 
     /// What was sent is not the sender's any more; what has come is looked at.
     fn is_busy(&self, qp: Qp) -> bool {
-        self.entry(qp).is_some_and(QpEntry::has_unread)
+        let Some(entry) = self.entry(qp) else { return false };
+        entry.has_unread() || (entry.halves.is_some() && self.has_pooled_for(qp))
     }
 
     /// In lines of 64 bytes; a message is one at least.
@@ -362,6 +371,7 @@ impl Provider for Soft {
 
     fn set_frugal(&mut self, frugal: bool) {
         self.frugal = frugal;
+        self.set_pool_frugal();
         let entries = self.qps.iter().filter_map(|slot| slot.entry.as_ref());
         for inbound in entries.filter_map(|entry| entry.inbound.as_ref()) {
             inbound.ring.set_frugal(frugal);
@@ -384,9 +394,12 @@ impl Provider for Soft {
 
 impl Drop for Soft {
     fn drop(&mut self) {
-        let attempts = self.qps.iter().filter(|slot| slot.entry.as_ref().is_some_and(|entry| entry.attempt));
-        attempts.for_each(|_| self.node.end_attempt(self.slot));
-        (0..=self.live).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
+        let entries = || self.qps.iter().filter_map(|slot| slot.entry.as_ref());
+        let (initiators, asking) = self.initiators();
+        let attempts = entries().filter(|entry| entry.attempt && entry.halves.is_none()).count() + asking;
+        (0..attempts).for_each(|_| self.node.end_attempt(self.slot));
+        let queue_pairs = entries().filter(|entry| entry.halves.is_none()).count() + initiators;
+        (0..=queue_pairs).for_each(|_| self.node.give_qp(self.slot)); // and the one for datagrams
         self.node.want_qp(self.slot, None);
     }
 }

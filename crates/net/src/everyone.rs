@@ -5,7 +5,7 @@
 //! by the board  queue pairs for all peers; their numbers on the board; fence; each finds its own among those of the others
 //! ```
 //! The board serves those that share memory with this process; all others, and those of whom it tells nothing, are connected to
-//! by messages. By turns, one process of the node after the other makes its queue pairs, so that numbers come in a row.
+//! by messages, and so are those of other nodes where they share connections (`--xrc`). By turns, one process of the node after the other makes its queue pairs, so that numbers come in a row.
 //!
 //! Where a budget or a device has no room for everybody, rank 0 says so and all connect on demand. All come to the same
 //! conclusion; who was told something else (programs of a job may be) still takes part in turns and fences. Whoever finds
@@ -68,9 +68,10 @@ impl Endpoint {
             return Ok(None);
         }
         let mut clock = PhaseClock::start();
-        let shared =
-            |rank: &Rank| config.is_on_one_host() || self.node_of(*rank) == self.node_of(self.rank());
-        let group: Vec<Rank> = (0..self.job.size).map(Rank).filter(shared).collect();
+        // What the processes of a node share is made when the first of them is connected to.
+        let board_is_for_all = config.is_on_one_host() && !self.context.card().shared;
+        let is_told = |rank: &Rank| board_is_for_all || self.node_of(*rank) == self.node_of(self.rank());
+        let group: Vec<Rank> = (0..self.job.size).map(Rank).filter(is_told).collect();
         let shortage = self.shortage(config, &group);
         if let Some(shortage) = shortage.filter(|_| self.rank().0 == 0) {
             let name = policy.name();
@@ -98,7 +99,13 @@ impl Endpoint {
 
     /// Is there no room for connections to everybody? The answer is the same for all processes that were told the same.
     fn shortage(&self, config: &Config, group: &[Rank]) -> Option<Shortage> {
-        let needed = self.job.size - 1;
+        let placement = &self.job.facts.placement;
+        let largest = (0..placement.nodes()).map(|node| placement.count(NodeId(node))).max();
+        let shared = self.context.card().shared;
+        let needed = match shared {
+            true => largest.unwrap_or(1) - 1 + placement.nodes() - 1,
+            false => self.job.size - 1,
+        };
         if let Some(budget) = config.qp_budget.filter(|budget| *budget < needed) {
             return Some(Shortage::Budget { needed, budget });
         }
@@ -107,10 +114,9 @@ impl Endpoint {
         }
         let (max, kept) = (self.context.facts().qp_max, self.context.kept_qps());
         // The largest node decides for all of them. Each process has a queue pair for datagrams as well.
-        let placement = &self.job.facts.placement;
-        let largest = (0..placement.nodes()).map(|node| placement.count(NodeId(node))).max();
         let (processes, each) = match (config.node, config.is_on_one_host()) {
             (None, _) => (1, group.len() as u64), // a device of its own
+            (Some(_), true) if shared => (largest.unwrap_or(1), u64::from(needed) + 1),
             (Some(_), true) => (largest.unwrap_or(1), u64::from(self.job.size)),
             (Some(_), false) => (largest.unwrap_or(1), u64::from(largest.unwrap_or(1))),
         };

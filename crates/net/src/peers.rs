@@ -209,7 +209,7 @@ impl Endpoint {
         if kind == ProviderKind::Sockets {
             self.open_sockets().map_err(Refused::ForGood)?;
         }
-        let qp = self.context.create_qp_as(kind, claim).map_err(|error| self.refused(error))?;
+        let qp = self.context.create_qp_for(kind, claim, &card).map_err(|error| self.refused(error))?;
         self.context.to_init(qp, &card, role).map(|params| (qp, params)).map_err(|error| {
             self.context.destroy_qp(qp);
             match error {
@@ -356,8 +356,9 @@ impl Endpoint {
             self.context.destroy_qp(qp);
         }
         let now_ns = self.now_ns();
-        self.wireup.destroyed(ix, now_ns);
-        self.gave_back();
+        if self.wireup.destroyed(ix, now_ns) {
+            self.gave_back();
+        }
     }
 
     /// A queue pair broke below.

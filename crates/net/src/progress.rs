@@ -90,7 +90,7 @@ impl Endpoint {
             let after = match context.poll_only(of) {
                 None => return,
                 Some(view) => match sender(view.header(), of, links, by_qp, |ix| wireup.who(ix).is_some()) {
-                    Some((header, ix)) => take_in(ix, header, View::Ring(view), matcher, requests),
+                    Some((header, ix)) => take_in(ix, header, view, matcher, requests),
                     None => return,
                 },
             };

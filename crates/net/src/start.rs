@@ -49,6 +49,8 @@ pub struct Config {
     pub connect: wireup::Policy,
     /// See there.
     pub connect_threads: usize,
+    /// Are connections to other nodes shared by the processes there (`BANYAN_XRC`)?
+    pub xrc: Xrc,
     /// The device to imitate (`BANYAN_DEVICE`).
     pub imitation: Imitation,
     /// How it waits (`BANYAN_WAIT`).
@@ -79,6 +81,18 @@ pub struct Config {
     pub forecast: Option<String>,
     /// The file of one, where there is another launcher (`BANYAN_PATTERN`).
     pub pattern: Option<String>,
+}
+
+/// Are connections to other nodes shared by the processes there?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Xrc {
+    /// Where a process may have fewer connections than it has peers on other nodes.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
 }
 
 /// How algorithms of collectives are chosen.
@@ -172,6 +186,11 @@ impl Config {
                 Some(text) => {
                     env::number(env::CONNECT_THREADS, &text, 1..=env::CONNECT_THREADS_MOST)? as usize
                 }
+            },
+            xrc: match get(env::XRC).map_or(Ok(0), |text| env::word(env::XRC, &text, &env::XRCS))? {
+                1 => Xrc::On,
+                2 => Xrc::Off,
+                _ => Xrc::Auto,
             },
             imitation: get(env::DEVICE).map_or(Ok(Imitation::default()), |text| text.parse())?,
             wait: get(env::WAIT)
@@ -286,6 +305,7 @@ impl Endpoint {
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: config.connect,
             budget: wireup::Budget { queue_pairs: config.qp_budget },
+            homes: context.card().shared.then_some(home),
         });
         let oversubscribed = context.facts().oversubscribed;
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);
@@ -491,7 +511,24 @@ fn device_config(config: &Config, facts: &JobFacts) -> fabric::Config {
         ring_bytes_max: config.ring_bytes_max,
         conn_memory: config.conn_memory,
         imitation: config.imitation,
+        xrc: shares(config, facts),
     }
+}
+
+/// Are connections to other nodes shared?
+fn shares(config: &Config, facts: &JobFacts) -> bool {
+    let remote = facts.size.saturating_sub(facts.local_size);
+    match config.xrc {
+        Xrc::On => true,
+        Xrc::Off => false,
+        Xrc::Auto => config.qp_budget.is_some_and(|budget| remote > budget),
+    }
+}
+
+/// The node whose processes share the connection to the owner of the second card.
+fn home(own: &wireup::Card, peer: &wireup::Card) -> Option<u64> {
+    let [own, peer] = [own, peer].map(|card| fabric::Card::from_bytes(card.as_bytes()).ok());
+    own?.shares(&peer?).map(u64::from)
 }
 
 /// A node nobody made a segment for: alone, or under a foreign launcher.

@@ -4,7 +4,7 @@
 //! counters are also written to the process's slot, so that a crash loses little.
 use crate::endpoint::Endpoint;
 use fabric::{MrKey, ProviderKind};
-use proto::ids::{Peer, PeerIx};
+use proto::ids::{NodeId, Peer, PeerIx};
 use proto::stats::Stat;
 use proto::wireup::StateName;
 use sys::UserBuf;
@@ -46,7 +46,9 @@ impl Delays {
 /// Counters that are not kept elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    /// Connections to other nodes.
+    /// Connections. Pairs that share one count together.
+    pub all: Level,
+    /// Those to other nodes.
     pub remote: Level,
     /// Connections by provider.
     pub open: [Level; ProviderKind::COUNT],
@@ -84,6 +86,8 @@ pub(crate) struct Counters {
 pub(crate) struct Counted {
     kind: ProviderKind,
     remote: bool,
+    /// The node that the connection is to, if its processes share it.
+    home: Option<NodeId>,
 }
 
 impl Endpoint {
@@ -93,7 +97,11 @@ impl Endpoint {
         let wireup = self.wireup.stats();
         let open = |kind: ProviderKind| &counters.open[kind as usize];
         match stat {
+            Stat::Connections if self.context.card().shared => counters.all.peak,
             Stat::Connections => self.wireup.connections().peak.into(),
+            Stat::ConnectionsXrc => self.context.shared_counts().initiators_peak,
+            Stat::PairsDirect => self.context.shared_counts().direct,
+            Stat::PairsIndirect => self.context.shared_counts().indirect,
             Stat::ConnectionsRemote => counters.remote.peak,
             Stat::ConnectionsShared => open(ProviderKind::Soft).peak,
             Stat::ConnectionsSockets => open(ProviderKind::Sockets).peak,
@@ -186,12 +194,18 @@ impl Endpoint {
     /// A connection is ready.
     pub(crate) fn note_ready(&mut self, ix: PeerIx, kind: ProviderKind) {
         let (now_ns, remote) = (self.now_ns(), self.is_remote(ix));
+        let shares = self.link(ix).qp.is_some_and(|qp| self.context.shares(qp));
+        let home = shares.then(|| self.node_of_peer(self.who(ix)));
+        let first = home.is_none_or(|home| !self.has_counted(home));
         let link = self.link(ix);
         let needed_ns = link.take_needed_ns();
-        link.counted = Some(Counted { kind, remote });
+        link.counted = Some(Counted { kind, remote, home });
         let counters = &mut self.counters;
-        counters.open[kind as usize].add(1);
-        counters.remote.add(remote.into());
+        if first {
+            counters.all.add(1);
+            counters.open[kind as usize].add(1);
+            counters.remote.add(remote.into());
+        }
         if let Some(since_ns) = needed_ns {
             counters.first.add(now_ns.saturating_sub(since_ns));
         }
@@ -203,10 +217,19 @@ impl Endpoint {
         self.publish_soon();
     }
 
+    /// Is a connection counted that is shared by the processes of a node?
+    fn has_counted(&self, home: NodeId) -> bool {
+        self.links.iter().any(|link| link.counted.is_some_and(|counted| counted.home == Some(home)))
+    }
+
     /// A connection was closed.
     pub(crate) fn note_closed(&mut self, ix: PeerIx) {
-        if let Some(Counted { kind, remote }) = self.link(ix).counted.take() {
+        let counted = self.link(ix).counted.take();
+        if let Some(Counted { kind, remote, home }) = counted
+            && home.is_none_or(|home| !self.has_counted(home))
+        {
             let counters = &mut self.counters;
+            counters.all.sub(1);
             counters.open[kind as usize].sub(1);
             counters.remote.sub(remote.into());
         }

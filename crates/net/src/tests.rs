@@ -114,6 +114,7 @@ fn endpoint(
         ring_bytes_max,
         conn_memory: None,
         imitation: Default::default(),
+        xrc: false,
     })
     .unwrap();
     if kind == ProviderKind::Verbs {
@@ -131,6 +132,7 @@ fn endpoint(
         seed: rank.into(),
         policy: wireup::Policy::OnDemand,
         budget: wireup::Budget { queue_pairs: budget },
+        homes: None,
     });
     let job = Membership {
         id,

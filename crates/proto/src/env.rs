@@ -76,6 +76,10 @@ pub const CONNECT: &str = "BANYAN_CONNECT";
 pub const CONNECT_THREADS: &str = "BANYAN_CONNECT_THREADS";
 /// Most of them.
 pub const CONNECT_THREADS_MOST: u64 = 256;
+/// Are connections to other nodes shared by the processes there?
+pub const XRC: &str = "BANYAN_XRC";
+/// What [`XRC`] may be.
+pub const XRCS: [&str; 3] = ["auto", "on", "off"];
 /// A device to imitate.
 pub const DEVICE: &str = "BANYAN_DEVICE";
 /// Queue pairs of a process.
@@ -121,7 +125,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 43] = {
+pub const VARIABLES: [Variable; 44] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -162,6 +166,7 @@ pub const VARIABLES: [Variable; 43] = {
             Values::Number(1, CONNECT_THREADS_MOST),
             "threads that make connections at the start (--connect-threads)",
         ),
+        variable(XRC, Library, Values::Words(&XRCS), "one connection for all processes of a node (--xrc)"),
         variable(DEVICE, Library, Values::Text, "costs of another device, imitated inside a host (--device)"),
         variable(
             QP_BUDGET,

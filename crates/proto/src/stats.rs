@@ -82,6 +82,12 @@ stats! {
     PinnedBytes = "pinned_bytes", Spread;
     /// The most bytes that were registered at one time.
     PinnedBytesPeak = "pinned_bytes_peak", Spread;
+    /// Queue pairs that send to all processes of a node (--xrc), at most at one time; each counts as one connection.
+    ConnectionsXrc = "connections_xrc", Spread;
+    /// Pairs that made such a queue pair: direct connections.
+    PairsDirect = "pairs_direct", Spread;
+    /// Pairs that found one there: indirect connections.
+    PairsIndirect = "pairs_indirect", Spread;
     /// Connections made, or asked for, ahead of their first use because a pattern foretold them (--pattern).
     ConnectionsAhead = "connections_ahead", Spread;
     /// Those of them that were used.
@@ -165,7 +171,7 @@ impl Stat {
 }
 
 /// Room for counters in a slot; more than there are, so that the layout keeps its size.
-pub const SLOT_STATS_MAX: usize = 56;
+pub const SLOT_STATS_MAX: usize = 96;
 
 const _: () = assert!(Stat::ALL.len() <= SLOT_STATS_MAX);
 

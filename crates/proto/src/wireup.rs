@@ -54,6 +54,7 @@ mod bulletin;
 mod card;
 mod device;
 mod handshake;
+mod homes;
 mod message;
 mod pace;
 mod peers;
@@ -141,13 +142,14 @@ impl<W: Clone + Debug> Wireup<W> {
             let of_peer = |action: &Action<W>| action.ix() == Some(ix);
             let unasked = self.common.actions.iter().any(|action| of_peer(action) && creates(action));
             self.common.actions.retain(|action| !of_peer(action) || !asks(action));
+            let index = ix.index() as u32;
             if state.has_qp() {
-                self.common.places.leave();
+                self.common.places.leave(index);
                 self.common.actions.push_back(Action::Destroy { ix });
             } else if state.holds_place() && unasked {
-                self.common.places.give_back();
+                self.common.places.give_back(index);
             } else if state.holds_place() {
-                self.common.places.leave();
+                self.common.places.leave(index);
                 self.common.places.orphans.insert(ix);
             }
         }
@@ -387,7 +389,7 @@ impl<W: Clone + Debug> Wireup<W> {
     /// What was being made for a retired peer is not to be had.
     fn orphan_refused(&mut self, ix: PeerIx) {
         if self.common.places.orphans.remove(&ix) {
-            self.common.places.left();
+            self.common.places.left(ix.index() as u32);
         }
     }
 

@@ -18,6 +18,7 @@ pub mod net;
 pub mod node;
 pub mod out;
 pub mod poll;
+pub mod pool;
 pub mod probe;
 pub mod process;
 pub mod random;

@@ -3,6 +3,10 @@
 //! The agent creates it before it starts ranks, and names it to them by a [`Locator`] in `BANYAN_NODE`.
 //! Without an agent the lowest local rank owns it. Counters that limit a device are kept as one slot per
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
+mod targets;
+
+pub use targets::TARGETS_MAX;
+
 use crate::mem::{Locator, SharedMap, SharedMemory};
 use crate::sync::{AtomicU32, AtomicU64, futex_wait, futex_wake_all};
 use std::io;
@@ -10,11 +14,11 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyan01");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyan02");
 const HEADER_BYTES: usize = 4096;
-const SLOT_BYTES: usize = 512;
+const SLOT_BYTES: usize = 1024;
 /// Counters in a slot.
-pub const SLOT_STATS: usize = 56;
+pub const SLOT_STATS: usize = 96;
 
 // Offsets in the header.
 const AT_MAGIC: usize = 0;
@@ -130,6 +134,8 @@ pub struct NodeSegment {
     map: SharedMap,
     facts: NodeFacts,
     records: Records,
+    /// Where the targets are: behind all else.
+    at_targets: usize,
 }
 
 /// What processes leave behind about whom they had to do with.
@@ -162,7 +168,8 @@ impl NodeSegment {
     /// The same, with a row per slot that tells to which of so many ranks its process was connected, and a list of its first
     /// contacts. Rows and lists lie behind the slots; pages that nobody writes cost nothing.
     pub fn create_recording(facts: &NodeFacts, records: Records) -> io::Result<Self> {
-        let bytes = bytes_of(facts.slots, records);
+        let at_targets = bytes_of(facts.slots, records);
+        let bytes = at_targets + targets::bytes_of(facts.slots);
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -179,7 +186,7 @@ impl NodeSegment {
         map.u32_at(AT_COLUMNS).store(records.columns, Ordering::Relaxed);
         map.u32_at(AT_CONTACTS).store(records.contacts, Ordering::Relaxed);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(NodeSegment { memory, map, facts: facts.clone(), records })
+        Ok(NodeSegment { memory, map, facts: facts.clone(), records, at_targets })
     }
 
     /// Opens the segment that another process of the node owns.
@@ -209,10 +216,11 @@ impl NodeSegment {
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
         let records = Records { columns: word(AT_COLUMNS), contacts: word(AT_CONTACTS) };
-        if bytes < bytes_of(facts.slots, records) {
+        let at_targets = bytes_of(facts.slots, records);
+        if bytes < at_targets + targets::bytes_of(facts.slots) {
             return Err(bad("shorter than its slots"));
         }
-        Ok(NodeSegment { memory, map, facts, records })
+        Ok(NodeSegment { memory, map, facts, records, at_targets })
     }
 
     /// Where the other processes of the node find it.
@@ -276,6 +284,7 @@ impl NodeSegment {
         self.slot_word(slot, SLOT_WANTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_ATTEMPTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_TIES).store(Ties::Bound as u32, Ordering::Release);
+        self.clear_targets(slot);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
     }
 
@@ -340,6 +349,11 @@ impl NodeSegment {
             self.end_attempt(slot);
         }
         fits
+    }
+
+    /// How far the device is used: why there is no more for an attempt.
+    pub fn limit(&self) -> QpLimit {
+        QpLimit { used: self.sum(SLOT_QPS), max: self.facts.qp_max, kept: self.kept_qps() }
     }
 
     /// What was taken for an attempt is connected, or about to be given back.
@@ -508,6 +522,7 @@ fn contact_words(contacts: u32) -> usize {
     if contacts == 0 { 0 } else { 1 + contacts as usize }
 }
 
+/// Bytes of header, slots and records.
 fn bytes_of(slots: u32, records: Records) -> usize {
     let words = PLANES * row_words(records.columns) as usize + contact_words(records.contacts);
     HEADER_BYTES + slots as usize * (SLOT_BYTES + words * 8)
@@ -540,7 +555,7 @@ fn load_words<const N: usize>(map: &SharedMap, offset: usize) -> [u64; N] {
 mod tests {
     use super::*;
 
-    fn facts(qp_max: u32) -> NodeFacts {
+    pub(super) fn facts(qp_max: u32) -> NodeFacts {
         NodeFacts {
             node: 3,
             slots: 4,
@@ -671,7 +686,8 @@ mod tests {
         owner.note_contact(0, 0, 0);
         assert_eq!(owner.contacts(0, 9), Contacts::default());
         assert_eq!(owner.met(0, 0).count(), 0);
-        assert_eq!(owner.memory.bytes().unwrap(), (HEADER_BYTES + 4 * SLOT_BYTES) as u64);
+        let bytes = HEADER_BYTES + 4 * SLOT_BYTES + targets::bytes_of(4);
+        assert_eq!(owner.memory.bytes().unwrap(), bytes as u64);
     }
 
     #[test]
@@ -685,7 +701,8 @@ mod tests {
     fn a_segment_that_could_shrink_is_refused() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         assert!(owner.memory.resize(HEADER_BYTES as u64).is_err());
-        let unsealed = SharedMemory::create_sealable("test", HEADER_BYTES as u64).unwrap();
+        let bytes = HEADER_BYTES + targets::bytes_of(0);
+        let unsealed = SharedMemory::create_sealable("test", bytes as u64).unwrap();
         unsealed.map(0, HEADER_BYTES).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
         let locator = unsealed.locator().unwrap();
         let refused = NodeSegment::open(&locator).unwrap_err();

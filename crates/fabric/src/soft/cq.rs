@@ -9,6 +9,7 @@
 use super::Soft;
 use super::memory::Judged;
 use super::qp::{Home, QpEntry};
+use super::shared::POOL_RING;
 use crate::event::{Event, View};
 use crate::provider::BreakReason;
 use crate::qp::Qp;
@@ -41,6 +42,8 @@ pub(super) struct Cq {
     events: u32,
     /// Whose turn it is among the hot ones.
     turn: usize,
+    /// Is it the receive queue's, beside rings that are found by their bit?
+    pool_turn: bool,
     /// Whose ring was found to hold nonsense.
     broken: Option<u32>,
     /// Whose message was lent last: its writer may wait for the room.
@@ -57,6 +60,7 @@ impl Default for Cq {
             burst: 0,
             events: 0,
             turn: 0,
+            pool_turn: false,
             broken: None,
             lent: None,
             datagram: Box::new([0; DATAGRAM_MAX]),
@@ -64,8 +68,10 @@ impl Default for Cq {
     }
 }
 
-enum Found {
+pub(super) enum Found {
     Message(u32),
+    /// In the receive queue, for this queue pair.
+    Pooled(u32),
     Broken(u32),
     Datagram(usize),
     Nothing,
@@ -83,6 +89,10 @@ impl Soft {
                 let ring = &mut self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring;
                 Some(Event::Receive { qp, view: View::Ring(ring.view()) })
             }
+            Found::Pooled(index) => {
+                self.cq.events = self.cq.events.wrapping_add(1);
+                Some(Event::Receive { qp: self.named(index), view: View::Pool(self.pooled()?) })
+            }
             Found::Nothing => None,
             Found::Datagram(len) => Some(Event::Datagram(&self.cq.datagram[..len])),
             Found::Broken(index) => {
@@ -98,12 +108,14 @@ impl Soft {
     pub(crate) fn any_ready(&self) -> bool {
         let looked_at = self.cq.hot.iter().chain(&self.cq.draining);
         let entries = looked_at.filter_map(|index| self.qps[*index as usize].entry.as_ref());
-        self.segment.has_news() || entries.into_iter().any(is_ready)
+        self.segment.has_news() || entries.into_iter().any(is_ready) || self.is_pool_ready()
     }
 
     /// The next message in one queue pair's ring.
-    pub(crate) fn poll_only(&mut self, qp: Qp) -> Option<ring::View<'_>> {
-        self.entry(qp)?;
+    pub(crate) fn poll_only(&mut self, qp: Qp) -> Option<View<'_>> {
+        if self.entry(qp)?.halves.is_some() {
+            return if self.find_pooled_for(qp) { self.pooled().map(View::Pool) } else { None };
+        }
         let index = qp.index() as u32;
         if let Some(lent) = self.cq.lent.take()
             && let Some(entry) = self.qps[lent as usize].entry.as_mut()
@@ -118,7 +130,7 @@ impl Soft {
             }
         }
         self.cq.lent = Some(index);
-        Some(self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring.view())
+        Some(View::Ring(self.qps[index as usize].entry.as_mut()?.inbound.as_mut()?.ring.view()))
     }
 
     /// A message in one of the hot rings, unless it is somebody else's turn.
@@ -155,6 +167,8 @@ impl Soft {
         self.segment.has_news()
             || !self.cq.draining.is_empty()
             || self.cq.broken.is_some()
+            || self.is_pool_lent()
+            || self.is_pool_ready()
             || self.cq.lent.is_some_and(|index| self.is_turn_or_waited_for(index))
     }
 
@@ -170,6 +184,7 @@ impl Soft {
         if let Some(entry) = self.cq.lent.and_then(|index| self.qps[index as usize].entry.as_mut()) {
             entry.wake_writer();
         }
+        self.release_pooled();
     }
 
     /// Messages found so far.
@@ -183,6 +198,9 @@ impl Soft {
         if let Some(index) = self.cq.broken.take() {
             return Found::Broken(index);
         }
+        if self.release_pooled() && self.cq.events.is_multiple_of(TURN) {
+            return self.find_in_turn();
+        }
         if let Some(index) = self.cq.lent.take() {
             if let Some(entry) = self.qps[index as usize].entry.as_mut() {
                 entry.wake_writer();
@@ -195,7 +213,7 @@ impl Soft {
         if !matches!(found, Found::Nothing) {
             return found;
         }
-        if self.cq.draining.is_empty() && !self.segment.has_news() {
+        if self.cq.draining.is_empty() && !self.segment.has_news() && !self.is_pool_ready() {
             return Found::Nothing;
         }
         self.find_cold()
@@ -235,7 +253,7 @@ impl Soft {
         if let Some(len) = self.segment.take_datagram(&mut self.cq.datagram) {
             return Found::Datagram(len);
         }
-        let found = self.find_rings();
+        let found = self.find_received();
         if !matches!(found, Found::Nothing) {
             return found;
         }
@@ -248,11 +266,27 @@ impl Soft {
 
     #[cold]
     fn find_cold(&mut self) -> Found {
-        match self.find_rings() {
+        match self.find_received() {
             Found::Nothing => {
                 let taken = self.segment.take_datagram(&mut self.cq.datagram);
                 taken.map_or(Found::Nothing, Found::Datagram)
             }
+            found => found,
+        }
+    }
+
+    /// A message in a ring that is not polled directly, or in the receive queue; they take turns.
+    fn find_received(&mut self) -> Found {
+        if self.cq.pool_turn {
+            self.cq.pool_turn = false;
+            let found = self.find_pooled();
+            if !matches!(found, Found::Nothing) {
+                return found;
+            }
+        }
+        self.cq.pool_turn = true;
+        match self.find_rings() {
+            Found::Nothing => self.find_pooled(),
             found => found,
         }
     }
@@ -295,6 +329,9 @@ impl Soft {
         self.segment.take_ready(|ring| ready.push(ring));
         for ring in &ready {
             let Some(Some(index)) = self.rings.get(*ring).copied() else { continue };
+            if index == POOL_RING {
+                continue; // it is looked at in any case
+            }
             let Some(entry) = self.qps[index as usize].entry.as_mut() else { continue };
             if entry.state == QpState::Init {
                 continue; // not receiving yet; looked at when it is

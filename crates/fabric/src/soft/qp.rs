@@ -1,5 +1,6 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
 use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
+use super::shared::{Halves, post_shared};
 use super::{RingParams, Soft};
 use crate::card::Card;
 use crate::provider::{AtomicOp, ConnectError, CreateError, PostError, RdmaError, ReachError, Role};
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use sys::cma::Row;
 use sys::node::QpClaim;
+use sys::pool::{self, POOL_PAYLOAD_MAX, PoolTx};
 use sys::ring::{Full, Growth, RingRx, RingTx, payload_max};
 use sys::segment::{PeerSegment, RINGS_MAX, copy_from_map, copy_to_map};
 use sys::{Locator, SharedMap, UserBuf, UserBufMut};
@@ -79,9 +81,42 @@ pub(super) struct QpEntry {
     pub judged: Judged,
     /// Lines that went through rings which have been replaced, both ways.
     pub past: u64,
+    /// In the place of rings, where the peer's node shares a connection.
+    pub halves: Option<Box<Halves>>,
 }
 
 impl QpEntry {
+    pub fn new(num: QpNum, attempt: bool, events: u32) -> Self {
+        QpEntry {
+            num,
+            state: QpState::Reset,
+            attempt,
+            inbound: None,
+            outbound: None,
+            early: None,
+            hot: false,
+            cold_hits: 0,
+            judged: Judged::new(events),
+            past: 0,
+            halves: None,
+        }
+    }
+
+    /// The peer's segment, and where it is, once there is a connection.
+    fn peer(&self) -> Option<(&PeerSegment, Locator)> {
+        match (&self.outbound, &self.halves) {
+            (Some(out), _) => Some((&out.peer, out.at)),
+            (None, Some(halves)) => halves.out().map(|out| (&*out.peer, out.at)),
+            (None, None) => None,
+        }
+    }
+
+    /// The peer's receive queue, while it may be written to.
+    fn pool(&self) -> Option<&PoolTx> {
+        let out = self.halves.as_ref().filter(|_| self.state == QpState::ReadyToSend)?.out();
+        out.map(|out| &out.tx)
+    }
+
     pub fn remote_bytes(&self) -> usize {
         self.outbound.as_ref().map_or(0, |out| out.ring.bytes())
     }
@@ -101,7 +136,7 @@ impl QpEntry {
         let inbound = self.inbound.as_ref().map_or(0, |inbound| inbound.ring.lines_read());
         let outbound = self.outbound.as_ref().map_or(0, |out| out.ring.lines_written());
         let early = self.early.as_ref().map_or(0, |early| early.ring.lines_written());
-        self.past + inbound + outbound + early
+        self.past + inbound + outbound + early + self.halves.as_ref().map_or(0, |halves| halves.messages)
     }
 
     /// Has something come that was not looked at yet?
@@ -150,30 +185,35 @@ impl Soft {
         }
         let counted = self.node.take_qp(self.slot, claim).map_err(CreateError::Device)?;
         let num = QpNum(self.imitation.number(counted));
-        let entry = QpEntry {
-            num,
-            state: QpState::Reset,
-            attempt: claim != QpClaim::Answer,
-            inbound: None,
-            outbound: None,
-            early: None,
-            hot: false,
-            cold_hits: 0,
-            judged: Judged::new(self.events()),
-            past: 0,
-        };
+        Ok(self.enter(QpEntry::new(num, claim != QpClaim::Answer, self.events())))
+    }
+
+    /// Gives a queue pair its place in the table.
+    pub(super) fn enter(&mut self, entry: QpEntry) -> Qp {
         let index = self.qps_free.pop().unwrap_or_else(|| {
             self.qps.push(Slot { generation: 0, entry: None });
             self.qps.len() as u32 - 1
         });
         self.qps[index as usize].entry = Some(entry);
         self.live += 1;
-        Ok(self.named(index))
+        self.named(index)
+    }
+
+    /// A number for what is received into; the ready bit of that number is about it.
+    pub(super) fn number_ring(&mut self, of: u32) -> u32 {
+        let id = self.rings_free.pop().unwrap_or_else(|| {
+            self.rings.push(None);
+            self.rings.len() as u32 - 1
+        });
+        self.rings[id as usize] = Some(of);
+        id
     }
 
     /// RESET to INIT: makes the receive ring and, for who asks, the ring of early messages.
     pub(super) fn prepare(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
-        self.go(qp, QpState::Init)?;
+        if self.go(qp, QpState::Init)?.halves.is_some() {
+            return self.prepare_sharing(qp, peer);
+        }
         let at = peer.soft.ok_or(ReachError::NotShared)?;
         let peer = self.peers.segment(&at).map_err(|error| match error.raw_os_error() {
             Some(sys::process::EMFILE) => ConnectError::Memory(error),
@@ -197,11 +237,7 @@ impl Soft {
     pub(super) fn open_inbound(&mut self, qp: Qp) -> Result<RingParams, ConnectError> {
         let bytes = RING_SIZES[0];
         let (offset, map) = self.carve_ring(bytes).map_err(ConnectError::Memory)?;
-        let id = self.rings_free.pop().unwrap_or_else(|| {
-            self.rings.push(None);
-            self.rings.len() as u32 - 1
-        });
-        self.rings[id as usize] = Some(qp.index() as u32);
+        let id = self.number_ring(qp.index() as u32);
         let inbound = Inbound { ring: RingRx::new(map), home: Home::Own(offset), id, next: None };
         inbound.ring.set_frugal(self.frugal);
         let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
@@ -219,7 +255,10 @@ impl Soft {
 
     /// INIT to RTR: maps the peer's ring and begins to receive.
     pub(super) fn attach(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
-        self.go(qp, QpState::ReadyToReceive)?;
+        if self.go(qp, QpState::ReadyToReceive)?.halves.is_some() {
+            return self.attach_sharing(qp, peer, params);
+        }
+        self.imitation.ready(&self.node);
         let at = peer.soft.ok_or(ReachError::NotShared)?;
         let params = RingParams::from_params(params);
         let bytes = params.ring_bytes as usize;
@@ -287,20 +326,24 @@ impl Soft {
         }
         // Nobody may have read it: its memory stays until the end, or until somebody has.
         entry.early.take().map(Early::end).into_iter().for_each(|early| self.retire(early));
-        if entry.attempt {
+        if entry.attempt && entry.halves.is_none() {
             self.node.end_attempt(self.slot);
         }
-        drop(entry);
         self.forget_receiving(qp.index() as u32);
         self.live -= 1;
-        self.node.give_qp(self.slot);
+        match entry.halves.take() {
+            Some(halves) => self.unmake_sharing(qp.index() as u32, &halves, entry.attempt),
+            None => self.node.give_qp(self.slot),
+        }
+        drop(entry);
         self.peers.forget_idle(self.live);
     }
 
     /// Sends a message: header and payload are copied, so that the buffer is free on return.
     #[inline]
     pub fn post_send(&mut self, qp: Qp, header: [u64; 2], payload: UserBuf) -> Result<(), PostError> {
-        self.post(qp, payload.len(), |ring| ring.send(header, payload))
+        let pooled = |pool: &PoolTx, to| pool.send(to, header, payload);
+        self.post(qp, payload.len(), |ring| ring.send(header, payload), pooled)
     }
 
     /// As [`Soft::post_send`], if it can be done without further ado: the ring has room, and the peer is not short of
@@ -322,7 +365,8 @@ impl Soft {
         header: [u64; 2],
         payload: &[u8],
     ) -> Result<(), PostError> {
-        self.post(qp, payload.len(), |ring| ring.send_bytes(header, payload))
+        let pooled = |pool: &PoolTx, to| pool.send_bytes(to, header, payload);
+        self.post(qp, payload.len(), |ring| ring.send_bytes(header, payload), pooled)
     }
 
     #[inline]
@@ -331,12 +375,13 @@ impl Soft {
         qp: Qp,
         bytes: usize,
         write: impl Fn(&mut RingTx) -> Result<(), Full>,
+        pooled: impl FnOnce(&PoolTx, u64) -> Result<bool, pool::Full>,
     ) -> Result<(), PostError> {
         let Some(entry) = self.entry_mut(qp) else { return Err(PostError::Stale) };
         if entry.state != QpState::ReadyToSend {
             return post_early(entry, bytes, write);
         }
-        let out = entry.outbound.as_mut().expect("a connected queue pair has a ring");
+        let Some(out) = entry.outbound.as_mut() else { return post_shared(entry, bytes, pooled) };
         loop {
             if bytes <= out.ring.payload_max() && write(&mut out.ring).is_ok() {
                 out.notify();
@@ -377,14 +422,20 @@ impl Soft {
     /// Is a message of these bytes short enough for the ring that is written?
     #[inline]
     pub(crate) fn takes(&self, qp: Qp, bytes: usize) -> bool {
-        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
-        out.is_some_and(|out| bytes <= out.ring.payload_max())
+        let Some(entry) = self.entry(qp) else { return false };
+        match &entry.outbound {
+            Some(out) => bytes <= out.ring.payload_max(),
+            None => entry.halves.is_some() && bytes <= POOL_PAYLOAD_MAX,
+        }
     }
 
     /// Does the ring that is written take a message of these bytes now?
     pub(crate) fn has_room(&mut self, qp: Qp, bytes: usize) -> bool {
-        let out = self.entry_mut(qp).and_then(QpEntry::writable);
-        out.is_some_and(|out| bytes <= out.ring.payload_max() && out.ring.has_room(bytes))
+        let Some(entry) = self.entry_mut(qp) else { return false };
+        match entry.writable() {
+            Some(out) => bytes <= out.ring.payload_max() && out.ring.has_room(bytes),
+            None => entry.pool().is_some_and(|pool| bytes <= POOL_PAYLOAD_MAX && pool.has_room()),
+        }
     }
 
     /// Bytes of the ring that is written.
@@ -395,6 +446,9 @@ impl Soft {
 
     /// The longest message that the ring takes as it is.
     pub(crate) fn fragment_max(&self, qp: Qp) -> usize {
+        if self.shares(qp) {
+            return POOL_PAYLOAD_MAX;
+        }
         let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
         out.map_or(0, |out| match out.ring.growth() {
             Growth::Refused => out.ring.payload_max(),
@@ -406,14 +460,27 @@ impl Soft {
     /// Says that this process will sleep until there is room in the peer's ring, or that it does not any more. Had it been
     /// said already?
     pub(crate) fn set_waiting(&mut self, qp: Qp, waiting: bool) -> bool {
-        self.entry_mut(qp).and_then(QpEntry::writable).is_none_or(|out| out.ring.set_waiting(waiting))
+        let Some(entry) = self.entry_mut(qp) else { return true };
+        match entry.writable() {
+            Some(out) => out.ring.set_waiting(waiting),
+            None => entry.pool().is_none_or(|pool| !waiting || pool.set_waiting()),
+        }
     }
 
     /// Does the peer ask for rendezvous instead of eager messages?
     #[inline]
     pub(crate) fn is_peer_frugal(&self, qp: Qp) -> bool {
-        let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
-        out.is_some_and(|out| out.ring.is_frugal())
+        let Some(entry) = self.entry(qp) else { return false };
+        match &entry.outbound {
+            Some(out) => out.ring.is_frugal(),
+            None => entry.pool().is_some_and(PoolTx::is_frugal),
+        }
+    }
+
+    /// Does a queue pair share its connection with others to the same node?
+    #[inline]
+    pub(crate) fn shares(&self, qp: Qp) -> bool {
+        self.entry(qp).is_some_and(|entry| entry.halves.is_some())
     }
 
     /// Reads the peer's memory into `to`.
@@ -436,7 +503,7 @@ impl Soft {
 
     /// Another process may have the peer's number by now; what is written there is lost to it.
     fn check_alive(&self, qp: Qp) -> Result<(), RdmaError> {
-        let at = self.entry(qp).and_then(|entry| entry.outbound.as_ref()).map(|out| out.at);
+        let at = self.entry(qp).and_then(QpEntry::peer).map(|(_, at)| at);
         at.ok_or(RdmaError::State)?.check_alive().map_err(RdmaError::Io)
     }
 
@@ -452,7 +519,7 @@ impl Soft {
 
     /// Takes the first of `count` parts of the peer's memory that nobody has taken.
     pub(crate) fn take_part(&self, qp: Qp, of: MrKey, count: u32) -> Option<u32> {
-        self.entry(qp)?.outbound.as_ref()?.peer.take_part(of.0, count)
+        self.entry(qp)?.peer()?.0.take_part(of.0, count)
     }
 
     /// Takes the last of `count` parts of this process's own memory that nobody has taken.
@@ -520,8 +587,8 @@ impl Soft {
 
     fn remote(&self, qp: Qp, memory: RemoteMemory, bytes: usize) -> Result<Remote, RdmaError> {
         let entry = self.entry(qp).ok_or(RdmaError::State)?;
-        let out = entry.outbound.as_ref().ok_or(RdmaError::State)?;
-        let region = out.peer.region(memory.key.0).ok_or(RdmaError::Key)?;
+        let (peer, at) = entry.peer().ok_or(RdmaError::State)?;
+        let region = peer.region(memory.key.0).ok_or(RdmaError::Key)?;
         let start = memory.addr.checked_sub(region.addr).ok_or(RdmaError::Key)?;
         if start.checked_add(bytes as u64).is_none_or(|end| end > region.bytes) {
             return Err(RdmaError::Key);
@@ -531,10 +598,10 @@ impl Soft {
                 let page = (offset + start) & !4095;
                 let inside = (offset + start - page) as usize;
                 let map =
-                    out.peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
+                    peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
                 Ok(Remote::Shared(map, inside))
             }
-            None if self.cma => Ok(Remote::Process(out.at.pid)),
+            None if self.cma => Ok(Remote::Process(at.pid)),
             None => Err(RdmaError::Forbidden),
         }
     }

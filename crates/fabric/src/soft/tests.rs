@@ -12,12 +12,13 @@ fn open(node: &NodeSegment, slot: u32) -> Soft {
         ring_bytes_max: 1 << 20,
         conn_memory: None,
         imitation: Default::default(),
+        xrc: false,
     };
     Soft::open(&config).unwrap()
 }
 
 fn card(of: &Soft) -> Card {
-    Card { host: [1, 2], node: 0, soft: Some(of.locator().unwrap()), sockets: None, verbs: None }
+    Card { host: [1, 2], node: 0, soft: Some(of.locator().unwrap()), sockets: None, verbs: None, shared: false }
 }
 
 /// Queue pairs of two processes that are connected to each other.

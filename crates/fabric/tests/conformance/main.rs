@@ -6,5 +6,6 @@ mod connections;
 mod memory;
 mod messages;
 mod rig;
+mod shared;
 mod sockets;
 mod soft;

@@ -64,7 +64,7 @@ fn messages_keep_their_order_on_the_short_way(kind: ProviderKind) {
         assert_eq!((got.0, got.1[0], got.2), (qb, i, message(i)));
     }
     // (Not every device copies messages when they are posted.)
-    assert!(short > 0 || kind != ProviderKind::Soft);
+    assert!(short > 0 || kind != ProviderKind::Soft || a.context.shares(qa));
 }
 
 /// More of them than a completion queue has entries.

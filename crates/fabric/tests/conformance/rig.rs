@@ -4,6 +4,7 @@ use banyan_fabric::{
     WorkError, WorkId,
 };
 use banyan_fabric::{rdma, sockets};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use sys::node::{NodeFacts, NodeSegment};
 use sys::{UserBuf, UserBufMut};
@@ -29,6 +30,12 @@ macro_rules! on_every_provider {
     ($($test:ident),* $(,)?) => {
         mod soft_provider {
             $(#[test] fn $test() { super::$test(banyan_fabric::ProviderKind::Soft); })*
+        }
+        mod shared_connections {
+            $(#[test] fn $test() {
+                $crate::rig::share_connections();
+                super::$test(banyan_fabric::ProviderKind::Soft);
+            })*
         }
         mod sockets_provider {
             $(#[test] fn $test() { super::$test(banyan_fabric::ProviderKind::Sockets); })*
@@ -59,9 +66,21 @@ pub fn cannot(kind: ProviderKind, what: &str) {
     eprintln!("skipped: {kind:?} cannot {what}");
 }
 
+thread_local! {
+    /// Is each process of this thread's hosts on a node of its own, and do nodes share connections?
+    static SHARES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on each process of this thread's hosts is on a node of its own, and connections to nodes are shared.
+pub fn share_connections() {
+    SHARES.set(true);
+}
+
 /// A host whose processes talk through one provider.
 pub struct Host {
     pub node: NodeSegment,
+    /// Where each process has a node of its own.
+    nodes: Vec<NodeSegment>,
     kind: ProviderKind,
 }
 
@@ -77,19 +96,27 @@ impl Host {
             key: [3, 4, 5, 6],
             pid_space: sys::node::pid_space(),
         };
-        Host { node: NodeSegment::create(&facts).unwrap(), kind }
+        let own = |node| NodeSegment::create(&NodeFacts { node, slots: 1, ..facts.clone() }).unwrap();
+        let apart = kind == ProviderKind::Soft && SHARES.get();
+        let nodes = if apart { (0..slots).map(own).collect() } else { Vec::new() };
+        Host { node: NodeSegment::create(&facts).unwrap(), nodes, kind }
     }
 
     pub fn config(&self, slot: u32) -> Config {
         let apart = self.kind != ProviderKind::Soft;
+        let (node, slot) = match self.nodes.get(slot as usize) {
+            Some(own) => (own, 0),
+            None => (&self.node, slot),
+        };
         Config {
-            node: Node::Agent { segment: self.node.locator().unwrap(), slot },
+            node: Node::Agent { segment: node.locator().unwrap(), slot },
             cma: true,
             force_net: apart,
             faults: None,
             ring_bytes_max: 1 << 20,
             conn_memory: None,
             imitation: Default::default(),
+            xrc: SHARES.get(),
         }
     }
 
@@ -225,7 +252,7 @@ impl Peer {
 
     /// Makes a queue pair that asks `peer`, and sends the request.
     pub fn ask(&mut self, peer: &Card) -> (Qp, Params) {
-        let qp = self.context.create_qp_as(self.kind, Role::Asks).unwrap();
+        let qp = self.context.create_qp_for(self.kind, Role::Asks, peer).unwrap();
         let params = self.context.to_init(qp, peer, Role::Asks).unwrap();
         self.context.send_control(Some(qp), peer, &params.0).unwrap();
         (qp, params)
@@ -233,7 +260,7 @@ impl Peer {
 
     /// Makes a queue pair for a request, connects it, and replies.
     pub fn answer(&mut self, peer: &Card, request: &[u8]) -> Qp {
-        let qp = self.context.create_qp_as(self.kind, Role::Answers).unwrap();
+        let qp = self.context.create_qp_for(self.kind, Role::Answers, peer).unwrap();
         let params = self.context.to_init(qp, peer, Role::Answers).unwrap();
         self.connect(qp, peer, request);
         self.context.send_control(Some(qp), peer, &params.0).unwrap();

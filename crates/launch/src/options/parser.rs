@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
     ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
 /// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 62] = [
+pub(super) const OPTIONS_OF_JOB: [&str; 63] = [
     "genv",
     "x",
     "genvlist",
@@ -63,6 +63,7 @@ pub(super) const OPTIONS_OF_JOB: [&str; 62] = [
     "qp-max",
     "connect",
     "connect-threads",
+    "xrc",
     "device",
     "pattern",
     "wait",
@@ -410,6 +411,7 @@ impl Parser {
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
             "connect" => self.tell_ranks(written, proto::env::CONNECT)?,
             "connect-threads" => self.tell_ranks(written, proto::env::CONNECT_THREADS)?,
+            "xrc" => self.tell_ranks(written, proto::env::XRC)?,
             "device" => self.tell_ranks(written, proto::env::DEVICE)?,
             "pattern" => self.spec.pattern = Some(self.value(written)?.into()),
             "wait" => self.tell_ranks(written, proto::env::WAIT)?,

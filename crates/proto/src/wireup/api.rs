@@ -19,6 +19,9 @@ pub struct Config {
     pub policy: Policy,
     /// How many queue pairs there may be.
     pub budget: Budget,
+    /// Which connections are shared (XRC): names the node of the second card's owner, if the owner of the first needs one
+    /// connection for all processes there. `None`: none are.
+    pub homes: Option<fn(&Card, &Card) -> Option<u64>>,
 }
 
 /// How the messages of one handshake travel.

@@ -26,6 +26,8 @@
 //! The least valuable connection that is idle: frequency of its traffic, halved every [`HALF_LIFE_NS`], times what it
 //! costs to open again, then the time of its last use. One that became ready less than about two round trips ago is
 //! young and stays, unless there is no other: its peer may not have had the time to use it.
+//! Where peers of a node share a connection ([`super::homes`]), they have one place together, and it is free when all of them
+//! have let go: what is least valuable is looked for among nodes, by what goes to all their processes.
 //! One that was made ahead of its first use (`crate::pattern`) and waits for that goes before all others.
 //! If all are busy for [`BUSY_PATIENCE_NS`], the least valuable drains what it is busy with; a sender that never stops
 //! would keep its place for ever otherwise. A peer that computes cannot agree to a close: after a time that grows
@@ -34,6 +36,7 @@
 use super::Wireup;
 use super::device::Device;
 use super::handshake::{State, StateName, Target};
+use super::homes::Homes;
 use super::plant::{Plant, Planted};
 use crate::ids::PeerIx;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -119,6 +122,10 @@ pub(super) struct Places {
     closers: BTreeMap<u32, u64>,
     /// Connections that are ready, and what they were worth at the last look.
     ready: BTreeMap<u32, Worth>,
+    /// Who shares a place.
+    pub homes: Homes,
+    /// Where those that wait would share one.
+    waiting_for: BTreeMap<u32, u64>,
     look: Look,
     /// What a connection has to be used and to be closed, as the last look at the pace gave it.
     pub round_ns: u64,
@@ -189,6 +196,13 @@ pub(super) enum Class {
     Busy,
 }
 
+/// What goes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Row(u32),
+    Home(u64),
+}
+
 impl Places {
     pub(super) fn new(limit: Option<u32>, round_ns: u64) -> Self {
         Self { budget: limit, limit, round_ns, ..Self::default() }
@@ -203,18 +217,58 @@ impl Places {
         self.asks.len() + self.answers.len()
     }
 
-    /// Gives a place, if there is one. Nobody is overtaken: whoever waits and may have the place has got it when the
-    /// place became free.
-    pub(super) fn take(&mut self, claim: Claim) -> bool {
-        let free = self.is_free(claim);
-        self.held += u32::from(free);
+    /// Gives a row a place, if there is one, or lets it share that of its home. Nobody is overtaken: whoever waits and may
+    /// have the place has got it when the place became free.
+    pub(super) fn take(&mut self, claim: Claim, row: u32, home: Option<u64>) -> bool {
+        let joins = home.filter(|home| self.may_join(claim, *home));
+        let free = self.is_free(claim, home);
+        let permit = joins.is_none_or(|home| self.needs_permit(claim, home));
         if free {
+            self.held += u32::from(joins.is_none());
+        }
+        if free && permit {
             self.device.tries(claim);
+        }
+        match home {
+            Some(home) if free => self.homes.enter(row, home, u32::from(joins.is_none()), permit),
+            home => self.waits_for(row, home.filter(|_| !free)),
         }
         free
     }
 
-    pub(super) fn is_free(&self, claim: Claim) -> bool {
+    /// Is what a row waits for being made already?
+    pub(super) fn is_coming(&self, home: Option<u64>) -> bool {
+        home.is_some_and(|home| self.homes.is_coming(home))
+    }
+
+    /// A row waits for a place, which it could share with others of this home.
+    pub(super) fn waits_for(&mut self, row: u32, home: Option<u64>) {
+        if let Some(home) = home {
+            self.waiting_for.insert(row, home);
+        }
+    }
+
+    pub(super) fn is_free(&self, claim: Claim, home: Option<u64>) -> bool {
+        match home {
+            Some(home) if self.may_join(claim, home) => true,
+            Some(home) if self.homes.is_coming(home) => false,
+            _ => self.is_unshared_free(claim),
+        }
+    }
+
+    /// Is there a place that a row of this home may share? An attempt makes all of it one.
+    fn may_join(&self, claim: Claim, home: u64) -> bool {
+        let open = self.homes.is_open(home, |row| self.closers.contains_key(&row));
+        let may_begin = || !self.homes.is_coming(home) && self.may_ask() > 0 && self.permits(claim);
+        open && (!self.needs_permit(claim, home) || may_begin())
+    }
+
+    /// Does a row that joins this home make an attempt of what was none?
+    fn needs_permit(&self, claim: Claim, home: u64) -> bool {
+        claim == Claim::Ask && !self.homes.asks(home)
+    }
+
+    fn is_unshared_free(&self, claim: Claim) -> bool {
         if !self.permits(claim) {
             return false;
         }
@@ -234,35 +288,70 @@ impl Places {
         self.limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(used))
     }
 
-    /// The place of a row whose queue pair was refused is free.
-    pub(super) fn give_back(&mut self) {
-        self.held -= 1;
+    /// The place of a row whose queue pair was refused is free, unless others share it.
+    pub(super) fn give_back(&mut self, row: u32) {
+        let home = self.homes.of(row);
+        let place = self.homes.leave(row);
+        self.held -= u32::from(place);
+        // Those that are on their way out still use it.
+        if place && home.is_some_and(|home| self.homes.keeps(home)) {
+            self.leaving += 1;
+        }
     }
 
-    /// The row's queue pair is on its way out.
-    pub(super) fn leave(&mut self) {
-        self.held -= 1;
-        self.leaving += 1;
+    /// The row's queue pair is on its way out. If others share its place, they keep it.
+    pub(super) fn leave(&mut self, row: u32) {
+        let home = self.homes.of(row);
+        let place = self.homes.leave(row);
+        self.held -= u32::from(place);
+        self.leaving += u32::from(place);
+        if let Some(home) = home {
+            self.homes.goes(row, home, place);
+        }
     }
 
-    /// A queue pair that no row had is no more.
-    pub(super) fn left(&mut self) {
-        self.leaving = self.leaving.checked_sub(1).expect("as many are destroyed as were to be");
+    /// A queue pair that its row had no more is gone. Is a place free by that?
+    pub(super) fn left(&mut self, row: u32) -> bool {
+        let free = self.homes.gone(row);
+        if free {
+            self.leaving = self.leaving.checked_sub(1).expect("as many are destroyed as were to be");
+        }
+        free
     }
 
-    /// Who gets the next place, if there is one for him.
+    /// Who gets the next place, if there is one for him. Who can share one need not wait.
     pub(super) fn next(&self) -> Option<u32> {
+        let joins = |claim, queue: &BTreeSet<(u64, u32)>| {
+            let may = |row: &u32| self.waiting_for.get(row).is_some_and(|home| self.may_join(claim, *home));
+            queue.iter().map(|(_, row)| *row).find(may)
+        };
+        if !self.waiting_for.is_empty() {
+            let joins = joins(Claim::Answer, &self.answers).or_else(|| joins(Claim::Ask, &self.asks));
+            if joins.is_some() {
+                return joins;
+            }
+        }
         if self.limit.is_some_and(|limit| self.used() >= limit) {
             return None;
         }
-        let ask = self.asks.first().filter(|_| self.may_ask() > 0 && self.permits(Claim::Ask));
-        let answer = self.answers.first().filter(|_| self.permits(Claim::Answer));
-        ask.into_iter().chain(answer).min().map(|(_, index)| *index)
+        // Who waits for a queue pair that is being made for others is not next.
+        let coming = |row: &u32| self.waiting_for.get(row).is_some_and(|home| self.homes.is_coming(*home));
+        let first = |queue: &BTreeSet<(u64, u32)>| queue.iter().find(|(_, row)| !coming(row)).copied();
+        let ask = first(&self.asks).filter(|_| self.may_ask() > 0 && self.permits(Claim::Ask));
+        let answer = first(&self.answers).filter(|_| self.permits(Claim::Answer));
+        ask.into_iter().chain(answer).min().map(|(_, index)| index)
     }
 
     /// Keeps the books when a row changes its state.
     pub(super) fn moved<W>(&mut self, index: u32, before: &State<W>, after: &State<W>, now_ns: u64) {
-        self.asking = self.asking + u32::from(asks(after)) - u32::from(asks(before));
+        match (asks(before), asks(after)) {
+            (false, true) => self.asking += u32::from(self.homes.begins_to_ask(index)),
+            (true, false) => self.asking -= u32::from(self.homes.ends_asking(index)),
+            _ => {}
+        }
+        if crowded(after).is_none() {
+            self.waiting_for.remove(&index);
+        }
         if let Some((claim, since_ns)) = crowded(before) {
             self.queue(claim).remove(&(since_ns, index));
         }
@@ -312,7 +401,7 @@ impl Places {
     pub(super) fn shortfall(&self, now_ns: u64) -> usize {
         let limit = self.limit.unwrap_or(u32::MAX);
         let excess = self.used().saturating_sub(limit) as usize;
-        let mut wanted = self.answers.len() + self.asks.len().min(self.may_ask());
+        let mut wanted = self.lacked(&self.answers) + self.lacked(&self.asks).min(self.may_ask());
         if self.lack(now_ns).is_some() {
             // Others are asked as well.
             wanted = wanted.min(1);
@@ -320,8 +409,17 @@ impl Places {
         let wanted = wanted + excess + usize::from(self.device.gives());
         // Not all at once: what is closed for nothing has to be opened again.
         let at_once = (limit as usize).div_ceil(2).max(1);
-        let fresh = self.closers_by_age().filter(|(_, stale_ns)| *stale_ns > now_ns).count();
+        let fresh = self.closers_by_age().filter(|(_, stale_ns)| *stale_ns > now_ns);
+        let fresh = self.homes.places(fresh.map(|(index, _)| index));
         wanted.min(at_once).saturating_sub(fresh + self.leaving as usize)
+    }
+
+    /// Places that those who wait would need: peers of a node need one together, and none if it is being made.
+    fn lacked(&self, waiting: &BTreeSet<(u64, u32)>) -> usize {
+        let mut homes = BTreeSet::new();
+        let mut needs = |home: u64| !self.homes.is_coming(home) && homes.insert(home);
+        let needs = |row: &u32| self.waiting_for.get(row).is_none_or(|home| needs(*home));
+        waiting.iter().map(|(_, row)| *row).filter(needs).count()
     }
 
     /// Connections that are being closed, the oldest first, and from when on they are not waited for any more.
@@ -383,19 +481,43 @@ impl Places {
         self.device.gave(found, now_ns);
     }
 
-    /// The least valuable connections, of no class above `most`.
+    /// The least valuable connections, of no class above `most`, until so many places are to get free: how many will, and
+    /// whose. Of a home all go, or none.
     pub(super) fn victims(
         &mut self,
         count: usize,
         most: Class,
         now_ns: u64,
         mut usage: impl FnMut(u32) -> Usage,
-    ) -> Vec<u32> {
+    ) -> (usize, Vec<u32>) {
         let young_ns = self.round_ns;
         let rank = |(&index, worth): (&u32, &mut Worth)| (worth.look(&usage(index), young_ns, now_ns), index);
-        let mut ranks: Vec<_> = self.ready.iter_mut().map(rank).filter(|rank| rank.0.0 <= most).collect();
-        ranks.sort_unstable();
-        ranks.into_iter().take(count).map(|(_, index)| index).collect()
+        let ranks: Vec<_> = self.ready.iter_mut().map(rank).collect();
+        let mut homes: BTreeMap<u64, (Class, u64, u64)> = BTreeMap::new();
+        let mut groups = Vec::new();
+        for ((class, value, used_ns), index) in ranks {
+            match self.homes.of(index) {
+                None => groups.push(((class, value, used_ns), Group::Row(index))),
+                Some(home) => {
+                    let all = homes.entry(home).or_insert((class, 0, 0));
+                    *all = (all.0.max(class), all.1.saturating_add(value), all.2.max(used_ns));
+                }
+            }
+        }
+        // What is opening in a home cannot be closed, and the home not without it.
+        let rests = |row: u32| self.ready.contains_key(&row) || self.closers.contains_key(&row);
+        let whole = homes.into_iter().filter(|(home, _)| self.homes.rows(*home).all(rests));
+        groups.extend(whole.map(|(home, rank)| (rank, Group::Home(home))));
+        groups.retain(|(rank, _)| rank.0 <= most);
+        groups.sort_unstable();
+        groups.truncate(count);
+        let rows = |group: &Group| match *group {
+            Group::Row(row) => Vec::from([row]),
+            Group::Home(home) => {
+                self.homes.rows(home).filter(|row| self.ready.contains_key(row)).collect()
+            }
+        };
+        (groups.len(), groups.iter().flat_map(|(_, group)| rows(group)).collect())
     }
 
     /// Those that are being closed, and since when, the oldest first.

@@ -17,15 +17,19 @@ impl<W: Clone + Debug> Wireup<W> {
     }
 
     /// An [`Action::Destroy`] was carried out, or what [`qp_ready`](Self::qp_ready) refused as stale was destroyed: the
-    /// queue pair is no more, and its place is free.
-    pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) {
+    /// queue pair is no more, and its place is free, unless others share it. Is it?
+    pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) -> bool {
         self.common.places.orphans.remove(&ix);
         let early = self.common.planted.is(Plant::PlaceFreeTooEarly);
+        let mut free = true;
         if !early || self.common.places.leaving > 0 {
-            self.common.places.left();
+            free = self.common.places.left(ix.index() as u32);
         }
-        self.common.places.passes_on(now_ns);
+        if free {
+            self.common.places.passes_on(now_ns);
+        }
         self.settle(now_ns);
+        free
     }
 
     /// The answer to an [`Action::MakeRoom`]: how the connections are used. `usage` is asked for every connection that
@@ -77,13 +81,14 @@ impl<W: Clone + Debug> Wireup<W> {
         }
         self.common.places.round_ns = self.common.pace.unhurried_ns();
         let peers = &self.peers;
-        let victims = self.common.places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
+        let places = &mut self.common.places;
+        let (found, victims) = places.victims(count, most, now_ns, |index| usage(peers.ix_at(index)));
         for &index in &victims {
             self.common.stats.evicted += 1;
             let closed: Result<(), IllegalInput> = self.turn(self.peers.ix_at(index), Input::Close, now_ns);
             closed.expect("what is ready can be closed");
         }
-        victims.len()
+        found
     }
 
     /// Gives free places to those that wait, and asks for more if that is not enough. Called whenever a place may

@@ -35,6 +35,7 @@ fn config(me: u32, size: u32) -> Config {
         seed,
         policy: Policy::OnDemand,
         budget: Budget::UNLIMITED,
+        homes: None,
     }
 }
 

@@ -97,7 +97,7 @@ impl<W: Clone> Pair<'_, W> {
             }
             // The board has nothing of the peer. It has to be asked, and may have to be reached in another way.
             Input::NoFacts(card) => {
-                self.common.places.leave();
+                self.common.places.leave(self.row());
                 self.act(Action::Destroy { ix: self.ix });
                 self.found(card, tries)
             }
@@ -231,7 +231,7 @@ impl<W: Clone> Pair<'_, W> {
         // It was being made when the notice came.
         match input {
             Input::QpReady(..) => self.act(Action::Destroy { ix: self.ix }),
-            Input::QpRefused(..) => self.common.places.left(),
+            Input::QpRefused(..) => drop(self.common.places.left(self.row())),
             _ => {}
         }
         State::Failed { why }
@@ -239,6 +239,15 @@ impl<W: Clone> Pair<'_, W> {
 }
 
 impl<W: Clone> Pair<'_, W> {
+    fn row(&self) -> u32 {
+        self.ix.index() as u32
+    }
+
+    /// The node whose processes share the connection to the owner of a card.
+    fn home(&self, card: &Card) -> Option<u64> {
+        self.common.config.homes.and_then(|home| home(&self.common.config.card, card))
+    }
+
     fn act(&mut self, action: Action<W>) {
         self.common.actions.push_back(action);
     }
@@ -252,7 +261,7 @@ impl<W: Clone> Pair<'_, W> {
     /// This side asks, and knows where. Who is told at once makes its queue pair meanwhile.
     fn found(&mut self, card: Card, tries: Tries) -> State<W> {
         let overlaps = self.common.config.policy.rules().order() == Order::AnnounceFirst;
-        if overlaps && self.common.places.is_free(Claim::Ask) {
+        if overlaps && self.common.places.is_free(Claim::Ask, self.home(&card)) {
             let local =
                 Local { epoch: self.common.next_epoch, params: Params([0; 32]), medium: Medium::Datagrams };
             let message = self.message(MessageKind::Announce, &local, None, self.now_ns);
@@ -267,7 +276,7 @@ impl<W: Clone> Pair<'_, W> {
         let tries = |since_ns| Tries { since_ns, attempts: 0 };
         match state {
             State::Addressing { since_ns } => self.prepare(Target::Found(card), tries(since_ns)),
-            state if !self.common.places.is_free(Claim::Ask) => state,
+            state if !self.common.places.is_free(Claim::Ask, self.home(&card)) => state,
             _ => {
                 self.common.stats.answered += 1;
                 self.prepare(Target::Found(card), tries(self.now_ns))
@@ -277,7 +286,7 @@ impl<W: Clone> Pair<'_, W> {
 
     /// A queue pair before anybody has asked, if there is a place.
     fn ahead(&mut self) -> State<W> {
-        if !self.common.places.take(Claim::Ask) {
+        if !self.common.places.take(Claim::Ask, self.row(), None) {
             return State::Idle;
         }
         self.common.stats.started += 1;
@@ -311,8 +320,9 @@ impl<W: Clone> Pair<'_, W> {
     /// Asks for the queue pair, if there is a place for it; waits for a place, if not.
     fn prepare(&mut self, target: Target, tries: Tries) -> State<W> {
         let card = target.card().expect("somebody has asked");
-        if !self.common.places.take(Claim::from(&target)) {
-            self.common.stats.crowded += 1;
+        let home = self.home(&card);
+        if !self.common.places.take(Claim::from(&target), self.row(), home) {
+            self.common.stats.crowded += u64::from(!self.common.places.is_coming(home));
             return State::Crowded { target, tries, since_ns: self.now_ns };
         }
         self.act(Action::CreateQp { ix: self.ix, peer: self.peer, card });
@@ -321,8 +331,9 @@ impl<W: Clone> Pair<'_, W> {
 
     fn refused(&mut self, target: Target, tries: Tries, why: W, refusal: Refusal) -> State<W> {
         self.common.stats.starved += 1;
+        let row = self.row();
         let Common { places, pace, .. } = &mut *self.common;
-        places.give_back();
+        places.give_back(row);
         if refusal == Refusal::Device {
             places.device.refused(Claim::from(&target));
         }
@@ -331,6 +342,8 @@ impl<W: Clone> Pair<'_, W> {
             return if needed { self.needed() } else { State::Idle };
         }
         if refusal == Refusal::Device {
+            let home = target.card().and_then(|card| self.home(&card));
+            self.common.places.waits_for(self.row(), home);
             return State::Crowded { target, tries, since_ns: self.now_ns };
         }
         let due_ns = self.now_ns.saturating_add(pace.refused_ns(tries.attempts));
@@ -345,7 +358,11 @@ impl<W: Clone> Pair<'_, W> {
             epoch = Epoch::FIRST;
         }
         let local = Local { epoch, params, medium };
-        self.common.places.device.made(Claim::from(&target));
+        let row = self.row();
+        self.common.places.homes.made(row);
+        if !self.common.places.homes.has_joined(row) {
+            self.common.places.device.made(Claim::from(&target));
+        }
         let tries = Tries { since_ns: self.now_ns, attempts: 0 };
         match target {
             Target::Asked(remote) => self.connect(Link { local, remote }, PeerCloses::NotYet, Answer::Owed),
@@ -399,8 +416,8 @@ impl<W: Clone> Pair<'_, W> {
         self.common.stats.closed += 1;
         *self.closed = Some(link.remote.epoch);
         match self.common.planted.is(Plant::PlaceFreeTooEarly) {
-            true => self.common.places.give_back(),
-            false => self.common.places.leave(),
+            true => self.common.places.give_back(self.row()),
+            false => self.common.places.leave(self.row()),
         }
         self.act(Action::Destroy { ix: self.ix });
         self.act(Action::Closed { ix: self.ix });
@@ -420,7 +437,7 @@ impl<W: Clone> Pair<'_, W> {
 
     fn fail(&mut self, state: &State<W>, why: W) -> State<W> {
         if state.holds_place() {
-            self.common.places.leave();
+            self.common.places.leave(self.row());
         }
         if state.has_qp() {
             self.act(Action::Destroy { ix: self.ix });

@@ -92,6 +92,7 @@ pub(super) fn look(me: &mut Machine, now_ns: u64, usage: &[(u32, Usage)]) -> Act
 pub(super) fn check_books(me: &Machine) {
     let places = &me.common.places;
     let held = me.peers.iter().filter(|row| row.2.holds_place()).count();
+    let held = held - places.homes.rows_held() + places.homes.places_held() as usize;
     assert_eq!(places.held as usize, held);
     let unanswered = |state: &State<&str>| {
         matches!(
@@ -101,7 +102,8 @@ pub(super) fn check_books(me: &Machine) {
                 | State::Preparing { target: Target::Found(_) | Target::Ahead { .. }, .. }
         )
     };
-    assert_eq!(places.asking as usize, me.peers.iter().filter(|row| unanswered(row.2)).count());
+    let unanswered = me.peers.iter().filter(|row| unanswered(row.2)).count();
+    assert_eq!(places.asking as usize, unanswered - places.homes.asking_together());
     let crowded = me.peers.iter().filter(|row| row.2.name() == StateName::Crowded).count();
     assert_eq!(places.waiting(), crowded);
     assert!(places.limit.is_none_or(|limit| limit < 2 || places.asking < limit), "the reserve is taken");

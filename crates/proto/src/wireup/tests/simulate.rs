@@ -80,6 +80,7 @@ impl Plan {
             device: if chance.percent(25) { chance.from(2, 2 + 2 * per_node) as u32 } else { 0 },
             overlapped: seed.is_multiple_of(3),
             ahead: size <= 32 && seed.is_multiple_of(5),
+            shared: seed.is_multiple_of(7),
             plant: None,
         };
         Plan {
@@ -312,6 +313,7 @@ fn fair(size: u32, pattern: Pattern) -> Plan {
         device: 0,
         overlapped: false,
         ahead: false,
+        shared: false,
         plant: None,
     };
     Plan { scene, pattern, within_ns: 50 * MS, offer_percent: 0, away_percent: 0, deaths: 0 }

@@ -15,7 +15,7 @@ use crate::wireup::pace::FIRST_MIN_NS;
 use crate::wireup::plant::{Plant, Planted};
 use std::boxed::Box;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::string::String;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -136,6 +136,8 @@ pub(super) struct Scene {
     pub overlapped: bool,
     /// Does everybody connect to everybody at the start, by the board?
     pub ahead: bool,
+    /// Do the processes of four ranks in a row share connections from elsewhere?
+    pub shared: bool,
     pub plant: Option<Plant>,
 }
 
@@ -176,6 +178,8 @@ struct ModelQp {
     alive: bool,
     /// Does the device count it as an attempt?
     attempt: bool,
+    /// Where the queue pair leads that it shares.
+    home: Option<u64>,
 }
 
 pub(super) struct Process {
@@ -190,6 +194,8 @@ pub(super) struct Process {
     /// Queue pairs there are, by the device's count.
     pub qps: u32,
     pub qps_peak: u32,
+    /// Those among them that pairs share, by where they lead.
+    initiators: BTreeMap<u64, Initiator>,
     limit: u32,
     /// What the board has of it, by rank, and how many queue pairs it still makes for the board.
     board: Vec<Option<Published>>,
@@ -197,9 +203,25 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// An attempt was answered, or given up. Is it one less for the device?
+    fn answered(&mut self, home: Option<u64>) -> bool {
+        home.and_then(|home| self.initiators.get_mut(&home)).is_none_or(|shared| {
+            shared.asking -= 1;
+            shared.asking == 0
+        })
+    }
+
     fn link(&mut self, peer: u32) -> &mut Link {
         self.links[peer as usize].get_or_insert_default()
     }
+}
+
+/// A queue pair that pairs share.
+#[derive(Default)]
+struct Initiator {
+    pairs: u32,
+    /// Those of them that nobody has answered.
+    asking: u32,
 }
 
 /// What the processes of a node share.
@@ -214,6 +236,12 @@ struct Node {
     refused: u64,
     /// Refusals that had nothing to do with the device.
     put_off: u64,
+}
+
+/// The node of a card's owner, if it is not the own one.
+fn home_of(own: &Card, peer: &Card) -> Option<u64> {
+    let [own, peer] = [own, peer].map(|card| u64::from(card.as_bytes()[0] / 4));
+    (own != peer).then_some(peer)
 }
 
 pub(super) struct World {
@@ -244,6 +272,7 @@ impl World {
             if scene.overlapped {
                 wireup.common.config.policy = Policy::Overlapped;
             }
+            wireup.common.config.homes = scene.shared.then_some(home_of);
             wireup.common.planted = Planted(scene.plant);
             wireup.common.places.planted = Planted(scene.plant);
             Process {
@@ -255,6 +284,7 @@ impl World {
                 ranks: Vec::new(),
                 qps: 0,
                 qps_peak: 0,
+                initiators: BTreeMap::new(),
                 limit: if limit > 0 { limit } else { u32::MAX },
                 board: Vec::new(),
                 making: None,
@@ -509,8 +539,10 @@ impl World {
         let qps = self.processes[dead as usize].qps;
         let node = &mut self.nodes[(dead / self.scene.per_node) as usize];
         node.qps -= qps;
-        let attempts = self.qps.iter().filter(|qp| qp.owner == dead && qp.alive && qp.attempt).count();
-        node.attempts -= attempts as u32;
+        let asks = |qp: &&ModelQp| qp.owner == dead && qp.alive && qp.attempt && qp.home.is_none();
+        let attempts = self.qps.iter().filter(asks).count();
+        let shared = self.processes[dead as usize].initiators.values().filter(|shared| shared.asking > 0);
+        node.attempts -= (attempts + shared.count()) as u32;
         for at in (0..self.scene.size).filter(|at| *at != dead) {
             self.schedule_within(100 * MS, at, Event::PeerDied(dead));
         }
@@ -538,9 +570,12 @@ impl World {
         };
         let peer = index_of(process, ix);
         match action {
-            Action::CreateQp { .. } => return self.create(at, peer, ix),
+            Action::CreateQp { .. } => {
+                let home = if self.scene.shared { home_of(&card_of(at), &card_of(peer)) } else { None };
+                return self.create(at, peer, ix, home);
+            }
             Action::CreateAhead { .. } => {
-                self.create(at, peer, ix)?;
+                self.create(at, peer, ix, None)?;
                 self.made_ahead(at, peer, ix);
             }
             Action::Connect { params, card, .. } => {
@@ -551,7 +586,8 @@ impl World {
                 let qp = &mut self.qps[qp.unwrap() as usize];
                 qp.to = Some(remote);
                 let node = &mut self.nodes[(at / self.scene.per_node) as usize];
-                node.attempts -= u32::from(std::mem::take(&mut qp.attempt));
+                let asked = std::mem::take(&mut qp.attempt);
+                node.attempts -= u32::from(asked && process.answered(qp.home));
                 process.wireup.connected(ix, now).map_err(|error| format!("{at}: {error}"))?;
             }
             Action::Destroy { .. } => self.destroy(at, peer, ix)?,

@@ -27,8 +27,13 @@ impl World {
             let ready = process.wireup.peers.iter().filter(|row| row.2.name() == StateName::Ready).count();
             ensure!(ready == open, "{at} has {open} queue pairs and {ready} connections");
             ensure!(process.wireup.connections().now as usize == ready, "{at}: connections");
-            let books = (process.wireup.queue_pairs() as usize, process.wireup.stats().crowded_now);
-            ensure!(books == (ready, 0), "{at} counts {books:?}");
+            let books = (process.wireup.queue_pairs(), process.wireup.stats().crowded_now);
+            ensure!(books.0 >= process.qps && books.1 == 0, "{at} counts {books:?}");
+            let spare = books.0 - process.qps;
+            ensure!(spare == 0 || self.scene.shared, "{at} counts {books:?}");
+            let pairs: u32 = process.initiators.values().map(|shared| shared.pairs).sum();
+            let alone = process.qps as usize - process.initiators.len();
+            ensure!(alone + pairs as usize == ready, "{at}: {alone} queue pairs, and {pairs} that share one");
             ensure!(process.wireup.poll_timeout().is_none(), "{at} waits for a time");
             ensure!(process.wireup.waiting().count() == 0, "{at} waits for somebody");
         }

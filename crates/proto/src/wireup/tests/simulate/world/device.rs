@@ -2,7 +2,7 @@
 use super::*;
 
 impl World {
-    pub(super) fn create(&mut self, at: u32, peer: u32, ix: PeerIx) -> Step {
+    pub(super) fn create(&mut self, at: u32, peer: u32, ix: PeerIx, home: Option<u64>) -> Step {
         let (now, medium) = (self.now_ns, self.medium(at, peer));
         let (limit, chance) = (self.scene.device, self.scene.refusal_percent);
         let refused = !self.calm() && self.chance.percent(chance);
@@ -10,8 +10,12 @@ impl World {
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
         let qp_for = process.wireup.qp_for(ix, now);
         let kept = kept(limit);
+        let shared = home.and_then(|home| process.initiators.get(&home));
+        let (found, asking) = (shared.is_some(), shared.is_some_and(|shared| shared.asking > 0));
         let full = limit > 0
             && match qp_for {
+                QpFor::Answer if found => false,
+                _ if found => !asking && node.attempts + kept >= limit,
                 QpFor::Attempt => node.qps + kept >= limit,
                 QpFor::PressingAttempt => node.qps >= limit || node.attempts + kept >= limit,
                 QpFor::Answer => node.qps >= limit,
@@ -33,11 +37,16 @@ impl World {
             return told.map_err(|error| format!("{at}: {error}"));
         }
         let attempt = qp_for != QpFor::Answer;
-        node.qps += 1;
-        node.attempts += u32::from(attempt);
+        node.qps += u32::from(!found);
+        node.attempts += u32::from(attempt && !asking);
         node.made += 1;
         ensure!(limit == 0 || node.qps <= limit, "the device of {at} has too many queue pairs");
-        process.qps += 1;
+        process.qps += u32::from(!found);
+        if let Some(home) = home {
+            let shared = process.initiators.entry(home).or_default();
+            shared.pairs += 1;
+            shared.asking += u32::from(attempt);
+        }
         process.qps_peak = process.qps_peak.max(process.qps);
         ensure!(process.qps <= process.limit, "{at} has {} queue pairs, one too many", process.qps);
         let number = self.qps.len() as u32;
@@ -53,6 +62,7 @@ impl World {
             doomed: false,
             alive: true,
             attempt,
+            home,
         });
         let mut params = [0; 32];
         params[..4].copy_from_slice(&number.to_le_bytes());
@@ -76,13 +86,23 @@ impl World {
         }
         self.qps[qp as usize].alive = false;
         let process = &mut self.processes[at as usize];
-        process.qps -= 1;
+        let model = &self.qps[qp as usize];
         let node = &mut self.nodes[(at / self.scene.per_node) as usize];
-        node.qps -= 1;
-        node.attempts -= u32::from(self.qps[qp as usize].attempt);
+        node.attempts -= u32::from(model.attempt && process.answered(model.home));
+        let mut last = true;
+        if let Some(home) = model.home {
+            let shared = process.initiators.get_mut(&home).expect("pairs share it");
+            shared.pairs -= 1;
+            last = shared.pairs == 0;
+            if last {
+                process.initiators.remove(&home);
+            }
+        }
+        process.qps -= u32::from(last);
+        node.qps -= u32::from(last);
         node.destroyed += 1;
-        process.wireup.destroyed(ix, self.now_ns);
-        if self.scene.device > 0 {
+        let free = process.wireup.destroyed(ix, self.now_ns);
+        if self.scene.device > 0 && free {
             let device = self.device(at);
             self.processes[at as usize].wireup.gave_back(&device, self.now_ns);
         }
