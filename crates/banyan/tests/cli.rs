@@ -182,7 +182,7 @@ fn the_benchmark_of_connections_counts_those_of_checked_programs() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("figures.json");
     let mut args = vec!["bench", "connect", "--ranks", "3", "--per-node", "2", "--workloads", "ring,ep,sp"];
-    args.extend(["--json", json.to_str().unwrap()]);
+    args.extend(["--only", "counts", "--json", json.to_str().unwrap()]);
     let output = banyan(&args);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
@@ -195,6 +195,32 @@ fn the_benchmark_of_connections_counts_those_of_checked_programs() {
     assert_eq!(of("ring", "flat")["nodes_connected"]["max"], 1.0, "{figures:#}");
     assert_eq!(of("sp", "auto")["ranks"], 4, "a square: {figures:#}");
     assert!(of("ep", "flat")["touched_kib"].as_f64().unwrap() > 0.0, "{figures:#}");
+}
+
+#[test]
+fn the_benchmark_of_connections_counts_what_is_exchanged_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let args = ["bench", "connect", "--quick", "--only", "pair,startup", "--startup", "6", "--json"];
+    let output = banyan(&[&args[..], &[json.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let lines = figures["startup"]["lines"].as_array().unwrap();
+    let of = |policy: &str, what: &str| {
+        let line = lines.iter().find(|line| line["policy"] == policy).unwrap();
+        line[what].as_f64().unwrap_or_else(|| panic!("{policy}, {what}: {line:#}"))
+    };
+    let [published, batched, ranges] =
+        ["static-parallel:published", "static-parallel:batched", "rank-by-rank"];
+    // Five numbers and what holds of all; a text of each of five others, and the number that is meant.
+    assert_eq!((of(published, "exchange_puts"), of(published, "exchange_gets")), (6.0, 10.0));
+    for policy in [batched, ranges] {
+        assert_eq!((of(policy, "exchange_puts"), of(policy, "exchange_gets")), (1.0, 5.0), "{policy}");
+    }
+    assert!(of(ranges, "exchange_bytes") < of(batched, "exchange_bytes"));
+    assert_eq!((of(ranges, "exchange_ranges"), of("static-parallel", "exchange_puts")), (1.0, 0.0));
+    let pairs = figures["pair"]["lines"].as_array().unwrap();
+    assert!(pairs.len() == 4 && pairs.iter().all(|pair| pair["ready_us"]["runs"] == 1), "{figures:#}");
 }
 
 #[test]

@@ -31,13 +31,17 @@ impl Class {
             | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
             OpenShared | OpenSockets | OpenRdma | RdmaDevice | RegisteredBytes | Opening | Closing
             | MappedBytes | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
-            FirstMessageSum | BytesSent | DirectBytes | ExchangeBytes => Class::Aggregate,
+            FirstMessageSum | QpCreate | QpReady | BytesSent | DirectBytes | ExchangeBytes => {
+                Class::Aggregate
+            }
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
             | InitRest | InitTotal => Class::Timer,
             Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed | Handshakes | Retransmits | Evictions
             | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages | DatagramsDropped | Strangers
             | EagerSent | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets
-            | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
+            | ExchangeRanges | DirectCollectives | Registrations | RegistrationsKept | Complete => {
+                Class::Counter
+            }
         }
     }
 

@@ -259,7 +259,7 @@ fn as_kernel(job: &Job, size: usize, body: fn(&Job, usize) -> Checked) -> Checke
     let start = Instant::now();
     let what = body(job, problem[0])?;
     let longest = job.world.reduce(&[start.elapsed().as_secs_f64()], Op::Max, 0)?;
-    Ok(longest.map_or(what.clone(), |seconds| format!("{what} ({:.0} ms)", 1e3 * seconds[0])))
+    Ok(longest.map_or(what.clone(), |seconds| format!("{what} ({:.1} ms)", 1e3 * seconds[0])))
 }
 
 #[cfg(test)]

@@ -59,6 +59,15 @@ impl Universe {
         self.engine.mpi.borrow().connected_peers().into_iter().map(|rank| rank as usize).collect()
     }
 
+    /// Closes the connection to a process, by its rank in the world, once nothing is under way on it: both sides give up what
+    /// it takes. It is opened again when it is needed. [`connected_peers`](Self::connected_peers) tells when it is closed;
+    /// until then both sides have to call the library now and then.
+    pub fn close_connection(&self, rank: usize) {
+        if let Ok(rank) = u32::try_from(rank) {
+            self.engine.mpi.borrow_mut().close_connection(rank);
+        }
+    }
+
     /// A counter of this process, now.
     pub fn stat(&self, stat: net::Stat) -> u64 {
         self.engine.mpi.borrow().stat(stat)

@@ -142,7 +142,9 @@ impl Endpoint {
         if by_turns {
             self.await_turn(everyone.warn_s);
         }
+        let begun_ns = self.now_ns();
         let ahead = self.context.create_ahead(ProviderKind::Soft, wanted.len(), threads);
+        self.counters.qp_create_ns += self.now_ns() - begun_ns;
         if by_turns {
             self.context.end_turn();
         }
@@ -161,6 +163,7 @@ impl Endpoint {
         }
         self.carry_out();
         let numbers = Numbers::from_rising(qps.iter().map(|(_, number)| *number));
+        self.counters.exchange_ranges += numbers.ranges() as u64;
         let bulletin = Bulletin { provider: ProviderKind::Soft as u8, facts, numbers };
         Ok(Some(bulletin).filter(|_| told && !qps.is_empty()))
     }

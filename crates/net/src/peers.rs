@@ -80,6 +80,11 @@ impl Endpoint {
         }
     }
 
+    /// The same for a rank of the own job.
+    pub fn close_rank(&mut self, rank: u32) {
+        self.close(Peer::Rank { job: self.job.id, rank: Rank(rank) });
+    }
+
     pub(crate) fn carry_out(&mut self) {
         // Whoever is at it already does the rest too, in order.
         if std::mem::replace(&mut self.waits.carrying, true) {
@@ -152,7 +157,9 @@ impl Endpoint {
             QpFor::PressingAttempt => (Role::Asks, QpClaim::PressingAttempt),
             QpFor::Answer => (Role::Answers, QpClaim::Answer),
         };
-        match self.make_qp(card, role, claim) {
+        let made = self.make_qp(card, role, claim);
+        self.counters.qp_create_ns += self.now_ns() - now_ns;
+        match made {
             Ok((qp, params)) => {
                 self.made(ix, qp, params, now_ns);
             }
@@ -285,11 +292,13 @@ impl Endpoint {
         if self.context.qp_state(qp) == QpState::Error {
             return; // the peer has answered and gone, and an event says why, or has said so
         }
+        let begun_ns = self.now_ns();
         let connected = Card::from_bytes(card.as_bytes()).map_err(Cause::from).and_then(|card| {
             let moved = self.context.to_rtr(qp, &card, params).and_then(|()| self.context.to_rts(qp));
             moved.map_err(|e| Cause::Connect(Arc::new(e)))
         });
         let now_ns = self.now_ns();
+        self.counters.qp_ready_ns += now_ns - begun_ns;
         match connected {
             Ok(()) => drop(self.wireup.connected(ix, now_ns)),
             Err(cause) => self.lose(ix, cause),

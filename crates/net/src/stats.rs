@@ -71,6 +71,11 @@ pub(crate) struct Counters {
     pub exchange_puts: u64,
     pub exchange_bytes: u64,
     pub exchange_gets: u64,
+    /// Ranges of numbers of queue pairs that were made at the start.
+    pub exchange_ranges: u64,
+    /// What the device's commands took.
+    pub qp_create_ns: u64,
+    pub qp_ready_ns: u64,
     /// Peers that failed.
     pub failed: u64,
     /// Active messages without a handler.
@@ -145,6 +150,9 @@ impl Endpoint {
             Stat::ExchangePuts => counters.exchange_puts,
             Stat::ExchangeBytes => counters.exchange_bytes,
             Stat::ExchangeGets => counters.exchange_gets,
+            Stat::ExchangeRanges => counters.exchange_ranges,
+            Stat::QpCreate => counters.qp_create_ns,
+            Stat::QpReady => counters.qp_ready_ns,
             Stat::Complete => counters.complete,
             Stat::InitLoad
             | Stat::InitPmi

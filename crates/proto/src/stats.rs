@@ -112,6 +112,10 @@ stats! {
     FirstMessageSum = "first_message_sum_ns", Spread;
     /// The longest of these delays, in nanoseconds.
     FirstMessageLongest = "first_message_longest_ns", Longest;
+    /// Nanoseconds in which queue pairs were made and initialised, all together.
+    QpCreate = "qp_create_sum_ns", Spread;
+    /// Nanoseconds in which they were connected: made ready to receive and to send.
+    QpReady = "qp_ready_sum_ns", Spread;
     /// Datagrams dropped because a mailbox was full.
     DatagramsDropped = "datagrams_dropped", Spread;
     /// Datagrams and connections of strangers, and handshakes that made no sense: refused.
@@ -136,6 +140,8 @@ stats! {
     ExchangeBytes = "exchange_bytes", Spread;
     /// Values that it read there about those of others.
     ExchangeGets = "exchange_gets", Spread;
+    /// Ranges of numbers that its queue pairs made for everybody have.
+    ExchangeRanges = "exchange_ranges", Spread;
     /// 1 if the counters were written when the process left; 0: they are those of init or of its last connection.
     Complete = "complete", Spread;
     /// Phase: from the start of the process to the start of init.

@@ -134,6 +134,11 @@ impl Mpi {
         self.endpoint.connected_peers().into_iter().map(|rank| rank.0).collect()
     }
 
+    /// Closes the connection to a process of the world, once nothing is under way on it. It is opened again when it is needed.
+    pub fn close_connection(&mut self, rank: u32) {
+        self.endpoint.close_rank(rank);
+    }
+
     /// A counter of this process.
     pub fn stat(&self, stat: net::Stat) -> u64 {
         self.endpoint.stat(stat)

@@ -13,18 +13,25 @@ Parallel Benchmarks do. Each checks its own result.
   counts      connections of a process at one time (itself excluded), those to other nodes, nodes that it is connected
               to, handshakes and memory, beside the counts of two papers: by the published algorithms (--coll flat) and
               by those that Banyan chooses here
+  pair        how long two processes take to connect, one step after the other and overlapped
+  startup     how long it takes to connect everybody with everybody at the start, by phases, and what is exchanged
+  first       the first alltoall of a program on demand, overlapped and rank by rank, and a later one
+  static      messages, collectives and kernels with static and with on-demand connections, polling and sleeping
 
   --ranks LIST      (default 16,32,64); a workload that does not take a number runs with the next that it takes
   --per-node N      ranks on each emulated node (default: as in the papers, 4, and 8 from 64 ranks on)
   --workloads LIST  ring,barrier,bcast,allreduce,allgather,alltoall,cg,ep,ft,is,lu,mg,sp
-  --only LIST       counts
+  --only LIST       counts,pair,startup,first,static
+  --startup LIST    ranks of startup, on 16 nodes (default 64,256,896,1024; what does not fit into memory is left out)
+  --repeats N       times that each job of pair, startup, first and static is run in a round, in turn (default 7)
   --rounds N        times that everything is counted (default 1)
-  --quick           16 ranks only
+  --quick           16 ranks only, and each job once: that it works
   --json FILE       writes the figures there as well
   --timeout S       gives up on one job after S seconds (default 120)
 ";
 
 const RANKS_MAX: usize = 4096;
+const REPEATS_MAX: usize = 1000;
 /// Ranks on a node in the papers: 4 of 32 ranks, and 8 of 64.
 const PER_NODE: usize = 4;
 const PER_NODE_MANY: usize = 8;
@@ -43,6 +50,12 @@ pub struct Options {
     pub workloads: Vec<&'static Workload>,
     /// What is counted and measured.
     pub sections: Vec<Section>,
+    /// Ranks of jobs that connect everybody.
+    pub startup: Vec<usize>,
+    /// Jobs of the same kind in a round.
+    pub repeats: usize,
+    /// Is it only to be seen that all works?
+    pub quick: bool,
 }
 
 impl Default for Options {
@@ -53,6 +66,9 @@ impl Default for Options {
             per_node: None,
             workloads: kernels::ALL.iter().collect(),
             sections: Section::ALL.to_vec(),
+            startup: vec![64, 256, 896, 1024],
+            repeats: 7,
+            quick: false,
         }
     }
 }
@@ -64,7 +80,12 @@ impl Options {
         let mut options = Options::default();
         each(args, |arg, value| {
             match arg {
-                "--quick" => options.ranks = vec![16],
+                "--quick" => {
+                    (options.ranks, options.startup) = (vec![16], vec![16]);
+                    (options.repeats, options.quick) = (1, true);
+                }
+                "--startup" => options.startup = numbers(arg, value()?, RANKS_MAX)?,
+                "--repeats" => options.repeats = number(arg, value()?, REPEATS_MAX)?,
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = Some(number(arg, value()?, RANKS_MAX)?),
                 "--workloads" => options.workloads = list(value()?, &all, |workload| workload.name)?,

@@ -9,16 +9,29 @@ use proto::coll::{Cores, Elements, Memory, Operands, Place};
 pub enum Section {
     /// How many connections programs need.
     Counts,
+    /// How long two processes take to connect.
+    Pair,
+    /// How long it takes to connect everybody at the start.
+    Startup,
+    /// What the first exchange of everybody costs.
+    First,
+    /// Static beside on-demand connections.
+    Static,
 }
 
 impl Section {
     /// In the order of the report.
-    pub const ALL: &'static [Section] = &[Section::Counts];
+    pub const ALL: &'static [Section] =
+        &[Section::Counts, Section::Pair, Section::Startup, Section::First, Section::Static];
 
     /// The name on the command line.
     pub fn key(self) -> &'static str {
         match self {
             Section::Counts => "counts",
+            Section::Pair => "pair",
+            Section::Startup => "startup",
+            Section::First => "first",
+            Section::Static => "static",
         }
     }
 }

@@ -3,9 +3,13 @@
 use super::super::machine;
 use super::super::sample::{Sample, number};
 use super::super::verdict::Verdict;
+use super::compare::Compare;
 use super::counts::Count;
+use super::first::First;
+use super::pair::Pair;
 use super::papers::{self, Judgement, judge};
 use super::plan::Algorithms;
+use super::startup::Startup;
 use serde_json::{Value, json};
 
 const LABEL_WIDTH: usize = 15;
@@ -23,12 +27,22 @@ Beside a paper's count: ok, or more, and the difference.
 ";
 
 /// Everything that was counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// In the order of the tables.
     pub counts: Vec<Count>,
     /// Times that everything was counted.
     pub rounds: usize,
+    /// Sections that were asked for.
+    pub pair: Option<Pair>,
+    /// See there.
+    pub startup: Option<Startup>,
+    /// See there.
+    pub first: Option<First>,
+    /// Static beside on-demand connections.
+    pub compare: Option<Compare>,
+    /// Said if other things ran when it began.
+    pub busy: Option<String>,
 }
 
 /// A paper's table.
@@ -126,7 +140,28 @@ impl Count {
 impl Report {
     /// The tables for people.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n\n{HEAD}", machine::describe());
+        let busy = self.busy.as_ref().map_or(String::new(), |warning| format!("{warning}\n"));
+        let mut text = format!("{}\n{busy}", machine::describe());
+        if !self.counts.is_empty() {
+            text += &self.counts_text();
+        }
+        let sections = [
+            self.pair.as_ref().map(|pair| ("Pairs", pair.text(), pair.verdicts())),
+            self.startup.as_ref().map(|startup| ("Start-up", startup.text(), startup.verdicts())),
+            self.first.as_ref().map(|first| ("First exchange", first.text(), Vec::new())),
+            self.compare.as_ref().map(|compare| ("Static and on demand", compare.text(), compare.verdicts())),
+        ];
+        for (title, section, verdicts) in sections.into_iter().flatten() {
+            text += &format!("\n{title}\n{section}");
+            if !verdicts.is_empty() {
+                text += &format!("\nGoals\n\n{}", verdicts.iter().map(Verdict::line).collect::<String>());
+            }
+        }
+        text
+    }
+
+    fn counts_text(&self) -> String {
+        let mut text = format!("\n{HEAD}");
         // Cases of a table lie together.
         for table in self.counts.chunk_by(same_table) {
             text += &table_text(table);
@@ -165,6 +200,14 @@ impl Report {
         calls.filter_map(verdict).collect()
     }
 
+    fn all_verdicts(&self) -> Vec<Verdict> {
+        let mut all = self.verdicts();
+        all.extend(self.pair.iter().flat_map(Pair::verdicts));
+        all.extend(self.startup.iter().flat_map(Startup::verdicts));
+        all.extend(self.compare.iter().flat_map(Compare::verdicts));
+        all
+    }
+
     /// The figures for scripts.
     pub fn json(&self) -> Value {
         let count = |count: &Count| {
@@ -179,7 +222,11 @@ impl Report {
             "processor": crate::info::processor(),
             "cores": machine::cores(),
             "counts": self.counts.iter().map(count).collect::<Vec<_>>(),
-            "goals": self.verdicts().iter().map(Verdict::json).collect::<Vec<_>>(),
+            "pair": self.pair.as_ref().map(Pair::json),
+            "startup": self.startup.as_ref().map(Startup::json),
+            "first": self.first.as_ref().map(First::json),
+            "static": self.compare.as_ref().map(Compare::json),
+            "goals": self.all_verdicts().iter().map(Verdict::json).collect::<Vec<_>>(),
         })
     }
 }
@@ -276,7 +323,7 @@ mod tests {
             count("barrier", 16, 4, Algorithms::Auto, 1.9),
             count("ft", 64, 8, Algorithms::Flat, 56.0),
         ];
-        Report { counts, rounds: 1 }
+        Report { counts, rounds: 1, ..Report::default() }
     }
 
     fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
