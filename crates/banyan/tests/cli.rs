@@ -2,8 +2,14 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_banyan"));
+    command.args(args);
+    command
+}
+
 fn banyan(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_banyan")).args(args).output().expect("the binary starts")
+    command(args).output().expect("the binary starts")
 }
 
 fn stdout(output: &Output) -> String {
@@ -221,6 +227,43 @@ fn the_benchmark_of_connections_counts_what_is_exchanged_at_the_start() {
     assert_eq!((of(ranges, "exchange_ranges"), of("static-parallel", "exchange_puts")), (1.0, 0.0));
     let pairs = figures["pair"]["lines"].as_array().unwrap();
     assert!(pairs.len() == 4 && pairs.iter().all(|pair| pair["ready_us"]["runs"] == 1), "{figures:#}");
+}
+
+#[test]
+fn a_benchmark_whose_jobs_fail_says_which_and_fails() {
+    let args = ["bench", "connect", "--quick", "--only", "pair,first"];
+    let output = command(&args).env("BANYAN_WAIT", "nonsense").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    for job in ["pair, overlapped, imitated device (1 of 1)", "first, rank-by-rank (1 of 1)"] {
+        assert!(stderr(&output).lines().last().unwrap().contains(job), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_benchmark_that_is_killed_takes_its_job_along() {
+    let mut bench = command(&["bench", "connect", "--ranks", "2", "--rounds", "1000", "--only", "counts"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", bench.id());
+    let job = loop {
+        let text = std::fs::read_to_string(&children).unwrap_or_default();
+        if let Some(pid) = text.split_whitespace().next() {
+            break pid.to_string();
+        }
+    };
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    let is_there = || {
+        let stat = std::fs::read_to_string(format!("/proc/{job}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    let start = std::time::Instant::now();
+    while is_there() {
+        assert!(start.elapsed().as_secs() < 60, "{job} goes on");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -57,8 +57,8 @@ fn round(value: f64) -> f64 {
 }
 
 /// One JSON object: `ranks`, `nodes`, how many ranks have counted and which have not, `{avg, min, max, sum, ranks}` per
-/// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` with the maximum over ranks of
-/// each phase of start-up, `launch_ms` with the launcher's own phases, `board` with what the bulletin board
+/// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` and `init_least_ms` with the maximum and
+/// the minimum over ranks of each phase of start-up, `launch_ms` with the launcher's own phases, `board` with what the bulletin board
 /// has counted on each node, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
 /// asked for.
 pub fn json(report: &JobReport) -> Value {
@@ -71,11 +71,8 @@ pub fn json(report: &JobReport) -> Value {
     for stat in Stat::ALL.iter().copied().filter(|stat| stat.phase().is_none()) {
         object.insert(stat.key().into(), spread(report, stat).map_or(Value::Null, |s| spread_json(stat, s)));
     }
-    let phase = |stat: Stat| {
-        let ms = spread(report, stat).map(|spread| round(millis(spread.max)));
-        Some((stat.phase()?.into(), json!(ms)))
-    };
-    object.insert("init_ms".into(), Value::Object(of_kind(Kind::PhaseNs).filter_map(phase).collect()));
+    object.insert("init_ms".into(), phases_ms(report, |spread| spread.max));
+    object.insert("init_least_ms".into(), phases_ms(report, |spread| spread.min));
     let phases = report.phases;
     let launch = |duration: std::time::Duration| round(duration.as_secs_f64() * 1e3);
     object.insert(
@@ -97,6 +94,15 @@ pub fn json(report: &JobReport) -> Value {
         object.insert("matrix".into(), matrix.json());
     }
     Value::Object(object)
+}
+
+/// Each phase of start-up in milliseconds: that of the rank which `of` takes.
+fn phases_ms(report: &JobReport, of: fn(Spread) -> u64) -> Value {
+    let phase = |stat: Stat| {
+        let ms = spread(report, stat).map(|spread| round(millis(of(spread))));
+        Some((stat.phase()?.into(), json!(ms)))
+    };
+    Value::Object(of_kind(Kind::PhaseNs).filter_map(phase).collect())
 }
 
 fn spread_json(stat: Stat, spread: Spread) -> Value {
@@ -221,11 +227,11 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_spreads_and_phases_are_maxima_in_milliseconds() {
+    fn counters_are_spreads_and_phases_are_bounds_in_milliseconds() {
         let json = json(&report());
         let connections = json!({ "avg": 3.0, "min": 2, "max": 4, "sum": 6, "ranks": 2 });
         assert_eq!(json["connections"], connections);
-        assert_eq!(json["init_ms"]["total"], json!(2.5));
+        assert_eq!((&json["init_ms"]["total"], &json["init_least_ms"]["total"]), (&json!(2.5), &json!(1.5)));
         assert_eq!((&json["ranks"], &json["nodes"]), (&json!(3), &json!(2)));
         assert!(json.get("matrix").is_none());
     }

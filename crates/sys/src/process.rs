@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::panic::{self, AssertUnwindSafe};
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// No such file.
@@ -64,6 +66,19 @@ pub enum Wait {
     Running,
     /// There are no children. For a subreaper: nothing descends from it.
     NoChildren,
+}
+
+/// Has the program that `command` starts asked to end (`SIGTERM`) when the thread that starts it is gone, however that came.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = Pid::own();
+    let watch = move || {
+        // SAFETY: asks the kernel for a signal; no memory involved.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+        // Gone before it was asked: nobody sends the signal any more.
+        if Pid::parent() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    };
+    // SAFETY: behind a fork it makes two system calls, and takes no lock and no memory.
+    unsafe { command.pre_exec(watch) };
 }
 
 /// Runs `child` in a forked copy of this process, which exits with the code it returns.

@@ -47,7 +47,11 @@ const FIRST_RANKS: usize = 64;
 pub fn main(args: &[String]) -> i32 {
     super::run(args, HELP, Options::parse, |options| {
         let report = measure(options)?;
-        super::publish(&report.text(), &report.json(), &options.common)
+        super::publish(&report.text(), &report.json(), &options.common)?;
+        match report.failures() {
+            failures if failures.is_empty() => Ok(()),
+            failures => Err(format!("jobs failed: {}", failures.join("; "))),
+        }
     })
 }
 

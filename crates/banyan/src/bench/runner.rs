@@ -1,7 +1,7 @@
 //! Runs one job of one library or launcher: with a time limit, and with its output read as results.
 //!
-//! A job runs in a process group of its own. One that does not end is asked to, then killed as a group, and what it may
-//! have left elsewhere, still holding a pipe open, is not waited for.
+//! A job runs in a process group of its own, and is asked to end if the benchmark is killed. One that does not end is asked
+//! to, then killed as a group, and what it may have left elsewhere, still holding a pipe open, is not waited for.
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -50,6 +50,7 @@ impl Finished {
 /// Runs `command` to its end or to `limit`.
 pub fn run(mut command: Command, limit: Duration) -> Result<Finished, RunError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    sys::process::end_with_parent(&mut command);
     let start = Instant::now();
     let failed = |e: std::io::Error| RunError::Failed(e.to_string());
     let mut child =

@@ -65,6 +65,12 @@ impl Sample {
     }
 }
 
+/// Says of which jobs nothing is known, if there are any.
+pub fn failure<'a>(what: &str, cells: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
+    let worst = cells.into_iter().max_by_key(|cell| cell.failed()).filter(|cell| cell.failed() > 0)?;
+    Some(format!("{what} ({} of {})", worst.failed(), worst.runs.len()))
+}
+
 /// The middle of sorted values; the mean of the two middle ones of an even number.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;

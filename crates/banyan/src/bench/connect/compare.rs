@@ -1,7 +1,7 @@
 //! Static beside on-demand connections, under pure polling and under a few looks before a sleep, as "Impact of On-Demand
 //! Connection Management in MPI over VIA" (2002) compares them: section `static`.
 use super::super::ratio::Ratio;
-use super::super::sample::{Sample, number};
+use super::super::sample::{Sample, failure, number};
 use super::super::verdict::Verdict;
 use super::{Bench, RANK_COMMAND};
 use kernels::Workload;
@@ -187,6 +187,12 @@ impl Compare {
             (0..WAITS.len()).map(verdict).collect::<Vec<_>>()
         };
         self.lines.iter().filter(|line| line.quantity.has_goal()).flat_map(of).collect()
+    }
+
+    /// Runs that gave nothing, by lines.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let of = |line: &Line| failure(&format!("static, {}", line.quantity.label()), &line.cells);
+        self.lines.iter().filter_map(of)
     }
 
     /// For scripts.

@@ -1,5 +1,5 @@
 //! What the processes of a job counted.
-use super::super::sample::Sample;
+use super::super::sample::{Sample, failure};
 use super::plan::Case;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -85,6 +85,13 @@ impl Count {
     /// Adds a run that failed.
     pub fn add_failure(&mut self) {
         self.add(&Value::Null);
+    }
+
+    /// Runs that gave nothing.
+    pub fn failure(&self) -> Option<String> {
+        let Case { workload, shape, algorithms } = self.case;
+        let what = format!("counts, {}, {} ranks, {}", workload.name, shape.ranks, algorithms.key());
+        failure(&what, self.connections.0.iter().chain(&self.nodes.0))
     }
 
     /// The figures for scripts.

@@ -1,5 +1,5 @@
 //! What the first exchange of everybody with everybody costs, where connections are there already and where they are not.
-use super::super::sample::{Sample, number};
+use super::super::sample::{Sample, failure, number};
 use super::device::{self, Costs};
 use super::{Bench, RANK_COMMAND};
 use serde_json::{Value, json};
@@ -67,6 +67,12 @@ impl First {
             text += &row(line.policy, cells.map(|cell| cell.median().map_or("failed".into(), number)));
         }
         text
+    }
+
+    /// Runs that gave nothing, by lines.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let of = |line: &Line| failure(&format!("first, {}", line.policy), [&line.sum_ms, &line.later_ms]);
+        self.lines.iter().filter_map(of)
     }
 
     /// For scripts.

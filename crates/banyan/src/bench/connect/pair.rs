@@ -1,6 +1,6 @@
 //! How long two processes take to connect, one step after the other and overlapped.
 use super::super::ratio::Ratio;
-use super::super::sample::{Sample, median, number};
+use super::super::sample::{Sample, failure, median, number};
 use super::super::verdict::Verdict;
 use super::device::{self, Costs};
 use super::{Bench, RANK_COMMAND};
@@ -34,6 +34,12 @@ struct Line {
     bound: Sample,
 }
 
+impl Line {
+    fn what(&self) -> String {
+        format!("pair, {}, {}", self.policy, self.costs.key())
+    }
+}
+
 /// The section.
 #[derive(Clone, Debug)]
 pub struct Pair {
@@ -54,7 +60,7 @@ impl Pair {
     pub fn run(&mut self, bench: &Bench<'_>, round: usize) {
         let count = (self.each + COLD).to_string();
         for line in &mut self.lines {
-            let what = format!("pair, {}, {}", line.policy, line.costs.key());
+            let what = line.what();
             let finished = bench.job(&what, round, 2, 2, |command, banyan| {
                 command.args(["--connect", line.policy]);
                 line.costs.charge(command);
@@ -118,6 +124,11 @@ impl Pair {
                 at_most: OVER_SUM,
             },
         ]
+    }
+
+    /// Runs that gave nothing, by lines.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        self.lines.iter().filter_map(|line| failure(&line.what(), &line.cells))
     }
 
     /// For scripts.

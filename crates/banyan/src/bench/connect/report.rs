@@ -208,6 +208,16 @@ impl Report {
         all
     }
 
+    /// Cells that lack runs.
+    pub fn failures(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.counts.iter().filter_map(Count::failure).collect();
+        all.extend(self.pair.iter().flat_map(Pair::failures));
+        all.extend(self.startup.iter().flat_map(Startup::failures));
+        all.extend(self.first.iter().flat_map(First::failures));
+        all.extend(self.compare.iter().flat_map(Compare::failures));
+        all
+    }
+
     /// The figures for scripts.
     pub fn json(&self) -> Value {
         let count = |count: &Count| {
@@ -339,6 +349,7 @@ mod tests {
         assert_eq!(row(&text, "cg")[7..], ["4.75 ok"]);
         assert_eq!(row(&text, "ft")[7..], ["55.91 (54..56) more, +0.09", "6.95 (5..7) ok, -5.95"]);
         assert_eq!(row(&text, "bcast")[0..2], ["bcast", "failed"]);
+        assert_eq!(report().failures(), ["counts, bcast, 16 ranks, flat (1 of 1)"]);
         assert!(text.contains("64 ranks, table 4.2, RC: 56.00, not 55.91 (0.09 more)"), "{text}");
     }
 

@@ -1,5 +1,5 @@
 //! How long it takes until everybody is connected to everybody, by phases, and what is exchanged for it.
-use super::super::sample::{Sample, number};
+use super::super::sample::{Sample, failure, number};
 use super::super::verdict::Verdict;
 use super::device::{self, Costs};
 use super::{Bench, RANK_COMMAND};
@@ -22,7 +22,8 @@ const HEAD: &str = "
 Everybody is connected to everybody before the program begins. Milliseconds of the slowest process: making queue pairs (with the
 wait for its turn, if any), telling of them and hearing of others, connecting them, and all of MPI_Init. For a process: values
 put on the board and got from there, bytes put, ranges of numbers. MiB: bytes put by all. By messages ('static-parallel'), queue
-pairs are made while processes connect, and nothing is put.
+pairs are made while processes connect, and nothing is put. Who has told of its own waits for those who make theirs still: 'least'
+is the exchange of the process that took the least, which is what it costs without that wait.
 ";
 
 /// What is taken from statistics: milliseconds, then counts of a process.
@@ -35,6 +36,8 @@ struct Line {
     ranks: usize,
     policy: &'static str,
     phases: [Sample; PHASES.len()],
+    /// The exchange of the process that took the least.
+    least: Sample,
     counts: [Sample; COUNTS.len()],
     bytes: Sample,
     touched: Sample,
@@ -55,6 +58,7 @@ impl Startup {
             ranks,
             policy,
             phases: Default::default(),
+            least: Sample::default(),
             counts: Default::default(),
             bytes: Sample::default(),
             touched: Sample::default(),
@@ -84,6 +88,7 @@ impl Startup {
             let stats = ended.map_or(Value::Null, |(_, stats)| stats);
             let phase = |name: &str| stats["init_ms"][name].as_f64();
             line.phases.iter_mut().zip(PHASES).for_each(|(cell, name)| cell.add(phase(name)));
+            line.least.add(stats["init_least_ms"]["exchange"].as_f64());
             let count = |name: &str| stats[name]["avg"].as_f64();
             line.counts.iter_mut().zip(COUNTS).for_each(|(cell, name)| cell.add(count(name)));
             line.bytes.add(stats["exchange_bytes"]["sum"].as_f64());
@@ -108,7 +113,8 @@ impl Startup {
         for lines in self.lines.chunk_by(|a, b| a.ranks == b.ranks) {
             let ranks = lines[0].ranks;
             text += &format!("\n{ranks} ranks on {} nodes\n\n", NODES.min(ranks));
-            let head = ["create", "exchange", "connect", "init", "puts", "gets", "bytes", "ranges", "MiB"];
+            let head =
+                ["create", "exchange", "least", "connect", "init", "puts", "gets", "bytes", "ranges", "MiB"];
             text += &row("", head.map(String::from));
             for line in lines {
                 let all = line.bytes.median().map_or("-".into(), |bytes| format!("{:.3}", bytes / 1048576.0));
@@ -117,7 +123,8 @@ impl Startup {
                 text += &match &line.why {
                     Some(why) => format!("{:<28}not run: it {why}\n", line.policy),
                     None => {
-                        let cells = [create, exchange, connect, total, puts, gets, bytes, ranges, all];
+                        let least = cell(&line.least);
+                        let cells = [create, exchange, least, connect, total, puts, gets, bytes, ranges, all];
                         row(line.policy, cells)
                     }
                 };
@@ -152,7 +159,12 @@ impl Startup {
             |what: &str, value, at_most| Verdict { what: format!("{ranks} ranks, {what}"), value, at_most };
         vec![
             verdict(
-                "exchange: rank-by-rank / batched",
+                "exchange without waits: rank-by-rank / batched",
+                over(|line| &line.least, POLICIES[1]),
+                EXCHANGE_PART,
+            ),
+            verdict(
+                "exchange with waits: rank-by-rank / batched",
                 over(|line| &line.phases[1], POLICIES[1]),
                 EXCHANGE_PART,
             ),
@@ -165,6 +177,12 @@ impl Startup {
         ]
     }
 
+    /// Runs that gave nothing, by lines.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let what = |line: &Line| format!("startup, {} ranks, {}", line.ranks, line.policy);
+        self.lines.iter().filter_map(move |line| failure(&what(line), &line.phases))
+    }
+
     /// For scripts.
     pub fn json(&self) -> Value {
         let line = |line: &Line| {
@@ -175,6 +193,7 @@ impl Startup {
             for (name, cell) in COUNTS.iter().zip(&line.counts) {
                 row[*name] = json!(cell.median());
             }
+            row["exchange_least_ms"] = line.least.json();
             row["exchange_bytes_of_all"] = json!(line.bytes.median());
             row
         };
@@ -193,7 +212,7 @@ fn cell(sample: &Sample) -> String {
     sample.median().map_or("failed".into(), number)
 }
 
-fn row(label: &str, cells: [String; 9]) -> String {
-    let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+fn row(label: &str, cells: [String; 10]) -> String {
+    let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
     format!("{label:<28}{cells}").trim_end().to_string() + "\n"
 }
