@@ -28,20 +28,22 @@ impl Class {
         use Stat::*;
         match stat {
             Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | ConnectionsRdma
-            | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => Class::HighWaterMark,
-            OpenShared | OpenSockets | OpenRdma | RdmaDevice | RegisteredBytes | Opening | Closing
-            | MappedBytes | TouchedBytes | SocketBytes | PinnedBytes => Class::Level,
+            | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => {
+                Class::HighWaterMark
+            }
+            OpenShared | OpenSockets | OpenRdma | RdmaDevice | ConnectPolicy | ConnectReason
+            | RegisteredBytes | Opening | Closing | MappedBytes | TouchedBytes | SocketBytes
+            | PinnedBytes => Class::Level,
             FirstMessageSum | QpCreate | QpReady | BytesSent | DirectBytes | ExchangeBytes => {
                 Class::Aggregate
             }
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
             | InitRest | InitTotal => Class::Timer,
-            Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed | Handshakes | Retransmits | Evictions
-            | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages | DatagramsDropped | Strangers
-            | EagerSent | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets
-            | ExchangeRanges | DirectCollectives | Registrations | RegistrationsKept | Complete => {
-                Class::Counter
-            }
+            Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed | ConnectedTogether | Handshakes
+            | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages
+            | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere | CardsAsked
+            | ExchangePuts | ExchangeGets | ExchangeRanges | DirectCollectives | Registrations
+            | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

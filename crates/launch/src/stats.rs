@@ -3,6 +3,8 @@ use crate::agent::COUNTER_KEYS;
 use crate::launcher::{Extent, JobReport, NodeBoard};
 use crate::matrix::ranges;
 use proto::stats::{Kind, RdmaDevice, Stat};
+use proto::wireup::Policy;
+use proto::wireup::auto::Why;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -58,8 +60,8 @@ fn round(value: f64) -> f64 {
 
 /// One JSON object: `ranks`, `nodes`, how many ranks have counted and which have not, `{avg, min, max, sum, ranks}` per
 /// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` and `init_least_ms` with the maximum and
-/// the minimum over ranks of each phase of start-up, `launch_ms` with the launcher's own phases, `board` with what the bulletin board
-/// has counted on each node, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
+/// the minimum over ranks of each phase of start-up, `launch_ms` with the launcher's own phases, `connect`
+/// with the policies by which ranks connected and why, `board` with what the bulletin board has counted on each node, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
 /// asked for.
 pub fn json(report: &JobReport) -> Value {
     let mut object = Map::new();
@@ -86,6 +88,9 @@ pub fn json(report: &JobReport) -> Value {
     );
     let fabric = fabric(report).map(|(what, ranks)| (what.words().into(), json!(ranks)));
     object.insert("fabric".into(), Value::Object(fabric.collect()));
+    let connecting = connecting(report)
+        .map(|(policy, why, ranks)| json!({"policy": policy.name(), "why": why.words(), "ranks": ranks}));
+    object.insert("connect".into(), connecting.collect());
     object.insert("board".into(), board(report));
     if let Some(pattern) = &report.pattern {
         object.insert("pattern".into(), pattern.json(report));
@@ -124,6 +129,20 @@ fn fabric(report: &JobReport) -> impl Iterator<Item = (RdmaDevice, usize)> {
     asked.map(move |what| (what, count(what))).filter(|(_, ranks)| *ranks > 0)
 }
 
+/// By which policy ranks of the first job connected, and why: how many.
+fn connecting(report: &JobReport) -> impl Iterator<Item = (Policy, Why, usize)> {
+    let count = |policy: Policy, why: Why| {
+        let is = |values: &&Vec<u64>| {
+            let value = |stat: Stat| values.get(stat as usize).copied();
+            value(Stat::ConnectPolicy) == Some(policy.number())
+                && value(Stat::ConnectReason) == Some(why as u64)
+        };
+        report.stats.iter().filter(is).count()
+    };
+    let all = Policy::ALL.into_iter().flat_map(|policy| Why::ALL.map(|why| (policy, why)));
+    all.map(move |(policy, why)| (policy, why, count(policy, why))).filter(|(.., ranks)| *ranks > 0)
+}
+
 /// The kind of the board, and the counters of each node's part of it.
 fn board(report: &JobReport) -> Value {
     let node = |board: &NodeBoard| {
@@ -159,6 +178,9 @@ pub fn table(report: &JobReport) -> String {
     }
     for (what, ranks) in fabric(report) {
         let _ = writeln!(text, "between hosts, {ranks} ranks: {}", what.words());
+    }
+    for (policy, why, ranks) in connecting(report) {
+        let _ = writeln!(text, "connecting, {ranks} ranks: {} ({})", policy.name(), why.words());
     }
     if let Some(pattern) = &report.pattern {
         text += &pattern.line(report);
@@ -234,6 +256,21 @@ mod tests {
         assert_eq!((&json["init_ms"]["total"], &json["init_least_ms"]["total"]), (&json!(2.5), &json!(1.5)));
         assert_eq!((&json["ranks"], &json["nodes"]), (&json!(3), &json!(2)));
         assert!(json.get("matrix").is_none());
+    }
+
+    #[test]
+    fn how_ranks_connected_is_told_with_the_reason() {
+        let mut report = report();
+        report.stats[1][Stat::ConnectPolicy as usize] = Policy::RankByRank.number();
+        report.stats[1][Stat::ConnectReason as usize] = Why::Everybody as u64;
+        assert_eq!(json(&report)["connect"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            json(&report)["connect"][1],
+            json!({"policy": "rank-by-rank", "why": "auto: a pattern foretells nearly everybody", "ranks": 1})
+        );
+        let table = table(&report);
+        assert!(table.contains("connecting, 1 ranks: on-demand (as asked for)\n"), "{table}");
+        assert!(table.contains("connecting, 1 ranks: rank-by-rank (auto: a pattern foretells"), "{table}");
     }
 
     #[test]

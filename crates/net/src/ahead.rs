@@ -66,31 +66,9 @@ enum PatternError {
 
 impl Endpoint {
     /// Begins to watch for first contacts, where that is wanted, and asks for the first connections. Waits for nothing.
-    pub(crate) fn look_ahead(&mut self, config: &Config) {
-        let pattern = if crate::meeting::was_spawned() { None } else { self.pattern_of(config) };
+    pub(crate) fn look_ahead(&mut self, pattern: Option<&Pattern>, budget: Option<u32>) {
         if pattern.is_some() || self.context.records_contacts() {
-            self.watch(pattern.as_ref(), config.qp_budget);
-        }
-    }
-
-    /// The pattern that the launcher gave, or that of a file where there is another launcher. A bad one is told of, and the
-    /// job goes on without.
-    fn pattern_of(&self, config: &Config) -> Option<Pattern> {
-        let (name, pattern) = match (&config.forecast, &config.pattern) {
-            (Some(text), _) => ("the launcher's".into(), Pattern::parse(text).map_err(PatternError::from)),
-            (None, Some(file)) if config.node.is_none() => (format!("'{file}'"), read(file.as_ref())),
-            _ => return None,
-        };
-        match pattern {
-            Ok(pattern) => Some(pattern),
-            Err(error) => {
-                if self.rank().0 == 0 {
-                    eprintln!(
-                        "banyan: warning: pattern {name}: {error}; connections are made when they are needed"
-                    );
-                }
-                None
-            }
+            self.watch(pattern, budget);
         }
     }
 
@@ -102,8 +80,20 @@ impl Endpoint {
         let machine = Ahead::new(peers, trust);
         self.watch =
             Some(Box::new(Watch { machine, since_ns: self.now_ns(), parked: BTreeMap::new(), budget }));
+        self.park_all();
         self.ask_ahead(self.now_ns());
         self.set_timers();
+    }
+
+    /// Whom this process was connected to at the start it has not used by that.
+    fn park_all(&mut self) {
+        let is_ready = |ix: &PeerIx| self.links.get(ix.index()).is_some_and(|link| link.ready.is_some());
+        let all: Vec<PeerIx> = self.wireup.peers().map(|(ix, _)| ix).filter(is_ready).collect();
+        for ix in all {
+            if self.parks(ix) {
+                self.link(ix).ready = None;
+            }
+        }
     }
 
     /// Is somebody to be asked for as soon as there is time?
@@ -260,6 +250,28 @@ impl Endpoint {
         self.list(ix);
         self.pump(ix, Push::Now);
         self.link(ix).tidy();
+    }
+}
+
+/// The pattern that the launcher gave, or that of a file where there is another launcher. A bad one is told of, and the job goes
+/// on without.
+pub(crate) fn pattern_of(config: &Config, me: Rank) -> Option<Pattern> {
+    let (name, pattern) = match (&config.forecast, &config.pattern) {
+        _ if crate::meeting::was_spawned() => return None,
+        (Some(text), _) => ("the launcher's".into(), Pattern::parse(text).map_err(PatternError::from)),
+        (None, Some(file)) if config.node.is_none() => (format!("'{file}'"), read(file.as_ref())),
+        _ => return None,
+    };
+    match pattern {
+        Ok(pattern) => Some(pattern),
+        Err(error) => {
+            if me.0 == 0 {
+                eprintln!(
+                    "banyan: warning: pattern {name}: {error}; connections are made when they are needed"
+                );
+            }
+            None
+        }
     }
 }
 

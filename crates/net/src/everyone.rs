@@ -11,13 +11,15 @@
 //! conclusion; who was told something else (programs of a job may be) still takes part in turns and fences. Whoever finds
 //! out only when it asks for a queue pair waits no longer for those it cannot have now.
 use crate::api::{Cause, NetError};
+use crate::choice::NO_ROOM;
 use crate::endpoint::Endpoint;
 use crate::pmi::Client;
 use crate::start::{Config, StartError};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::ProviderKind;
-use proto::ids::{NodeId, Peer, PeerIx, Rank};
+use proto::ids::{Peer, PeerIx, Rank};
 use proto::stats::Stat;
+use proto::wireup::auto::Shortage;
 use proto::wireup::{
     self, Bulletin, Epoch, Exchange, NeedError, Numbers, Policy, Published, StateName, Trigger,
 };
@@ -28,17 +30,6 @@ use std::time::Duration;
 const TURN_LOOK: Duration = Duration::from_secs(1);
 /// What a board tells of a process's queue pairs: the pieces of its text.
 const PIECES_MAX: usize = 1 << 12;
-
-/// Why everybody cannot be connected to everybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Shortage {
-    #[error("takes {needed} connections of each process, and its budget is {budget} (--qp-budget)")]
-    Budget { needed: u32, budget: u32 },
-    #[error(
-        "takes {needed} queue pairs of a node, whose device has {max} and keeps {kept} of them for answers (--qp-max)"
-    )]
-    Device { needed: u64, max: u32, kept: u32 },
-}
 
 /// Which side of a pair asks for the connection?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +53,12 @@ pub(crate) struct Everyone {
 
 impl Endpoint {
     /// Makes queue pairs for those that learn of them by the board, and puts them there.
-    pub(crate) fn make_ahead(&mut self, config: &Config) -> Result<Option<Everyone>, StartError> {
-        let policy = config.connect;
+    pub(crate) fn make_ahead(
+        &mut self,
+        config: &Config,
+        shortage: Option<Shortage>,
+    ) -> Result<Option<Everyone>, StartError> {
+        let policy = self.job.connect.policy;
         if policy.trigger() == Trigger::FirstUse || self.job.size < 2 {
             return Ok(None);
         }
@@ -72,10 +67,14 @@ impl Endpoint {
         let board_is_for_all = config.is_on_one_host() && !self.context.card().shared;
         let is_told = |rank: &Rank| board_is_for_all || self.node_of(*rank) == self.node_of(self.rank());
         let group: Vec<Rank> = (0..self.job.size).map(Rank).filter(is_told).collect();
-        let shortage = self.shortage(config, &group);
-        if let Some(shortage) = shortage.filter(|_| self.rank().0 == 0) {
-            let name = policy.name();
-            eprintln!("banyan: warning: connecting {name} {shortage}; processes connect on demand instead");
+        if let Some(shortage) = shortage {
+            self.job.connect = NO_ROOM;
+            if self.rank().0 == 0 {
+                let name = policy.name();
+                eprintln!(
+                    "banyan: warning: connecting {name} {shortage}; processes connect on demand instead"
+                );
+            }
         }
         let mut everyone =
             Everyone { policy, shortage, group, warn_s: config.warn_s, create_ns: 0, put_ns: 0 };
@@ -95,33 +94,6 @@ impl Endpoint {
             everyone.put_ns = clock.lap();
         }
         Ok(Some(everyone))
-    }
-
-    /// Is there no room for connections to everybody? The answer is the same for all processes that were told the same.
-    fn shortage(&self, config: &Config, group: &[Rank]) -> Option<Shortage> {
-        let placement = &self.job.facts.placement;
-        let largest = (0..placement.nodes()).map(|node| placement.count(NodeId(node))).max();
-        let shared = self.context.card().shared;
-        let needed = match shared {
-            true => largest.unwrap_or(1) - 1 + placement.nodes() - 1,
-            false => self.job.size - 1,
-        };
-        if let Some(budget) = config.qp_budget.filter(|budget| *budget < needed) {
-            return Some(Shortage::Budget { needed, budget });
-        }
-        if config.net.force {
-            return None; // sockets are none of the device's
-        }
-        let (max, kept) = (self.context.facts().qp_max, self.context.kept_qps());
-        // The largest node decides for all of them. Each process has a queue pair for datagrams as well.
-        let (processes, each) = match (config.node, config.is_on_one_host()) {
-            (None, _) => (1, group.len() as u64), // a device of its own
-            (Some(_), true) if shared => (largest.unwrap_or(1), u64::from(needed) + 1),
-            (Some(_), true) => (largest.unwrap_or(1), u64::from(self.job.size)),
-            (Some(_), false) => (largest.unwrap_or(1), u64::from(largest.unwrap_or(1))),
-        };
-        let needed = u64::from(processes) * each;
-        (needed + u64::from(kept) > u64::from(max)).then_some(Shortage::Device { needed, max, kept })
     }
 
     /// Queue pairs for a group, in the order of ranks. `None`: none that few words could tell of.

@@ -30,6 +30,7 @@ pub use sys::{UserBuf, UserBufMut};
 mod active;
 mod ahead;
 mod api;
+mod choice;
 mod common;
 mod direct;
 mod endpoint;

@@ -1,5 +1,7 @@
 //! Start and end of an endpoint: the job's facts, the device, the card on the board.
+use crate::ahead;
 use crate::api::NetError;
+use crate::choice;
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
 use crate::meeting::Span;
@@ -14,7 +16,7 @@ use proto::ids::{Job, Peer, Rank};
 use proto::rma::Policy;
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::transfer::{self, Long};
-use proto::wireup::{self, Wireup};
+use proto::wireup::{self, Wireup, auto};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
@@ -46,7 +48,7 @@ pub struct Config {
     /// May memory of other processes be read directly (`BANYAN_CMA=off` forbids it)?
     pub cma: bool,
     /// When connections are made (`BANYAN_CONNECT`), and by how many threads at the start (`BANYAN_CONNECT_THREADS`).
-    pub connect: wireup::Policy,
+    pub connect: auto::Asked,
     /// See there.
     pub connect_threads: usize,
     /// Are connections to other nodes shared by the processes there (`BANYAN_XRC`)?
@@ -178,9 +180,9 @@ impl Config {
             slot: number("MPI_LOCALRANKID", 0, u64::from(u32::MAX))? as u32,
             cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
             connect: get(env::CONNECT)
-                .map(|text| env::word(env::CONNECT, &text, &wireup::Policy::NAMES))
+                .map(|text| env::word(env::CONNECT, &text, &auto::Asked::NAMES).map(auto::Asked::at))
                 .transpose()?
-                .map_or(wireup::Policy::default(), |at| wireup::Policy::ALL[at]),
+                .unwrap_or_default(),
             connect_threads: match get(env::CONNECT_THREADS) {
                 None => cpu::cores(),
                 Some(text) => {
@@ -242,6 +244,8 @@ pub(crate) struct Membership {
     pub rank: Rank,
     pub size: u32,
     pub facts: JobFacts,
+    /// By which policy it connects, and why.
+    pub connect: auto::Choice,
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
     pub long: Long,
@@ -298,12 +302,15 @@ impl Endpoint {
         let ways = Ways { net: config.net.clone(), hosts: several, agent: config.node };
         ways.open_at_start(&mut context)?;
         let device_ns = clock.lap();
+        let pattern = ahead::pattern_of(config, facts.rank);
+        let known = choice::facts(config, &facts, &context, pattern.as_ref());
+        let connect = auto::choose(config.connect, &known);
         let wireup = Wireup::new(wireup::Config {
             me,
             size: facts.size,
             card: wireup::Card::new(&context.card().to_bytes()).expect("a card fits"),
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
-            policy: config.connect,
+            policy: connect.policy,
             budget: wireup::Budget { queue_pairs: config.qp_budget },
             homes: context.card().shared.then_some(home),
         });
@@ -314,6 +321,7 @@ impl Endpoint {
             rank,
             size,
             facts,
+            connect,
             pmi,
             oversubscribed,
             long: config.long,
@@ -335,17 +343,17 @@ impl Endpoint {
         };
         let mut endpoint = Box::new(Endpoint::new(job, context, wireup));
         endpoint.link(Endpoint::SELF);
-        if config.connect == wireup::Policy::Overlapped && config.qp_budget.is_none() {
+        if connect.policy == wireup::Policy::Overlapped && config.qp_budget.is_none() {
             endpoint.waits.keeps = QPS_KEPT;
         }
         endpoint.publish_card()?;
-        let everyone = endpoint.make_ahead(config)?;
+        let everyone = endpoint.make_ahead(config, known.shortage())?;
         let ahead_ns = clock.lap();
         endpoint.begin_fence(config.node.is_none())?;
         let fence_ns = clock.lap();
         endpoint.set_timers();
         let wired_ns = endpoint.connect_everyone(everyone)?;
-        endpoint.look_ahead(config);
+        endpoint.look_ahead(pattern.as_ref(), config.qp_budget);
         let rest_ns = (ahead_ns + clock.lap()).saturating_sub(wired_ns);
         let phases = [
             (Stat::InitLoad, age_ns),

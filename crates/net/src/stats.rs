@@ -71,6 +71,8 @@ pub(crate) struct Counters {
     pub exchange_puts: u64,
     pub exchange_bytes: u64,
     pub exchange_gets: u64,
+    /// Connections that were made with those of everybody else, for a collective.
+    pub together: u64,
     /// Ranges of numbers of queue pairs that were made at the start.
     pub exchange_ranges: u64,
     /// What the device's commands took.
@@ -128,6 +130,9 @@ impl Endpoint {
             Stat::PinnedBytesPeak => counters.pinned.peak,
             Stat::ConnectionsAhead => self.ahead_counts().connected,
             Stat::ConnectionsAheadUsed => self.ahead_counts().used,
+            Stat::ConnectPolicy => self.job.connect.policy.number(),
+            Stat::ConnectReason => self.job.connect.why as u64,
+            Stat::ConnectedTogether => counters.together,
             Stat::Handshakes => wireup.started + wireup.answered,
             Stat::Retransmits => wireup.retransmits,
             Stat::Evictions => wireup.evicted,

@@ -15,6 +15,7 @@ use fabric::{Config, Context, Node, ProviderKind, Push};
 use proto::env::NetSettings;
 use proto::ids::{Job, Peer, Process, Rank};
 use proto::stats::Stat;
+use proto::wireup::auto::{Choice, Why};
 use proto::wireup::{self, StateName, Wireup};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -139,6 +140,7 @@ fn endpoint(
         rank: Rank(rank),
         size,
         facts,
+        connect: Choice { policy: wireup::Policy::OnDemand, why: Why::Asked },
         pmi: None,
         oversubscribed: false,
         long: Default::default(),

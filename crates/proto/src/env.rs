@@ -157,7 +157,7 @@ pub const VARIABLES: [Variable; 44] = {
         variable(
             CONNECT,
             Library,
-            Values::Words(&crate::wireup::Policy::NAMES),
+            Values::Words(&crate::wireup::auto::Asked::NAMES),
             "when it connects (--connect)",
         ),
         variable(

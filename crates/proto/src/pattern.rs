@@ -33,6 +33,10 @@ use shape::Placed;
 pub const PEERS_MAX: usize = 256;
 /// As many are foretold even where ranks had fewer on average.
 const PEERS_MIN: usize = 4;
+/// Everybody talks to everybody in most jobs that are smaller, whatever the program does.
+const ALL_RANKS_MIN: u32 = 8;
+/// Ranks whose peers are counted to know how many there are on average.
+const SAMPLED: u32 = 16;
 /// What was first used later than this after the start is left to the first use.
 const LATE_MS: u32 = 60_000;
 
@@ -109,6 +113,27 @@ impl Pattern {
     /// average when it was recorded, and nobody who was first needed late.
     pub fn peers(&self, rank: u32, size: u32) -> Vec<u32> {
         self.forecast(size).peers(rank)
+    }
+
+    /// How many peers a rank of a job of this size will have, on average: as recorded, or by the rules where the size is another.
+    pub fn degree(&self, size: u32) -> u32 {
+        if self.ranks == size {
+            return self.degree_percent.div_ceil(100);
+        }
+        let is_all = |generator: &Generator| generator.shape == Shape::All && generator.after_ms <= LATE_MS;
+        if self.ranks >= ALL_RANKS_MIN && self.generators.iter().any(is_all) {
+            return size.saturating_sub(1); // whatever was seen of it: that was a smaller job
+        }
+        let (forecast, sampled) = (self.forecast(size), size.min(SAMPLED));
+        // Spread over all: rules differ at the edges of a grid and at the top of a tree.
+        let rank = |at: u32| (u64::from(at) * u64::from(size) / u64::from(sampled)) as u32;
+        let peers: usize = (0..sampled).map(|at| forecast.peers(rank(at)).len()).sum();
+        (peers as u32).div_ceil(sampled.max(1))
+    }
+
+    /// Did it foretell the last run, and badly?
+    pub fn has_failed(&self) -> bool {
+        self.last.is_some() && self.trust() != Trust::Confirmed
     }
 
     fn forecast(&self, size: u32) -> Forecast<'_> {

@@ -74,7 +74,7 @@ pub use device::{DeviceWord, Lack, NodeDevice, QpFor};
 pub use handshake::{InputName, StateName};
 pub use message::{Datagram, MESSAGE_BYTES_MAX, Message, MessageKind, ParseError};
 pub use peers::PEERS_MAX;
-pub use policy::{Exchange, Policy, Trigger};
+pub use policy::{Exchange, Policy, Trigger, auto};
 pub use room::{Crowd, Waits};
 pub use word::Word;
 

@@ -236,6 +236,21 @@ fn nobody_is_foretold_much_more_than_was_seen() {
 }
 
 #[test]
+fn how_many_peers_there_will_be_is_known_at_any_size() {
+    for size in [64, 256] {
+        let degrees = |program| learned(program, 64).degree(size);
+        assert_eq!(degrees(Program::Ring), 2);
+        assert_eq!(degrees(Program::Halo { dims: 2, periodic: true }), 4);
+        assert_eq!(degrees(Program::Alltoall), size - 1);
+    }
+    // Of three in a ring, each talks to all others.
+    assert_eq!(learned(Program::Ring, 3).degree(3), 2);
+    assert!(learned(Program::Ring, 3).degree(64) <= 4);
+    assert_eq!(learned(Program::Random(3), 64).degree(256), 0, "pairs mean nothing there");
+    assert_eq!(Pattern::default().degree(1), 0);
+}
+
+#[test]
 fn a_rule_that_failed_is_dropped_and_one_that_held_stays() {
     let before = learned(Program::Halo { dims: 2, periodic: true }, 64);
     let ring = observed(64, &Program::Ring.pairs(64));

@@ -2,8 +2,9 @@
 //!
 //! A policy answers three questions: what *triggers* a handshake, by which *medium* the two sides learn each
 //! other's facts, and in which *order* the steps go. The answers are enums, so that a new one shows every place that
-//! has to know it. All that is made later (a connection that was closed, a peer of another job) is made where it is
+//! has to know it. Which policy a job gets where nobody says is decided in [`auto`]. All that is made later (a connection that was closed, a peer of another job) is made where it is
 //! needed, whatever the policy was at the start. Not here: which connection is closed for another, and what is counted.
+pub mod auto;
 mod on_demand;
 mod overlapped;
 mod rank_by_rank;
@@ -78,6 +79,11 @@ impl Policy {
     pub fn name(self) -> &'static str {
         let at = Policy::ALL.iter().position(|policy| *policy == self);
         at.map_or("static", |at| Policy::NAMES[at])
+    }
+
+    /// Its place among all of them.
+    pub fn number(self) -> u64 {
+        Policy::ALL.iter().position(|policy| *policy == self).map_or(u64::MAX, |at| at as u64)
     }
 
     /// What begins handshakes.
