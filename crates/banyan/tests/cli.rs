@@ -198,7 +198,7 @@ fn the_benchmark_of_connections_counts_those_of_checked_programs() {
     };
     let two = serde_json::json!({"avg": 2.0, "min": 2.0, "max": 2.0});
     assert_eq!(of("ring", "flat")["connections"], two, "{figures:#}");
-    assert_eq!(of("ring", "flat")["nodes_connected"]["max"], 1.0, "{figures:#}");
+    assert_eq!(of("ring", "flat")["connections_xrc"]["max"], 1.0, "{figures:#}");
     assert_eq!(of("sp", "auto")["ranks"], 4, "a square: {figures:#}");
     assert!(of("ep", "flat")["touched_kib"].as_f64().unwrap() > 0.0, "{figures:#}");
 }

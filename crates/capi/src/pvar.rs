@@ -39,11 +39,11 @@ impl Class {
             }
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
             | InitRest | InitTotal => Class::Timer,
-            Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed | ConnectedTogether | Handshakes
-            | Retransmits | Evictions | Reopenings | DeviceRefusals | PlaceWaits | FirstMessages
-            | DatagramsDropped | Strangers | EagerSent | RendezvousSent | CardsHere | CardsAsked
-            | ExchangePuts | ExchangeGets | ExchangeRanges | DirectCollectives | Registrations
-            | RegistrationsKept | Complete => Class::Counter,
+            Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed
+            | ConnectedTogether | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals
+            | PlaceWaits | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent
+            | CardsHere | CardsAsked | ExchangePuts | ExchangeGets | ExchangeRanges | DirectCollectives
+            | Registrations | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

@@ -232,7 +232,8 @@ mod tests {
         let v4 = SocketsSection { addr: [10, 1, 2, 3].into(), tcp: 65_535, udp: 1, nonce: u64::MAX };
         let v6 = SocketsSection { addr: Ipv6Addr::LOCALHOST.into(), ..v4 };
         let verbs = VerbsSection { gid: [9; 16], lid: 17, datagrams: 1 << 23, subnet: 5, nonce: 1 };
-        let bare = Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None, shared: false };
+        let bare =
+            Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None, shared: false };
         vec![
             bare,
             Card { soft: Some(soft), ..bare },

@@ -131,7 +131,8 @@ impl Context {
         let mappable = soft.is_mappable() && !config.force_net;
         let segment = if mappable { Some(soft.locator().map_err(OpenError::Segment)?) } else { None };
         let (host, node) = (facts.host, facts.node);
-        let card = Card { host, node, soft: segment, sockets: None, verbs: None, shared: config.xrc && mappable };
+        let card =
+            Card { host, node, soft: segment, sockets: None, verbs: None, shared: config.xrc && mappable };
         Ok(Context {
             soft,
             sockets: None,

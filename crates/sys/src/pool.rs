@@ -233,7 +233,7 @@ impl PoolTx {
         self.map.u64_at(at + SLOT_TO).store(to, Ordering::Relaxed);
         self.map.u64_at(at + SLOT_HEADER).store(header[0], Ordering::Relaxed);
         self.map.u64_at(at + SLOT_HEADER + 8).store(header[1], Ordering::Relaxed);
-        if payload.len() > 0 {
+        if !payload.is_empty() {
             self.map.copy_in(at + SLOT_PAYLOAD, payload);
         }
         Ok(self.put(slot))
@@ -327,12 +327,15 @@ mod tests {
             let view = rx.view().unwrap();
             seen.push((to, view.header(), view.to_vec().len(), view.start::<2>()));
         }
-        assert_eq!(seen, [
-            (7, [1, 2], 5, *b"fi"),
-            (8, [3, 4], 0, [0, 0]),
-            (7, [5, 6], POOL_PAYLOAD_MAX, [9, 9]),
-            (8, [0, 0], 6, *b"be"),
-        ]);
+        assert_eq!(
+            seen,
+            [
+                (7, [1, 2], 5, *b"fi"),
+                (8, [3, 4], 0, [0, 0]),
+                (7, [5, 6], POOL_PAYLOAD_MAX, [9, 9]),
+                (8, [0, 0], 6, *b"be"),
+            ]
+        );
         rx.give_back();
         assert!((0..POOL_SLOTS).all(|slot| claim_of(&rx.map, slot).load(Ordering::Relaxed) == 0));
     }

@@ -115,24 +115,18 @@ impl<'a> Bench<'a> {
         ended.inspect_err(|why| self.progress.note(&format!("{what}: {why}"))).ok()
     }
 
-    /// One job; one that fails is a cell and not the end.
+    /// A job with a connection for each pair, and one with connections that nodes share.
     fn count(&self, count: &mut Count, round: usize) {
         let Case { workload, shape, algorithms } = count.case;
-        let what = format!("{}, {} ranks, {}", workload.name, shape.ranks, algorithms.key());
-        self.progress.step(round, &what);
-        let mut command = self.jobs.command_with_matrix(shape.ranks, shape.nodes);
-        command.args(["--coll", algorithms.key()]);
-        command.arg(self.jobs.banyan()).args(["bench", RANK_COMMAND, workload.name]);
-        let stats = self
-            .jobs
-            .run(command, self.options.common.timeout)
-            .and_then(|(_, stats)| serde_json::from_str(&stats).map_err(|e| format!("the statistics: {e}")));
-        match stats {
-            Ok(stats) => count.add(&stats),
-            Err(why) => {
-                self.progress.note(&format!("{what}: {why}"));
-                count.add_failure();
-            }
-        }
+        let run = |xrc: &str| {
+            let what = format!("{}, {} ranks, {}, xrc {xrc}", workload.name, shape.ranks, algorithms.key());
+            let job = self.job(&what, round, shape.ranks, shape.nodes, |command, banyan| {
+                command.args(["--coll", algorithms.key(), "--xrc", xrc]);
+                command.arg(banyan).args(["bench", RANK_COMMAND, workload.name]);
+            });
+            job.map_or(Value::Null, |(_, stats)| stats)
+        };
+        count.add(&run("off"));
+        count.add_xrc(&run("on"));
     }
 }

@@ -25,17 +25,8 @@ impl Counted {
 
     /// The beginning of a job's command line.
     pub fn command(&self, ranks: usize, nodes: usize) -> Command {
-        self.command_with("--stats=json", ranks, nodes)
-    }
-
-    /// The same, where the statistics also say who was connected to whom.
-    pub fn command_with_matrix(&self, ranks: usize, nodes: usize) -> Command {
-        self.command_with("--stats=json,matrix", ranks, nodes)
-    }
-
-    fn command_with(&self, stats: &str, ranks: usize, nodes: usize) -> Command {
         let mut command = Command::new(&self.banyan);
-        command.args(["run", stats, "--stats-file"]).arg(&self.stats);
+        command.args(["run", "--stats=json", "--stats-file"]).arg(&self.stats);
         command.args(["--nodes", &nodes.to_string(), "-n", &ranks.to_string()]);
         command
     }

@@ -28,7 +28,14 @@ impl End {
             timeout,
         };
         let sockets = Sockets::open(&config, Arc::new(Poll::new().unwrap())).unwrap();
-        let card = Card { host: [1, 1], node: 0, soft: None, sockets: Some(sockets.section()), verbs: None, shared: false };
+        let card = Card {
+            host: [1, 1],
+            node: 0,
+            soft: None,
+            sockets: Some(sockets.section()),
+            verbs: None,
+            shared: false,
+        };
         End { sockets, card, heard: Vec::new(), got: Vec::new() }
     }
 

@@ -597,8 +597,7 @@ impl Soft {
             Some(offset) => {
                 let page = (offset + start) & !4095;
                 let inside = (offset + start - page) as usize;
-                let map =
-                    peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
+                let map = peer.map(page, (inside + bytes).next_multiple_of(4096)).map_err(RdmaError::Io)?;
                 Ok(Remote::Shared(map, inside))
             }
             None if self.cma => Ok(Remote::Process(at.pid)),

@@ -144,7 +144,8 @@ impl SharedParams {
         let u32_at = |at: usize| u32::from_le_bytes(params.0[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(params.0[at..at + 8].try_into().expect("eight bytes"));
         let known = u32_at(4) == SHARED_MARK && (u32_at(16) as usize) < RINGS_MAX;
-        let params = || SharedParams { num: QpNum(u32_at(0)), offset: u64_at(8), id: u32_at(16), to: u64_at(24) };
+        let params =
+            || SharedParams { num: QpNum(u32_at(0)), offset: u64_at(8), id: u32_at(16), to: u64_at(24) };
         known.then(params)
     }
 }
@@ -217,7 +218,12 @@ impl Soft {
     }
 
     /// INIT to RTR: knows the peer's receive queue.
-    pub(super) fn attach_sharing(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
+    pub(super) fn attach_sharing(
+        &mut self,
+        qp: Qp,
+        peer: &Card,
+        params: &Params,
+    ) -> Result<(), ConnectError> {
         let at = peer.soft.ok_or(ReachError::NotShared)?;
         let known = SharedParams::from_params(params);
         let params = known.ok_or(ConnectError::Params { num: QpNum(0), ring: SHARED_MARK, bytes: 0 })?;
@@ -233,12 +239,10 @@ impl Soft {
         if std::mem::take(&mut entry.attempt) {
             self.answered(home);
         }
-        if let Some(initiator) = self.shared.initiators.get_mut(&home) {
-            if !std::mem::replace(&mut initiator.ready, true) {
-                self.imitation.ready(&self.node);
-            }
+        let initiator = self.shared.initiators.get_mut(&home);
+        if initiator.is_some_and(|initiator| !std::mem::replace(&mut initiator.ready, true)) {
+            self.imitation.ready(&self.node);
         }
-        // What the peer sent before is waited for no longer.
         Ok(())
     }
 

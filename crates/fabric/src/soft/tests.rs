@@ -18,7 +18,14 @@ fn open(node: &NodeSegment, slot: u32) -> Soft {
 }
 
 fn card(of: &Soft) -> Card {
-    Card { host: [1, 2], node: 0, soft: Some(of.locator().unwrap()), sockets: None, verbs: None, shared: false }
+    Card {
+        host: [1, 2],
+        node: 0,
+        soft: Some(of.locator().unwrap()),
+        sockets: None,
+        verbs: None,
+        shared: false,
+    }
 }
 
 /// Queue pairs of two processes that are connected to each other.

@@ -251,7 +251,7 @@ impl Places {
     pub(super) fn is_free(&self, claim: Claim, home: Option<u64>) -> bool {
         match home {
             Some(home) if self.may_join(claim, home) => true,
-            Some(home) if self.homes.is_coming(home) => false,
+            Some(home) if self.homes.is_coming(home) => self.planted.is(Plant::NobodyWaitsForOthers),
             _ => self.is_unshared_free(claim),
         }
     }
@@ -302,7 +302,7 @@ impl Places {
     /// The row's queue pair is on its way out. If others share its place, they keep it.
     pub(super) fn leave(&mut self, row: u32) {
         let home = self.homes.of(row);
-        let place = self.homes.leave(row);
+        let place = self.homes.leave(row) || self.planted.is(Plant::SharedPlaceGoesWithOne);
         self.held -= u32::from(place);
         self.leaving += u32::from(place);
         if let Some(home) = home {
@@ -513,9 +513,7 @@ impl Places {
         groups.truncate(count);
         let rows = |group: &Group| match *group {
             Group::Row(row) => Vec::from([row]),
-            Group::Home(home) => {
-                self.homes.rows(home).filter(|row| self.ready.contains_key(row)).collect()
-            }
+            Group::Home(home) => self.homes.rows(home).filter(|row| self.ready.contains_key(row)).collect(),
         };
         (groups.len(), groups.iter().flat_map(|(_, group)| rows(group)).collect())
     }

@@ -183,7 +183,9 @@ mod tests {
         homes.made(1);
         homes.made(2);
         assert!(!homes.is_coming(7));
-        assert!(homes.is_open(7, |row| row == 1) && !homes.is_open(7, |_| true) && !homes.is_open(9, |_| false));
+        assert!(
+            homes.is_open(7, |row| row == 1) && !homes.is_open(7, |_| true) && !homes.is_open(9, |_| false)
+        );
         assert_eq!(homes.places([1, 2, 3, 4].into_iter()), 3);
         assert!(!homes.leave(1), "it is passed on");
         assert!(homes.leave(2) && homes.leave(3));

@@ -24,6 +24,10 @@ pub(super) enum Plant {
     PlaceFreeTooEarly,
     /// Attempts may hold every place.
     NoReserve,
+    /// A place that several peers share is free when one of them is closed.
+    SharedPlaceGoesWithOne,
+    /// What waits for a queue pair that others are being given tries for one of its own.
+    NobodyWaitsForOthers,
     /// When the device refuses a queue pair, the next need is tried at once.
     RefusalTriesTheNext,
     /// The endpoint forgets what it owes to a peer when their connection is closed. Planted above the connections.

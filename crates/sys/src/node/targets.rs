@@ -28,7 +28,9 @@ impl NodeSegment {
 
     /// The process in `slot` needs it no more. Is it gone?
     pub fn close_target(&self, slot: u32, number: u32) -> bool {
-        let Some(cell) = (number as usize).checked_sub(1).filter(|cell| *cell < TARGETS_MAX) else { return false };
+        let Some(cell) = (number as usize).checked_sub(1).filter(|cell| *cell < TARGETS_MAX) else {
+            return false;
+        };
         self.row_word(slot, cell / 64).fetch_and(!(1 << (cell % 64)), Ordering::SeqCst);
         !self.is_target_open(cell)
     }

@@ -2,7 +2,6 @@
 use super::super::sample::{Sample, failure};
 use super::plan::Case;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 /// Average, minimum and maximum over processes; each of several runs.
 #[derive(Clone, Debug, Default)]
@@ -44,14 +43,16 @@ pub struct Count {
     pub connections: Spread,
     /// Those to other nodes.
     pub remote: Spread,
-    /// Other nodes to which there was one: connections if processes of a node shared them (XRC).
-    pub nodes: Spread,
+    /// Those to other nodes, if the processes of a node share them (XRC).
+    pub xrc: Spread,
     /// Of a process, on average.
     pub handshakes: Sample,
     /// Of a process, on average.
     pub mapped_kib: Sample,
     /// Of a process, on average.
     pub touched_kib: Sample,
+    /// The same, if connections are shared.
+    pub xrc_touched_kib: Sample,
 }
 
 impl Count {
@@ -62,10 +63,11 @@ impl Count {
             case,
             connections: spread(),
             remote: spread(),
-            nodes: spread(),
+            xrc: spread(),
             handshakes: none(),
             mapped_kib: none(),
             touched_kib: none(),
+            xrc_touched_kib: none(),
         }
     }
 
@@ -76,22 +78,22 @@ impl Count {
         let kib = |name: &str| value(name, "avg").map(|bytes| bytes / 1024.0);
         self.connections.add(spread("connections"));
         self.remote.add(spread("connections_remote"));
-        self.nodes.add(nodes_met(&stats["matrix"]).map_or([None; 3], spread_of));
         self.handshakes.add(value("handshakes", "avg"));
         self.mapped_kib.add(kib("mapped_bytes"));
         self.touched_kib.add(kib("touched_bytes"));
     }
 
-    /// Adds a run that failed.
-    pub fn add_failure(&mut self) {
-        self.add(&Value::Null);
+    /// Adds the statistics of a run in which connections are shared.
+    pub fn add_xrc(&mut self, stats: &Value) {
+        self.xrc.add(HOW.map(|how| stats["connections_remote"][how].as_f64()));
+        self.xrc_touched_kib.add(stats["touched_bytes"]["avg"].as_f64().map(|bytes| bytes / 1024.0));
     }
 
     /// Runs that gave nothing.
     pub fn failure(&self) -> Option<String> {
         let Case { workload, shape, algorithms } = self.case;
         let what = format!("counts, {}, {} ranks, {}", workload.name, shape.ranks, algorithms.key());
-        failure(&what, self.connections.0.iter().chain(&self.nodes.0))
+        failure(&what, self.connections.0.iter().chain(&self.xrc.0))
     }
 
     /// The figures for scripts.
@@ -105,52 +107,11 @@ impl Count {
             "algorithm": self.case.algorithm(),
             "connections": self.connections.json(),
             "connections_remote": self.remote.json(),
-            "nodes_connected": self.nodes.json(),
+            "connections_xrc": self.xrc.json(),
             "handshakes": self.handshakes.median(),
             "mapped_kib": self.mapped_kib.median(),
             "touched_kib": self.touched_kib.median(),
+            "xrc_touched_kib": self.xrc_touched_kib.median(),
         })
-    }
-}
-
-/// For each process, to how many other nodes it was connected; `None` if somebody did not say.
-fn nodes_met(matrix: &Value) -> Option<Vec<usize>> {
-    let rows = matrix.as_array()?;
-    let node = |rank: usize| rows.get(rank)?["node"].as_u64();
-    let met = |row: &Value| -> Option<usize> {
-        // Whatever a connection went through, its list is named for it.
-        let lists = row.as_object()?.values().filter_map(Value::as_array).flatten();
-        let own = row["node"].as_u64()?;
-        row["shared"].as_array()?; // null: not measured
-        let nodes: Option<BTreeSet<u64>> = lists.map(|rank| node(rank.as_u64()? as usize)).collect();
-        Some(nodes?.into_iter().filter(|node| *node != own).count())
-    };
-    rows.iter().map(met).collect()
-}
-
-fn spread_of(values: Vec<usize>) -> [Option<f64>; 3] {
-    let (sum, count) = (values.iter().sum::<usize>(), values.len().max(1));
-    let bound = |value: Option<&usize>| value.map(|value| *value as f64);
-    [Some(sum as f64 / count as f64), bound(values.iter().min()), bound(values.iter().max())]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_are_counted_once_and_the_own_one_not() {
-        let row = |rank: u64, shared: Value, sockets: Value| json!({"rank": rank, "node": rank / 2, "shared": shared, "sockets": sockets});
-        let matrix = json!([
-            row(0, json!([1, 2]), json!([3, 4])),
-            row(1, json!([0]), json!([])),
-            row(2, json!([0]), json!([])),
-            row(3, json!([]), json!([0])),
-            row(4, json!([]), json!([0])),
-        ]);
-        assert_eq!(nodes_met(&matrix), Some(vec![2, 0, 1, 1, 1]));
-        assert_eq!(spread_of(vec![2, 0, 1, 1, 1]), [Some(1.0), Some(0.0), Some(2.0)]);
-        assert_eq!(nodes_met(&json!([row(0, Value::Null, Value::Null)])), None);
-        assert_eq!(nodes_met(&Value::Null), None);
     }
 }

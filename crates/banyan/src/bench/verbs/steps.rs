@@ -171,8 +171,14 @@ struct Side {
 impl Side {
     fn open(config: &Config, node: u32) -> Result<Side, String> {
         let rdma = open(config)?;
-        let card =
-            Card { host: [node.into(), 0], node, soft: None, sockets: None, verbs: Some(rdma.section()), shared: false };
+        let card = Card {
+            host: [node.into(), 0],
+            node,
+            soft: None,
+            sockets: None,
+            verbs: Some(rdma.section()),
+            shared: false,
+        };
         Ok(Side { rdma, card })
     }
 

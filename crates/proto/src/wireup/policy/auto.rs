@@ -240,7 +240,15 @@ mod tests {
     /// 64 processes on 8 nodes, with a device that is large enough.
     fn facts() -> Facts {
         let device = Some(Device { processes: 8, each: 64, max: 131_072, kept: 16_384 });
-        Facts { ranks: 64, connections: 63, budget: None, device, create_ns: 0, cores: Cores::Shared, forecast: None }
+        Facts {
+            ranks: 64,
+            connections: 63,
+            budget: None,
+            device,
+            create_ns: 0,
+            cores: Cores::Shared,
+            forecast: None,
+        }
     }
 
     fn foretold(peers: u32) -> Facts {

@@ -398,6 +398,8 @@ fn planted_bugs_are_found() {
         PlaceFreeTooEarly,
         NoReserve,
         RefusalTriesTheNext,
+        SharedPlaceGoesWithOne,
+        NobodyWaitsForOthers,
         EvictionForgetsOffers,
         DrainDoesNotWait,
         NextRequestCutsStream,
