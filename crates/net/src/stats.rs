@@ -4,7 +4,7 @@
 //! counters are also written to the process's slot, so that a crash loses little.
 use crate::endpoint::Endpoint;
 use fabric::{MrKey, ProviderKind};
-use proto::ids::{NodeId, Peer, PeerIx};
+use proto::ids::{Peer, PeerIx};
 use proto::stats::Stat;
 use proto::wireup::StateName;
 use sys::UserBuf;
@@ -93,8 +93,8 @@ pub(crate) struct Counters {
 pub(crate) struct Counted {
     kind: ProviderKind,
     remote: bool,
-    /// The node that the connection is to, if its processes share it.
-    home: Option<NodeId>,
+    /// Do the processes of the peer's node share it?
+    shared: bool,
 }
 
 impl Endpoint {
@@ -208,11 +208,10 @@ impl Endpoint {
     pub(crate) fn note_ready(&mut self, ix: PeerIx, kind: ProviderKind) {
         let (now_ns, remote) = (self.now_ns(), self.is_remote(ix));
         let shares = self.link(ix).qp.is_some_and(|qp| self.context.shares(qp));
-        let home = shares.then(|| self.node_of_peer(self.who(ix)));
-        let first = home.is_none_or(|home| !self.has_counted(home));
+        let first = !shares || !self.has_counted_beside(ix);
         let link = self.link(ix);
         let needed_ns = link.take_needed_ns();
-        link.counted = Some(Counted { kind, remote, home });
+        link.counted = Some(Counted { kind, remote, shared: shares });
         let counters = &mut self.counters;
         if first {
             counters.all.add(1);
@@ -230,16 +229,21 @@ impl Endpoint {
         self.publish_soon();
     }
 
-    /// Is a connection counted that is shared by the processes of a node?
-    fn has_counted(&self, home: NodeId) -> bool {
-        self.links.iter().any(|link| link.counted.is_some_and(|counted| counted.home == Some(home)))
+    /// Is the connection counted that a peer shares, for another peer on its node?
+    fn has_counted_beside(&self, ix: PeerIx) -> bool {
+        let node = self.node_of_peer(self.who(ix));
+        let counts = |other: PeerIx| {
+            let counted = self.links.get(other.index()).and_then(|link| link.counted);
+            other != ix && counted.is_some_and(|counted| counted.shared)
+        };
+        self.wireup.peers().any(|(other, peer)| counts(other) && self.node_of_peer(peer) == node)
     }
 
     /// A connection was closed.
     pub(crate) fn note_closed(&mut self, ix: PeerIx) {
         let counted = self.link(ix).counted.take();
-        if let Some(Counted { kind, remote, home }) = counted
-            && home.is_none_or(|home| !self.has_counted(home))
+        if let Some(Counted { kind, remote, shared }) = counted
+            && (!shared || !self.has_counted_beside(ix))
         {
             let counters = &mut self.counters;
             counters.all.sub(1);
