@@ -303,6 +303,14 @@ pub enum BreakReason {
     /// The peer's end is gone.
     #[error("it closed the connection")]
     Closed,
+    /// Its memory, which was to be mapped at the first message, cannot be.
+    #[error("cannot map the memory of process {pid}: {why}")]
+    Map {
+        /// The peer's process.
+        pid: u32,
+        /// What the system says.
+        why: String,
+    },
     /// The peer could not be reached.
     #[error(
         "no connection from {from} to {to} ({why}, tried for {seconds} s); is it the right interface? (--net)"

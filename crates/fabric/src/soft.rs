@@ -6,6 +6,7 @@
 //! answers, and the last word in that ring sends it on to the usual one ([`qp`]).
 mod ahead;
 mod cq;
+mod later;
 mod maps;
 mod memory;
 mod peers;

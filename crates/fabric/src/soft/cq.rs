@@ -46,6 +46,8 @@ pub(super) struct Cq {
     pool_turn: bool,
     /// Whose ring was found to hold nonsense.
     broken: Option<u32>,
+    /// Whose peer cannot be reached, and why.
+    lost: Vec<(u32, BreakReason)>,
     /// Whose message was lent last: its writer may wait for the room.
     lent: Option<u32>,
     datagram: Box<[u8; DATAGRAM_MAX]>,
@@ -62,6 +64,7 @@ impl Default for Cq {
             turn: 0,
             pool_turn: false,
             broken: None,
+            lost: Vec::new(),
             lent: None,
             datagram: Box::new([0; DATAGRAM_MAX]),
         }
@@ -73,6 +76,7 @@ pub(super) enum Found {
     /// In the receive queue, for this queue pair.
     Pooled(u32),
     Broken(u32),
+    Lost,
     Datagram(usize),
     Nothing,
 }
@@ -93,6 +97,12 @@ impl Soft {
                 self.cq.events = self.cq.events.wrapping_add(1);
                 Some(Event::Receive { qp: self.named(index), view: View::Pool(self.pooled()?) })
             }
+            Found::Lost => {
+                let (index, why) = self.cq.lost.pop()?;
+                self.qps[index as usize].entry.as_mut()?.state = QpState::Error;
+                self.forget_receiving(index);
+                Some(Event::Broken { qp: self.named(index), why })
+            }
             Found::Nothing => None,
             Found::Datagram(len) => Some(Event::Datagram(&self.cq.datagram[..len])),
             Found::Broken(index) => {
@@ -108,7 +118,8 @@ impl Soft {
     pub(crate) fn any_ready(&self) -> bool {
         let looked_at = self.cq.hot.iter().chain(&self.cq.draining);
         let entries = looked_at.filter_map(|index| self.qps[*index as usize].entry.as_ref());
-        self.segment.has_news() || entries.into_iter().any(is_ready) || self.is_pool_ready()
+        let news = self.segment.has_news() || !self.cq.lost.is_empty();
+        news || entries.into_iter().any(is_ready) || self.is_pool_ready()
     }
 
     /// The next message in one queue pair's ring.
@@ -167,6 +178,7 @@ impl Soft {
         self.segment.has_news()
             || !self.cq.draining.is_empty()
             || self.cq.broken.is_some()
+            || !self.cq.lost.is_empty()
             || self.is_pool_lent()
             || self.is_pool_ready()
             || self.cq.lent.is_some_and(|index| self.is_turn_or_waited_for(index))
@@ -197,6 +209,9 @@ impl Soft {
     fn find(&mut self) -> Found {
         if let Some(index) = self.cq.broken.take() {
             return Found::Broken(index);
+        }
+        if !self.cq.lost.is_empty() {
+            return Found::Lost;
         }
         if self.release_pooled() && self.cq.events.is_multiple_of(TURN) {
             return self.find_in_turn();
@@ -336,6 +351,10 @@ impl Soft {
             if entry.state == QpState::Init {
                 continue; // not receiving yet; looked at when it is
             }
+            if entry.later.is_some() && !self.complete_found(index) {
+                continue; // an event says why
+            }
+            let Some(entry) = self.qps[index as usize].entry.as_mut() else { continue };
             entry.cold_hits += 1;
             if !entry.hot && entry.cold_hits > COLD_HITS_MAX {
                 self.make_hot(index);
@@ -415,8 +434,14 @@ impl Soft {
         self.cq.draining.push_back(index);
     }
 
+    /// A queue pair's peer cannot be reached: an event says so.
+    pub(super) fn lose(&mut self, index: u32, why: BreakReason) {
+        self.cq.lost.push((index, why));
+    }
+
     /// A queue pair receives no more.
     pub(super) fn forget_receiving(&mut self, index: u32) {
+        self.cq.lost.retain(|(lost, _)| *lost != index);
         self.cq.hot.retain(|i| *i != index);
         self.cq.draining.retain(|i| *i != index);
     }

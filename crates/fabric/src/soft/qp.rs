@@ -1,4 +1,5 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
+use super::later::Later;
 use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
 use super::shared::{Halves, post_shared};
 use super::{RingParams, Soft};
@@ -48,7 +49,7 @@ pub(super) enum Home {
 }
 
 #[derive(Debug)]
-struct Outbound {
+pub(super) struct Outbound {
     ring: RingTx,
     id: u32,
     peer: Rc<PeerSegment>,
@@ -83,6 +84,8 @@ pub(super) struct QpEntry {
     pub past: u64,
     /// In the place of rings, where the peer's node shares a connection.
     pub halves: Option<Box<Halves>>,
+    /// In the place of the peer's ring, until the first message.
+    pub later: Option<Box<Later>>,
 }
 
 impl QpEntry {
@@ -99,7 +102,21 @@ impl QpEntry {
             judged: Judged::new(events),
             past: 0,
             halves: None,
+            later: None,
         }
+    }
+
+    /// Is there a way to the peer?
+    pub fn has_way(&self) -> bool {
+        self.outbound.is_some() || self.halves.is_some()
+    }
+
+    /// The way to the peer, and how the two order what they write.
+    pub fn connect(&mut self, outbound: Outbound) {
+        if let Some(inbound) = &mut self.inbound {
+            inbound.ring.set_barrier(outbound.peer.barrier());
+        }
+        self.outbound = Some(outbound);
     }
 
     /// The peer's segment, and where it is, once there is a connection.
@@ -272,10 +289,12 @@ impl Soft {
                 bytes: params.ring_bytes,
             });
         }
+        if params.early_bytes == 0 && self.put_off(qp, at, &params) {
+            return Ok(());
+        }
         let map_error = |error| ConnectError::Map { pid: at.pid, error };
         let segment = self.peers.segment(&at).map_err(map_error)?;
         let ring = self.peers.ring(&at, &segment, params.ring_offset, bytes).map_err(map_error)?;
-        let ring = RingTx::new(ring);
         let early = match params.early_bytes {
             0 => None,
             bytes => {
@@ -286,13 +305,9 @@ impl Soft {
         let frugal = self.frugal;
         let barrier = segment.barrier();
         let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
-        if let Some(inbound) = &mut entry.inbound {
-            inbound.ring.set_barrier(barrier);
-        }
-        let outbound = Outbound { ring, id: params.ring, peer: segment, at, unmapped: None };
         let retired = entry.early.take().map(Early::end);
         entry.past += retired.as_ref().map_or(0, |early| early.ring.lines_written());
-        entry.outbound = Some(outbound);
+        entry.connect(Outbound::new(ring, params.ring, segment, at));
         if let (Some(mut early), Some(inbound)) = (early, &mut entry.inbound) {
             early.set_frugal(frugal);
             early.set_barrier(barrier);
@@ -310,6 +325,23 @@ impl Soft {
         // Whatever the peer has sent already set its ready bit, or finds the ring polled from now on.
         self.begin_receiving(qp.index() as u32);
         Ok(())
+    }
+
+    /// Leaves the mapping for the first message, if nothing has gone or come.
+    fn put_off(&mut self, qp: Qp, at: Locator, params: &RingParams) -> bool {
+        let Some(entry) = self.entry_mut(qp) else { return false };
+        if entry.early.is_some() || entry.has_unread() {
+            return false;
+        }
+        let later =
+            Later { at, ring: params.ring, offset: params.ring_offset, bytes: params.ring_bytes as usize };
+        entry.later = Some(Box::new(later));
+        entry.state = QpState::ReadyToReceive;
+        if std::mem::take(&mut entry.attempt) {
+            self.node.end_attempt(self.slot);
+        }
+        // Written after the look above, it has set its bit; before, it was seen.
+        true
     }
 
     /// Ends a queue pair and gives its memory back.
@@ -381,7 +413,17 @@ impl Soft {
         if entry.state != QpState::ReadyToSend {
             return post_early(entry, bytes, write);
         }
-        let Some(out) = entry.outbound.as_mut() else { return post_shared(entry, bytes, pooled) };
+        let Some(out) = entry.outbound.as_mut() else {
+            if entry.halves.is_some() {
+                return post_shared(entry, bytes, pooled);
+            }
+            // If it cannot be mapped, an event says so.
+            return if self.complete(qp) {
+                self.post(qp, bytes, write, pooled)
+            } else {
+                Err(PostError::Full)
+            };
+        };
         loop {
             if bytes <= out.ring.payload_max() && write(&mut out.ring).is_ok() {
                 out.notify();
@@ -446,8 +488,10 @@ impl Soft {
 
     /// The longest message that the ring takes as it is.
     pub(crate) fn fragment_max(&self, qp: Qp) -> usize {
-        if self.shares(qp) {
-            return POOL_PAYLOAD_MAX;
+        match self.entry(qp) {
+            Some(entry) if entry.halves.is_some() => return POOL_PAYLOAD_MAX,
+            Some(entry) if entry.later.is_some() => return payload_max(RING_SIZES[0]),
+            _ => {}
         }
         let out = self.entry(qp).and_then(|entry| entry.outbound.as_ref());
         out.map_or(0, |out| match out.ring.growth() {
@@ -485,6 +529,7 @@ impl Soft {
 
     /// Reads the peer's memory into `to`.
     pub(crate) fn rdma_read(&mut self, qp: Qp, to: UserBufMut, from: RemoteMemory) -> Result<(), RdmaError> {
+        self.complete(qp);
         match self.remote(qp, from, to.len())? {
             Remote::Shared(map, offset) => copy_from_map(&map, offset, to),
             Remote::Process(pid) => {
@@ -497,6 +542,7 @@ impl Soft {
 
     /// Writes `from` into the peer's memory.
     pub(crate) fn rdma_write(&mut self, qp: Qp, from: UserBuf, to: RemoteMemory) -> Result<(), RdmaError> {
+        self.complete(qp);
         self.check_alive(qp)?;
         self.write_checked(qp, from, to)
     }
@@ -529,6 +575,7 @@ impl Soft {
 
     /// Changes a double word of the peer's memory; the old value. Only memory in a segment can be changed so.
     pub(crate) fn rdma_atomic(&mut self, qp: Qp, op: AtomicOp, at: RemoteMemory) -> Result<u64, RdmaError> {
+        self.complete(qp);
         match self.remote(qp, at, 8)? {
             Remote::Shared(map, offset) if offset.is_multiple_of(8) => {
                 let word = map.u64_at(offset);
@@ -638,6 +685,10 @@ enum NoMove {
 }
 
 impl Outbound {
+    pub fn new(map: SharedMap, id: u32, peer: Rc<PeerSegment>, at: Locator) -> Self {
+        Outbound { ring: RingTx::new(map), id, peer, at, unmapped: None }
+    }
+
     /// Tells the reader.
     #[inline]
     fn notify(&self) {

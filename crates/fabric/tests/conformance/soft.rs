@@ -407,3 +407,76 @@ fn what_is_made_before_it_is_needed_counts_and_is_used_first() {
     drop((a, b));
     assert_eq!(host.node.qps_in_use(), 0);
 }
+
+/// Queue pairs that two processes make for each other before either has asked, connected.
+fn connect_ahead(a: &mut Peer, b: &mut Peer) -> (Qp, Qp) {
+    let made = [&mut *a, &mut *b].map(|peer| {
+        let ahead = peer.context.create_ahead(SOFT, 1, 1).unwrap();
+        let (qp, number) = ahead.qps[0];
+        (qp, peer.context.ahead_params(SOFT, ahead.facts, 0, number).unwrap())
+    });
+    let (card_a, card_b) = (a.card(), b.card());
+    a.connect(made[0].0, &card_b, &made[1].1.0);
+    b.connect(made[1].0, &card_a, &made[0].1.0);
+    (made[0].0, made[1].0)
+}
+
+#[test]
+fn what_was_made_ahead_maps_its_peer_with_the_first_message() {
+    let (mut a, mut b) = pair(SOFT);
+    let before = (a.context.mapped_bytes(), b.context.mapped_bytes());
+    let (qa, qb) = connect_ahead(&mut a, &mut b);
+    let rings = a.context.mapped_bytes() - before.0;
+    assert_eq!(b.context.mapped_bytes() - before.1, rings, "their own rings");
+    assert!(a.is_quiet() && b.is_quiet() && b.context.fragment_max(qb) > 0);
+    a.send(qa, [7, 0], b"one way");
+    assert!(a.context.mapped_bytes() - before.0 > rings);
+    assert_eq!(b.context.mapped_bytes() - before.1, rings);
+    let (qp, header, bytes) = b.message();
+    assert_eq!((qp, header[0], bytes.as_slice()), (qb, 7, b"one way".as_slice()));
+    assert!(b.context.mapped_bytes() - before.1 > rings, "who took it can wake its writer");
+    for n in 0..2000 {
+        b.send(qb, [n, 0], &pattern(100, n as usize));
+        let (qp, header, bytes) = a.message();
+        assert_eq!((qp, header[0], bytes), (qa, n, pattern(100, n as usize)));
+    }
+    // Written before the reader has heard of its writer.
+    let (mut c, mut d) = pair(SOFT);
+    let made = [&mut c, &mut d].map(|peer| {
+        let ahead = peer.context.create_ahead(SOFT, 1, 1).unwrap();
+        (ahead.qps[0].0, peer.context.ahead_params(SOFT, ahead.facts, 0, ahead.qps[0].1).unwrap())
+    });
+    let (card_c, card_d) = (c.card(), d.card());
+    c.connect(made[0].0, &card_d, &made[1].1.0);
+    c.send(made[0].0, [3, 0], b"early");
+    assert!(d.is_quiet());
+    d.connect(made[1].0, &card_c, &made[0].1.0);
+    assert_eq!(d.message().0, made[1].0);
+}
+
+#[test]
+fn memory_of_a_peer_that_was_there_before_may_be_read_first() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, _) = connect_ahead(&mut a, &mut b);
+    let (secret, mut seen) = (pattern(5000, 1), vec![0; 5000]);
+    let key = b.context.register(SOFT, source(&secret)).unwrap();
+    let from = RemoteMemory { addr: secret.as_ptr() as u64, key };
+    a.context.rdma_read(qa, target(&mut seen), from).unwrap();
+    assert_eq!(seen, secret);
+}
+
+#[test]
+fn a_peer_that_is_gone_before_the_first_message_breaks_the_connection() {
+    let (mut a, mut b) = pair(SOFT);
+    let (qa, _) = connect_ahead(&mut a, &mut b);
+    drop(b);
+    let refused = a.context.post_send(qa, [0, 0], source(b"nobody"), Push::Now);
+    assert!(matches!(refused, Err(PostError::Full)), "{refused:?}");
+    let why = match a.poll() {
+        Some(Got::Broken(qp, why)) if qp == qa => why.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(why.contains("cannot map the memory of process"), "{why}");
+    assert_eq!(a.context.qp_state(qa), QpState::Error);
+    assert!(a.is_quiet());
+}

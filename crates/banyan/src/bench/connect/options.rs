@@ -10,8 +10,8 @@ usage: banyan bench connect [OPTIONS]
 What connecting costs programs whose communication is known: single calls, and kernels that communicate as the NAS
 Parallel Benchmarks do. Each checks its own result.
 
-  counts      connections of a process at one time (itself excluded), those to other nodes, nodes that it is connected
-              to, handshakes and memory, beside the counts of two papers: by the published algorithms (--coll flat) and
+  counts      connections of a process at one time (itself excluded), those to other nodes, with and without XRC,
+              handshakes and memory, beside the counts of two papers: by the published algorithms (--coll flat) and
               by those that Banyan chooses here
   pair        how long two processes take to connect, one step after the other and overlapped
   startup     how long it takes to connect everybody with everybody at the start, by phases, and what is exchanged
