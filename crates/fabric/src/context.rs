@@ -322,6 +322,11 @@ impl Context {
         self.provider(kind).create_ahead(count, threads)
     }
 
+    /// So many of them are going to be connected at a time. See [`Provider::ready_together`].
+    pub fn ready_together(&mut self, kind: ProviderKind, count: usize) {
+        self.provider(kind).ready_together(count);
+    }
+
     /// What a peer needs to connect to one of them. See [`Provider::ahead_params`].
     pub fn ahead_params(
         &self,

@@ -65,9 +65,9 @@ impl Imitation {
         self.command(node, self.create_ns, count);
     }
 
-    /// Connects one: waits.
-    pub(crate) fn ready(&self, node: &NodeSegment) {
-        self.command(node, self.ready_ns, 1);
+    /// Connects some, so many at a time: waits.
+    pub(crate) fn ready(&self, node: &NodeSegment, count: usize) {
+        self.command(node, self.ready_ns, count);
     }
 
     fn command(&self, node: &NodeSegment, takes_ns: u64, count: usize) {

@@ -378,6 +378,8 @@ pub trait Provider {
     fn create_ahead(&mut self, _count: usize, _threads: usize) -> Option<Ahead> {
         None
     }
+    /// So many queue pairs are going to be connected at a time, by as many threads as that; the next ones that are.
+    fn ready_together(&mut self, _count: usize) {}
     /// What a peer needs to connect to the queue pair that is at a place of [`Ahead`].
     fn ahead_params(&self, _facts: [u64; 2], _place: u32, _number: u32) -> Option<Params> {
         None

@@ -77,6 +77,8 @@ pub struct Soft {
     imitation: Imitation,
     /// Queue pairs that were made before they are needed.
     kept: Vec<Qp>,
+    /// Queue pairs for whose connecting the device has done its part already.
+    readied: usize,
     shared: Shared,
 }
 
@@ -119,6 +121,7 @@ impl Soft {
             frugal: false,
             imitation: config.imitation,
             kept: Vec::new(),
+            readied: 0,
             shared: Shared::new(config.xrc),
         })
     }
@@ -298,6 +301,11 @@ impl Provider for Soft {
         }
         self.kept.extend(made);
         made.is_some()
+    }
+
+    fn ready_together(&mut self, count: usize) {
+        self.imitation.ready(&self.node, count);
+        self.readied = count;
     }
 
     fn create_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {

@@ -46,9 +46,21 @@ pub(crate) struct Everyone {
     shortage: Option<Shortage>,
     /// Those that share memory, by rank, this process included.
     group: Vec<Rank>,
+    /// That make and connect queue pairs, if they may all at once.
+    threads: usize,
     warn_s: u64,
     create_ns: u64,
     put_ns: u64,
+}
+
+impl Everyone {
+    /// Threads that make and connect queue pairs.
+    fn threads(&self) -> usize {
+        match self.policy.trigger() {
+            Trigger::StartInOrder => 1,
+            Trigger::StartByTurns | Trigger::Start | Trigger::FirstUse => self.threads.max(1),
+        }
+    }
 }
 
 impl Endpoint {
@@ -76,8 +88,15 @@ impl Endpoint {
                 );
             }
         }
-        let mut everyone =
-            Everyone { policy, shortage, group, warn_s: config.warn_s, create_ns: 0, put_ns: 0 };
+        let mut everyone = Everyone {
+            policy,
+            shortage,
+            group,
+            threads: config.connect_threads,
+            warn_s: config.warn_s,
+            create_ns: 0,
+            put_ns: 0,
+        };
         let by_board = policy.exchange() != Exchange::Messages && !config.net.force;
         if by_board && (shortage.is_some() || self.context.is_unshared()) {
             // Others of the node may wait for it all the same.
@@ -86,7 +105,7 @@ impl Endpoint {
                 self.context.end_turn();
             }
         } else if by_board {
-            let bulletin = self.make_for(&everyone, config.connect_threads)?;
+            let bulletin = self.make_for(&everyone)?;
             everyone.create_ns = clock.lap();
             if let Some(bulletin) = bulletin {
                 self.put_bulletin(&everyone, &bulletin)?;
@@ -97,7 +116,7 @@ impl Endpoint {
     }
 
     /// Queue pairs for a group, in the order of ranks. `None`: none that few words could tell of.
-    fn make_for(&mut self, everyone: &Everyone, threads: usize) -> Result<Option<Bulletin>, StartError> {
+    fn make_for(&mut self, everyone: &Everyone) -> Result<Option<Bulletin>, StartError> {
         let me = self.rank();
         for rank in everyone.group.iter().filter(|rank| **rank != me) {
             let ix = self.intern(Peer::Rank { job: self.job.id, rank: *rank })?;
@@ -106,16 +125,12 @@ impl Endpoint {
         }
         self.carry_out();
         let wanted = std::mem::take(&mut self.waits.aheads);
-        let (by_turns, threads) = match everyone.policy.trigger() {
-            Trigger::StartByTurns => (true, threads),
-            Trigger::StartInOrder => (false, 1),
-            Trigger::Start | Trigger::FirstUse => (false, threads),
-        };
+        let by_turns = everyone.policy.trigger() == Trigger::StartByTurns;
         if by_turns {
             self.await_turn(everyone.warn_s);
         }
         let begun_ns = self.now_ns();
-        let ahead = self.context.create_ahead(ProviderKind::Soft, wanted.len(), threads);
+        let ahead = self.context.create_ahead(ProviderKind::Soft, wanted.len(), everyone.threads());
         self.counters.qp_create_ns += self.now_ns() - begun_ns;
         if by_turns {
             self.context.end_turn();
@@ -204,11 +219,17 @@ impl Endpoint {
             _ => self.read_bulletins(&everyone)?,
         };
         let exchange_ns = everyone.put_ns + clock.lap();
-        for (ix, facts, card) in found {
-            let now_ns = self.now_ns();
-            self.wireup.facts(ix, facts, card, now_ns).expect("it was published, or is past that");
-            self.carry_out();
+        // By as many threads as have made them.
+        for together in found.chunks(everyone.threads()) {
+            let connecting = together.iter().filter(|(_, facts, _)| facts.is_some()).count();
+            self.context.ready_together(ProviderKind::Soft, connecting);
+            for (ix, facts, card) in together {
+                let now_ns = self.now_ns();
+                self.wireup.facts(*ix, *facts, *card, now_ns).expect("it was published, or is past that");
+                self.carry_out();
+            }
         }
+        self.context.ready_together(ProviderKind::Soft, 0);
         let me = self.rank();
         let peers = (0..self.job.size).map(Rank).filter(|rank| *rank != me);
         if everyone.policy == Policy::StaticSerial(Exchange::Messages) {

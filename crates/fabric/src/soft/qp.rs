@@ -275,7 +275,10 @@ impl Soft {
         if self.go(qp, QpState::ReadyToReceive)?.halves.is_some() {
             return self.attach_sharing(qp, peer, params);
         }
-        self.imitation.ready(&self.node);
+        match self.readied.checked_sub(1) {
+            Some(left) => self.readied = left,
+            None => self.imitation.ready(&self.node, 1),
+        }
         let at = peer.soft.ok_or(ReachError::NotShared)?;
         let params = RingParams::from_params(params);
         let bytes = params.ring_bytes as usize;

@@ -241,7 +241,7 @@ impl Soft {
         }
         let initiator = self.shared.initiators.get_mut(&home);
         if initiator.is_some_and(|initiator| !std::mem::replace(&mut initiator.ready, true)) {
-            self.imitation.ready(&self.node);
+            self.imitation.ready(&self.node, 1);
         }
         Ok(())
     }
