@@ -6,6 +6,7 @@ use crate::responder::Relay;
 use crate::service::Links;
 use crate::settings::{Link, Settings};
 use crate::socket::{Counter, NUMBERS, Realm};
+use crate::target::{Done, Shared};
 use crate::wire::Place;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
@@ -57,6 +58,9 @@ pub(crate) struct Adapter {
     /// When queue pairs are to ask again.
     pub timers: BTreeSet<(Instant, u32)>,
     pub last_flight: u32,
+    pub last_work: u64,
+    /// What others have asked for last.
+    pub done: Done,
     /// Requests that were passed on, by the numbers that they have there.
     pub relays: BTreeMap<u64, Relay>,
     pub dice: u64,
@@ -86,6 +90,8 @@ impl Adapter {
             links,
             timers: BTreeSet::new(),
             last_flight: 0,
+            last_work: 0,
+            done: Done::default(),
             relays: BTreeMap::new(),
             dice,
         })
@@ -175,14 +181,14 @@ impl Adapter {
         }
     }
 
-    /// A number for a queue pair.
-    fn qp_number(&mut self) -> Result<u32, c_int> {
+    /// A number for a queue pair, of this device or of none.
+    fn qp_number(&mut self, device: u32) -> Result<u32, c_int> {
         if self.qps.len() >= self.settings.qps as usize {
             return Err(libc::ENOMEM);
         }
         loop {
             self.last_qp = (self.last_qp + 1) % NUMBERS;
-            let number = self.number * NUMBERS + self.last_qp;
+            let number = device * NUMBERS + self.last_qp;
             if !self.qps.contains_key(&number) {
                 return Ok(number);
             }
@@ -203,8 +209,29 @@ impl Adapter {
         if too_much || !complete {
             return Err(libc::EINVAL);
         }
-        let number = self.qp_number()?;
+        if wanted.kind != Kind::XrcReceive {
+            let number = self.qp_number(self.number)?;
+            return Ok(self.insert_qp(number, wanted, None));
+        }
+        let (shared, device) = Shared::new(&self.links.realm).map_err(|_| libc::ENOMEM)?;
+        let number = self.qp_number(device)?;
+        Ok(self.insert_qp(number, wanted, Some(shared)))
+    }
+
+    /// Has a receiving half of XRC that others have made.
+    pub(crate) fn adopt_qp(&mut self, number: u32, wanted: Wanted, shared: Shared) -> Result<(), c_int> {
+        self.present()?;
+        if self.qps.len() >= self.settings.qps as usize {
+            return Err(libc::ENOMEM);
+        }
+        self.insert_qp(number, wanted, Some(shared));
+        self.load(number);
+        Ok(())
+    }
+
+    fn insert_qp(&mut self, number: u32, wanted: Wanted, shared: Option<Shared>) -> u32 {
         self.count_users(&wanted, |users| *users += 1);
+        let is_shared = shared.is_some();
         let qp = Qp {
             raw: 0,
             kind: wanted.kind,
@@ -222,9 +249,14 @@ impl Adapter {
             taken: 0,
             untold: 0,
             flight: None,
+            shared,
         };
         self.qps.insert(number, qp);
-        Ok(number)
+        if is_shared {
+            // The thread waits for those who connect to it.
+            self.links.wake();
+        }
+        number
     }
 
     /// Counts a queue pair at what it uses.
@@ -240,6 +272,7 @@ impl Adapter {
     /// A queue pair goes.
     pub(crate) fn destroy_qp(&mut self, number: u32) -> Result<(), c_int> {
         let Some(qp) = self.qps.remove(&number) else { return Err(libc::EINVAL) };
+        self.links.leave(number);
         self.timers.retain(|(_, of)| *of != number);
         self.forget_events(qp.raw);
         self.forget_completions(number, &qp);
@@ -272,6 +305,7 @@ impl Adapter {
     /// Moves a queue pair, if the table of moves and its attributes allow it.
     pub(crate) fn modify_qp(&mut self, number: u32, attr: &ibv_qp_attr, mask: u32) -> Result<(), c_int> {
         self.present()?;
+        self.load(number);
         let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
         let to = match mask & IBV_QP_STATE {
             0 => qp.state,
@@ -285,6 +319,7 @@ impl Adapter {
             state => {
                 let qp = self.qps.get_mut(&number).ok_or(libc::EINVAL)?;
                 (qp.attr, qp.state) = (told, state);
+                self.store(number);
                 self.pump(number);
             }
         }
@@ -335,11 +370,13 @@ impl Adapter {
         let qp = self.qps.remove(&number).ok_or(libc::EINVAL)?;
         self.forget_completions(number, &qp);
         self.qps.insert(number, qp);
+        self.store(number);
         Ok(())
     }
 
     /// A queue pair breaks: what was posted is not done.
     pub(crate) fn break_qp(&mut self, number: u32) {
+        self.load(number);
         let Some(qp) = self.qps.get_mut(&number) else { return };
         if qp.state == State::Error {
             return;
@@ -347,6 +384,7 @@ impl Adapter {
         let was_reset = qp.state == State::Reset;
         qp.state = State::Error;
         let (last, raw) = (qp.srq.is_some() && !was_reset, qp.raw);
+        self.store(number);
         self.flush_sends(number);
         self.flush_receives(number);
         if last {

@@ -114,6 +114,7 @@ impl Adapter {
     fn remove(&mut self) {
         self.removed = true;
         self.links.close();
+        self.qps.values_mut().for_each(|qp| qp.shared = None);
         self.raise(IBV_EVENT_DEVICE_FATAL, 0);
         for number in self.qps.keys().copied().collect::<Vec<_>>() {
             self.break_qp(number);

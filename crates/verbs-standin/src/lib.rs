@@ -17,6 +17,8 @@
 //! stays of a process that is killed. Its number is part of the numbers of its queue pairs: that is how a frame
 //! finds its way. What the address of a queue pair says is compared by whoever gets the frame.
 //!
+//! Receiving halves of XRC belong to no process ([`target`]).
+//!
 //! A queue pair has one request under way at a time, which is slow, and right: what is not done, because there is no receive
 //! or because a port is down, is asked for again as a whole, and was never done by half. A peer that is there and does not
 //! answer yet is waited for without end: that is a busy machine, and no device would be slow for it.
@@ -33,4 +35,5 @@ mod responder;
 mod service;
 mod settings;
 mod socket;
+mod target;
 mod wire;

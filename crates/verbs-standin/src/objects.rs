@@ -2,6 +2,7 @@
 use crate::machine::{Kind, State};
 use crate::memory::Piece;
 use crate::socket::Counter;
+use crate::target::Shared;
 use crate::wire::{Action, Place};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -92,6 +93,8 @@ impl Work {
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub number: u64,
+    /// Which work it is, however often it is asked for.
+    pub work: u64,
     /// The connection that its request went through, if it did.
     pub via: Option<u32>,
     pub retry_at: Option<Instant>,
@@ -123,6 +126,8 @@ pub(crate) struct Qp {
     /// Those whose completions nobody asked for: they are free with the next one.
     pub untold: u32,
     pub flight: Option<Flight>,
+    /// Of the receiving half of XRC: what others that have it open share.
+    pub shared: Option<Shared>,
 }
 
 /// How much of what a queue pair has.

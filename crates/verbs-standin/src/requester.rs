@@ -53,7 +53,10 @@ impl Adapter {
                 return;
             }
             let rnr_left = qp.attr.rnr_retries;
-            qp.flight = Some(Flight { number: 0, via: None, retry_at: None, silent_since: None, rnr_left });
+            self.last_work += 1;
+            let work = self.last_work;
+            qp.flight =
+                Some(Flight { number: 0, work, via: None, retry_at: None, silent_since: None, rnr_left });
             if let Started::Waits = self.start(number) {
                 return;
             }
@@ -114,6 +117,7 @@ impl Adapter {
         let gid = place.gid.and_then(|_| self.gid(qp.attr.port, 1).or(self.gid(qp.attr.port, 0)));
         Some(Request {
             flight: u64::from(number) << 32 | u64::from(self.last_flight),
+            work: qp.flight.as_ref().map_or(0, |flight| flight.work),
             action: work.action,
             from: number,
             to,

@@ -52,13 +52,25 @@ impl Adapter {
             self.take_datagram(request, bytes);
             return;
         }
+        self.load(request.to);
         let target = match self.target(request) {
             Ok(target) => target,
             Err(Undone::Said(answer)) => return self.answer(from, request.flight, answer, &[]),
             Err(Undone::Elsewhere(domain)) => return self.pass_on(from, request, domain, bytes),
         };
+        let is_shared = request.srq != 0;
+        if let Some(result) = self.done.again(request).filter(|_| is_shared && request.action != Action::Read)
+        {
+            let result = result.to_vec();
+            return self.answer(from, request.flight, Answer::Done, &result);
+        }
         match self.act(&target, request, bytes) {
-            Ok(result) => self.answer(from, request.flight, Answer::Done, &result),
+            Ok(result) => {
+                if is_shared && request.action != Action::Read {
+                    self.done.note(request, &result);
+                }
+                self.answer(from, request.flight, Answer::Done, &result);
+            }
             Err(answer) => {
                 self.answer(from, request.flight, answer, &[]);
                 self.break_responder(target.qp, answer);

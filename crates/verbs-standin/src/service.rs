@@ -5,6 +5,7 @@ use crate::socket::{Counter, Realm, Socket, Watch, readable, wait};
 use crate::wire::{FRAME_BYTES_MAX, Head};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -79,6 +80,8 @@ struct Connection {
     partial: Vec<u8>,
     /// The device that this one has connected to.
     peer: Option<u32>,
+    /// The receiving half of XRC that it was made to.
+    target: Option<u32>,
     broken: bool,
 }
 
@@ -122,7 +125,7 @@ impl Connection {
 
 /// The connections of an open device.
 pub(crate) struct Links {
-    realm: Realm,
+    pub realm: Realm,
     listener: Option<Socket>,
     connections: BTreeMap<u32, Connection>,
     /// Those that this device has made, by the number of the peer.
@@ -161,8 +164,14 @@ impl Links {
 
     fn insert(&mut self, socket: Socket, peer: Option<u32>) -> u32 {
         self.last += 1;
-        let connection =
-            Connection { socket, out: VecDeque::new(), partial: Vec::new(), peer, broken: false };
+        let connection = Connection {
+            socket,
+            out: VecDeque::new(),
+            partial: Vec::new(),
+            peer,
+            target: None,
+            broken: false,
+        };
         self.connections.insert(self.last, connection);
         self.last
     }
@@ -211,6 +220,26 @@ impl Links {
         }
     }
 
+    /// Takes connections to a receiving half of XRC.
+    fn accept_for(&mut self, target: u32, listener: &Socket) {
+        while let Some(socket) = listener.accept() {
+            let id = self.insert(socket, None);
+            self.connections.get_mut(&id).into_iter().for_each(|connection| connection.target = Some(target));
+        }
+    }
+
+    /// Leaves the connections to a receiving half of XRC to others that have it open.
+    pub(crate) fn leave(&mut self, target: u32) {
+        self.connections.retain(|_, connection| connection.target != Some(target));
+    }
+
+    /// Answers with descriptors.
+    pub(crate) fn give(&mut self, id: u32, fds: &[RawFd]) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.broken |= connection.socket.send_with(&[0], fds).is_err();
+        }
+    }
+
     /// Takes what is broken away.
     fn take_broken(&mut self) -> Vec<u32> {
         let is_broken = |(id, connection): (&u32, &Connection)| connection.broken.then_some(*id);
@@ -232,6 +261,7 @@ impl Adapter {
         let mut fds = vec![readable(links.wake.fd())];
         fds.extend(links.listener.as_ref().map(|listener| readable(listener.fd())));
         fds.extend(links.watch.as_ref().map(|watch| readable(watch.fd())));
+        fds.extend(self.qps.values().filter_map(|qp| Some(readable(qp.shared.as_ref()?.listener.fd()))));
         fds.extend(links.connections.values().map(|connection| {
             let mut fd = readable(connection.socket.fd());
             fd.events |= if connection.out.is_empty() { 0 } else { libc::POLLOUT };
@@ -244,6 +274,9 @@ impl Adapter {
     /// Moves what can be moved.
     fn turn(&mut self) {
         self.links.accept();
+        for (number, qp) in &self.qps {
+            qp.shared.iter().for_each(|shared| self.links.accept_for(*number, &shared.listener));
+        }
         let ids: Vec<u32> = self.links.connections.keys().copied().collect();
         let mut buffer = vec![0; FRAME_BYTES_MAX];
         for id in ids {
@@ -267,6 +300,7 @@ impl Adapter {
             match head {
                 Head::Request(request) => self.serve(id, &request, &bytes),
                 Head::Reply(reply) => self.take_reply(&reply, &bytes),
+                Head::Open(open) => self.share(id, open),
             }
         }
     }

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Numbers of open devices: from 1 to one less than this.
 pub(crate) const NUMBERS: u32 = 1 << 12;
 const BACKLOG: i32 = 1024;
+/// Room for a few descriptors beside a packet.
+const ROOM_WORDS: usize = 8;
 
 /// Whose devices reach each other: those of a directory, or those of this process.
 #[derive(Clone, Debug)]
@@ -61,6 +63,12 @@ impl Socket {
         Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// One that another process has given.
+    pub(crate) fn of(fd: OwnedFd) -> Socket {
+        keep_from_children(fd.as_raw_fd());
+        Socket(fd)
+    }
+
     /// Listens under the first number that nobody has.
     pub(crate) fn listen(realm: &Realm) -> io::Result<(Socket, u32)> {
         let socket = Socket::new()?;
@@ -111,6 +119,60 @@ impl Socket {
         // SAFETY: an open socket and room.
         let got = unsafe { libc::recv(self.fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) };
         usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Sends a packet, and copies of descriptors with it.
+    pub(crate) fn send_with(&self, frame: &[u8], fds: &[RawFd]) -> io::Result<()> {
+        let mut part = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+        let (mut room, bytes) = ([0u64; ROOM_WORDS], size_of_val(fds) as u32);
+        // SAFETY: integers and pointers may be zero.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+        if !fds.is_empty() {
+            message.msg_control = room.as_mut_ptr().cast();
+            // SAFETY: only counts.
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+            assert!(message.msg_controllen <= size_of_val(&room));
+            // SAFETY: there is room for one.
+            let head = unsafe { &mut *libc::CMSG_FIRSTHDR(&message) };
+            (head.cmsg_level, head.cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+            // SAFETY: only counts.
+            head.cmsg_len = unsafe { libc::CMSG_LEN(bytes) } as usize;
+            // SAFETY: behind the head is room for that many.
+            unsafe { libc::CMSG_DATA(head).copy_from(fds.as_ptr().cast(), bytes as usize) };
+        }
+        // SAFETY: an open socket, and a message whose parts are alive.
+        let sent = unsafe { libc::sendmsg(self.fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The length of the next packet, and the descriptors that came with it.
+    pub(crate) fn receive_with(&self, into: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let mut room = [0u64; ROOM_WORDS];
+        // SAFETY: integers and pointers may be zero.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+        (message.msg_control, message.msg_controllen) = (room.as_mut_ptr().cast(), size_of_val(&room));
+        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: an open socket, and a message whose parts are alive.
+        let got = unsafe { libc::recvmsg(self.fd(), &mut message, flags) };
+        let len = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        let mut fds = Vec::new();
+        // SAFETY: what the kernel has put there, if it is something.
+        if let Some(head) = unsafe { libc::CMSG_FIRSTHDR(&message).as_ref() }
+            && (head.cmsg_level, head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS)
+        {
+            // SAFETY: only counts.
+            let count = (head.cmsg_len - unsafe { libc::CMSG_LEN(0) } as usize) / size_of::<RawFd>();
+            for at in 0..count {
+                // SAFETY: the kernel has put so many behind the head.
+                let fd = unsafe { libc::CMSG_DATA(head).cast::<RawFd>().add(at).read_unaligned() };
+                // SAFETY: the kernel has just made it.
+                fds.push(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+        Ok((len, fds))
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -7,6 +7,7 @@ pub(crate) const FRAME_BYTES_MAX: usize = PIECE_BYTES + 256;
 
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
+const OPEN: u8 = 3;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Place {
 pub(crate) struct Request {
     /// Named in the reply.
     pub flight: u64,
+    /// The same each time that it is asked for.
+    pub work: u64,
     pub action: Action,
     /// The queue pairs of the sender and the receiver.
     pub from: u32,
@@ -86,11 +89,19 @@ pub(crate) struct Reply {
     pub bytes: u32,
 }
 
+/// Asks for a receiving half of XRC, which a process of the domain has. (The answer is descriptors.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub number: u32,
+    pub domain: u64,
+}
+
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     Request(Request),
     Reply(Reply),
+    Open(Open),
 }
 
 impl Head {
@@ -100,7 +111,7 @@ impl Head {
             Head::Request(request) if matches!(request.action, Action::Send | Action::Write) => {
                 request.bytes as usize
             }
-            Head::Request(_) => 0,
+            Head::Request(_) | Head::Open(_) => 0,
             Head::Reply(reply) => reply.bytes as usize,
         }
     }
@@ -132,7 +143,7 @@ impl Head {
                 }
                 to.extend(request.immediate.unwrap_or(0).to_le_bytes());
                 to.extend(request.bytes.to_le_bytes());
-                for word in [request.flight, request.addr, request.operand, request.swap] {
+                for word in [request.flight, request.work, request.addr, request.operand, request.swap] {
                     to.extend(word.to_le_bytes());
                 }
                 to.extend(request.domain.unwrap_or(0).to_le_bytes());
@@ -156,6 +167,11 @@ impl Head {
                 to.extend(reply.flight.to_le_bytes());
                 to.extend(reply.bytes.to_le_bytes());
             }
+            Head::Open(open) => {
+                to.push(OPEN);
+                to.extend(open.number.to_le_bytes());
+                to.extend(open.domain.to_le_bytes());
+            }
         }
     }
 
@@ -165,6 +181,7 @@ impl Head {
         let head = match reader.byte()? {
             REQUEST => Head::Request(reader.request()?),
             REPLY => Head::Reply(reader.reply()?),
+            OPEN => Head::Open(Open { number: reader.word()?, domain: reader.long()? }),
             _ => return None,
         };
         Some((head, reader.0))
@@ -209,13 +226,15 @@ impl Reader<'_> {
         let (with_immediate, with_domain) = (self.flag()?, self.flag()?);
         let (from, to, psn_or_key, rkey) = (self.word()?, self.word()?, self.word()?, self.word()?);
         let (srq, immediate, bytes) = (self.word()?, self.word()?, self.word()?);
-        let (flight, addr, operand, swap) = (self.long()?, self.long()?, self.long()?, self.long()?);
+        let (flight, work, addr) = (self.long()?, self.long()?, self.long()?);
+        let (operand, swap) = (self.long()?, self.long()?);
         let domain = self.long()?;
         let (place, source) = (self.place()?, self.place()?);
         let immediate = with_immediate.then_some(immediate);
         let domain = with_domain.then_some(domain);
         Some(Request {
             flight,
+            work,
             action,
             from,
             to,
@@ -260,6 +279,7 @@ mod tests {
         let place = Place { lid: 9, gid: Some([7; 16]) };
         let request = Request {
             flight: 1 << 40,
+            work: 1 << 41,
             action: Action::CompareSwap,
             from: 1,
             to: 2,
@@ -278,7 +298,8 @@ mod tests {
             bytes: 8,
         };
         let reply = Reply { flight: 3, answer: Answer::NoReceive(12), bytes: 0 };
-        for head in [Head::Request(request), Head::Reply(reply)] {
+        let open = Open { number: 5, domain: 6 };
+        for head in [Head::Request(request), Head::Reply(reply), Head::Open(open)] {
             let frames = head.frames(&[]);
             assert_eq!(Head::parse(&frames[0]), Some((head, &[][..])));
             (0..frames[0].len()).for_each(|len| assert_eq!(Head::parse(&frames[0][..len]), None));

@@ -235,36 +235,119 @@ fn shares_a_domain() {
     }
 }
 
+/// A process that sends to shared receive queues, whose numbers it is told.
+fn sends_to_queues() {
+    let side = Side::open(0);
+    let ini = Qp::new(&side.pd, QpKind::XrcSend, &side.cq, &side.cq, None, CAPS).expect("a sender");
+    say(ini.num());
+    side.connect(&ini, told().expect("a number").parse().unwrap(), &SETTINGS);
+    say("connected");
+    while let Some(line) = told() {
+        let pieces = [b"hello"[..].into()];
+        let srq = Some(line.parse().expect("a number"));
+        ini.post(&Work { srq, ..Work::new(1, Operation::SendCopied(&pieces)) }).expect("posted");
+        assert_eq!(side.done(), 1);
+        say("sent");
+    }
+}
+
+fn start_sender(test: &str, directory: &Path) -> Other {
+    let mut command = process(test, "");
+    command.env("BANYAN_TEST_STANDIN_DIR", directory).env("BANYAN_TEST_STANDIN_SENDS", "1");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    Other { child, to, from }
+}
+
+/// A process with a shared receive queue, and the receiving half that it makes, or opens if it is told which.
+fn shares_a_receiver() {
+    let side = Side::open(0);
+    let name = std::env::var_os(DOMAIN).expect("a name");
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(name).expect("a file");
+    let domain = Xrcd::open(&side.context, Some(std::os::fd::AsFd::as_fd(&file))).expect("a domain");
+    let queue = Srq::of_domain(&domain, &side.pd, &side.cq, 64).expect("a shared receive queue");
+    (0..60).for_each(|slot| queue.post(slot, &side.arena, slot as usize).expect("a receive"));
+    say(queue.number().expect("a number"));
+    let line = told().expect("what it is to do");
+    let receiver = match line.parse() {
+        Ok(number) => Qp::open_of_domain(&side.pd, &domain, number).expect("it is there"),
+        Err(_) => Qp::of_domain(&side.pd, &domain).expect("a receiver"),
+    };
+    assert!(Qp::open_of_domain(&side.pd, &domain, receiver.num() + 1).is_err(), "nobody has that");
+    say(receiver.num());
+    while let Some(line) = told() {
+        match line.split_once(' ') {
+            Some(("connect", ini)) => {
+                receiver.reset().expect("RESET");
+                side.connect(&receiver, ini.parse().unwrap(), &SETTINGS);
+                say("connected");
+            }
+            _ => say(String::from_utf8(side.text(side.done(), 5)).unwrap()),
+        }
+    }
+    assert_eq!(side.cq.poll(|_| ()).unwrap(), 0, "nothing came twice");
+}
+
+#[test]
+fn xrc_receivers_outlive_the_process_that_made_them() {
+    const TEST: &str = "xrc_receivers_outlive_the_process_that_made_them";
+    let child = || match std::env::var_os("BANYAN_TEST_STANDIN_SENDS") {
+        Some(_) => sends_to_queues(),
+        None => shares_a_receiver(),
+    };
+    among(TEST, child, |directory| {
+        let mut receivers: Vec<Other> = (0..3).map(|_| Other::start(TEST, directory)).collect();
+        let queues: Vec<u32> = receivers.iter_mut().map(Other::number).collect();
+        receivers[0].say("make");
+        let number = receivers[0].number();
+        for receiver in &mut receivers[1..] {
+            receiver.say(&number.to_string());
+            assert_eq!(receiver.number(), number);
+        }
+        let mut sender = start_sender(TEST, directory);
+        let ini = sender.number();
+        // Any of them connects it, for all.
+        receivers[2].say(&format!("connect {ini}"));
+        assert_eq!(receivers[2].hear(), "connected");
+        sender.say(&number.to_string());
+        assert_eq!(sender.hear(), "connected");
+        let exchange = |sender: &mut Other, receiver: &mut Other, queue: u32| {
+            sender.say(&queue.to_string());
+            receiver.say("take");
+            assert_eq!((sender.hear(), receiver.hear()), ("sent".into(), "hello".into()));
+        };
+        receivers
+            .iter_mut()
+            .zip(&queues)
+            .for_each(|(receiver, queue)| exchange(&mut sender, receiver, *queue));
+        // The one that made it is killed, another one ends: the last one goes on.
+        let mut first = receivers.remove(0);
+        first.child.kill().expect("it was there");
+        first.child.wait().expect("it ends");
+        for round in 0..10 {
+            exchange(&mut sender, &mut receivers[round % 2], queues[1 + round % 2]);
+        }
+        receivers.remove(0).ends_well();
+        for _ in 0..10 {
+            exchange(&mut sender, &mut receivers[0], queues[2]);
+        }
+        sender.ends_well();
+        receivers.into_iter().for_each(Other::ends_well);
+    });
+}
+
 #[test]
 fn xrc_reaches_the_queues_of_other_processes() {
     const TEST: &str = "xrc_reaches_the_queues_of_other_processes";
-    let sends = || {
-        let side = Side::open(0);
-        let ini = Qp::new(&side.pd, QpKind::XrcSend, &side.cq, &side.cq, None, CAPS).expect("a sender");
-        say(ini.num());
-        side.connect(&ini, told().expect("a number").parse().unwrap(), &SETTINGS);
-        say("connected");
-        while let Some(line) = told() {
-            let pieces = [b"hello"[..].into()];
-            let srq = Some(line.parse().expect("a number"));
-            ini.post(&Work { srq, ..Work::new(1, Operation::SendCopied(&pieces)) }).expect("posted");
-            assert_eq!(side.done(), 1);
-            say("sent");
-        }
-    };
     let child = || match std::env::var_os("BANYAN_TEST_STANDIN_SENDS") {
-        Some(_) => sends(),
+        Some(_) => sends_to_queues(),
         None => shares_a_domain(),
     };
     among(TEST, child, |directory| {
         let mut receivers = [Other::start(TEST, directory), Other::start(TEST, directory)];
         let queues: Vec<u32> = receivers.iter_mut().map(Other::number).collect();
         let numbers: Vec<u32> = receivers.iter_mut().map(Other::number).collect();
-        let mut command = process(TEST, "");
-        command.env("BANYAN_TEST_STANDIN_DIR", directory).env("BANYAN_TEST_STANDIN_SENDS", "1");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut sender = Other { child, to, from };
+        let mut sender = start_sender(TEST, directory);
         let ini = sender.number();
         sender.say(&numbers[0].to_string());
         receivers.iter_mut().for_each(|receiver| receiver.say(&ini.to_string()));

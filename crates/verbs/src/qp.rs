@@ -187,6 +187,34 @@ impl Qp {
         Qp::made(pd, QpKind::XrcReceive, qp, cap, Keeps::Domain(domain.clone()))
     }
 
+    /// Another name of the receiving half with this number, which a process of the domain has made. It is there as long as it has
+    /// a name, in whatever process.
+    pub fn open_of_domain(pd: &Rc<Pd>, domain: &Rc<Xrcd>, number: u32) -> Result<Qp, VerbsError> {
+        const CALL: &str = "ibv_open_qp";
+        let open = pd.context.extended().and_then(|ops| ops.open_qp);
+        let open = open.ok_or_else(|| VerbsError::unsupported(CALL))?;
+        let mut attr = ibv_qp_open_attr {
+            comp_mask: IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+            qp_num: number,
+            xrcd: domain.xrcd,
+            qp_context: std::ptr::null_mut(),
+            qp_type: IBV_QPT_XRC_RECV,
+        };
+        // SAFETY: an open device and what is wanted, all of it alive.
+        let qp = unsafe { open(pd.context.context, &mut attr) };
+        if qp.is_null() {
+            return Err(VerbsError::last(CALL));
+        }
+        let nothing = ibv_qp_cap {
+            max_send_wr: 0,
+            max_recv_wr: 0,
+            max_send_sge: 0,
+            max_recv_sge: 0,
+            max_inline_data: 0,
+        };
+        Qp::made(pd, QpKind::XrcReceive, qp, nothing, Keeps::Domain(domain.clone()))
+    }
+
     fn made(
         pd: &Rc<Pd>,
         kind: QpKind,
@@ -238,6 +266,11 @@ impl Qp {
     #[inline]
     pub fn caps(&self) -> QpCaps {
         self.caps
+    }
+
+    /// To RESET, from wherever it is: it forgets what was posted, and whom it talks to.
+    pub fn reset(&self) -> Result<(), VerbsError> {
+        self.modify(IBV_QPS_RESET, IBV_QP_STATE, |_| ())
     }
 
     /// RESET to INIT, of a connected one.
@@ -330,17 +363,40 @@ impl Qp {
     /// short messages, whose way is counted in instructions.
     #[inline]
     pub fn send_copied(&self, id: u64, pieces: &[Piece<'_>]) -> Result<(), VerbsError> {
+        self.send_inline(id, pieces, (IBV_WR_SEND, 0), 0)
+    }
+
+    /// The same to a shared receive queue of XRC, with a word beside it.
+    #[inline]
+    pub fn send_copied_to(
+        &self,
+        id: u64,
+        pieces: &[Piece<'_>],
+        srq: u32,
+        immediate: u32,
+    ) -> Result<(), VerbsError> {
+        self.send_inline(id, pieces, (IBV_WR_SEND_WITH_IMM, immediate.to_be()), srq)
+    }
+
+    #[inline]
+    fn send_inline(
+        &self,
+        id: u64,
+        pieces: &[Piece<'_>],
+        (opcode, imm_data): (u32, u32),
+        srq: u32,
+    ) -> Result<(), VerbsError> {
         let mut request = ibv_send_wr {
             wr_id: id,
             next: std::ptr::null_mut(),
             // (The device only reads the list.)
             sg_list: pieces.as_ptr().cast_mut().cast(),
             num_sge: pieces.len() as i32,
-            opcode: IBV_WR_SEND,
+            opcode,
             send_flags: IBV_SEND_SIGNALED | IBV_SEND_INLINE,
-            imm_data: 0,
+            imm_data,
             wr: wr { atomic: atomic { remote_addr: 0, compare_add: 0, swap: 0, rkey: 0 } },
-            remote_srqn: 0,
+            remote_srqn: srq,
             rest: [0; 6],
         };
         let mut bad = std::ptr::null_mut();

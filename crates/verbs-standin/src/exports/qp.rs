@@ -4,6 +4,8 @@ use super::{code, give, take, with};
 use crate::adapter::{Adapter, Wanted};
 use crate::machine::Kind;
 use crate::objects::Caps;
+use crate::socket::Realm;
+use crate::target::Shared;
 use crate::wire::Place;
 use std::ffi::c_int;
 use verbs::ffi::*;
@@ -120,7 +122,7 @@ unsafe fn create(shape: ibv_qp, wanted: Wanted) -> *mut ibv_qp {
     made
 }
 
-/// Another name of a queue pair of XRC, of the same device only.
+/// Another name of a receiving half of XRC, which this process has already or another one of the domain.
 unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp {
     // SAFETY: what the program wants.
     let attr = unsafe { &*attr };
@@ -130,18 +132,62 @@ unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_a
     }
     // SAFETY: a domain of the program's, as it says.
     let domain = unsafe { (*attr.xrcd.cast::<OwnXrcd>()).domain };
-    let find = |adapter: &mut Adapter| {
-        adapter.present()?;
-        let qp = adapter.qps.get(&attr.qp_num).filter(|qp| qp.domain == domain);
-        qp.filter(|qp| qp.kind == Kind::XrcReceive).map(drop).ok_or(libc::EINVAL)
-    };
+    let number = attr.qp_num;
     // SAFETY: the program's open device.
-    give(unsafe { with(context, find) }.map(|()| {
+    let found = unsafe { with(context, |adapter| find(adapter, number, domain)) };
+    let adopted = found.and_then(|realm| match realm {
+        None => Ok(()),
+        Some(realm) => {
+            // Asked for without the lock: the process that answers may ask this one.
+            let shared = Shared::open(&realm, number, domain)?;
+            // SAFETY: the program's open device.
+            unsafe { with(context, |adapter| adapter.adopt_qp(number, of_domain(domain), shared)) }
+        }
+    });
+    let made = give(adopted.map(|()| {
         // SAFETY: integers and pointers may be zero; nobody but the real library uses the rest.
         let zero: ibv_qp = unsafe { std::mem::zeroed() };
-        let (handle, qp_type) = (attr.qp_num, attr.qp_type);
-        ibv_qp { context, qp_context: attr.qp_context, handle, qp_num: attr.qp_num, qp_type, ..zero }
-    }))
+        ibv_qp {
+            context,
+            qp_context: attr.qp_context,
+            handle: number,
+            qp_num: number,
+            qp_type: attr.qp_type,
+            ..zero
+        }
+    }));
+    if !made.is_null() {
+        let name = |adapter: &mut Adapter| {
+            let qp = adapter.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            match (qp.raw, &mut qp.shared) {
+                (0, _) => qp.raw = made.expose_provenance(),
+                (_, Some(shared)) => shared.names.push(made.expose_provenance()),
+                (_, None) => {}
+            }
+            Ok(())
+        };
+        // SAFETY: the program's open device.
+        let named = unsafe { with(context, name) };
+        debug_assert!(named.is_ok());
+    }
+    made
+}
+
+/// Is a receiving half open here? If not, where others are to be asked.
+fn find(adapter: &mut Adapter, number: u32, domain: u64) -> Result<Option<Realm>, c_int> {
+    adapter.present()?;
+    match adapter.qps.get(&number) {
+        Some(qp) if qp.domain == domain && qp.kind == Kind::XrcReceive => Ok(None),
+        Some(_) => Err(libc::EINVAL),
+        None => Ok(Some(adapter.links.realm.clone())),
+    }
+}
+
+/// What a receiving half wants of the device: nothing.
+fn of_domain(domain: u64) -> Wanted {
+    let cap = Caps { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_data: 0 };
+    let kind = Kind::XrcReceive;
+    Wanted { kind, pd: 0, send_cq: 0, receive_cq: 0, srq: None, domain, cap, all_told: false }
 }
 
 #[unsafe(no_mangle)]
@@ -149,8 +195,18 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: the program's queue pair.
     let (context, number) = unsafe { ((*qp).context, (*qp).handle) };
     let remove = |adapter: &mut Adapter| {
-        let is_other_name = adapter.qps.get(&number).is_none_or(|own| own.raw != qp.addr());
-        if is_other_name { Ok(()) } else { adapter.destroy_qp(number) }
+        let Some(own) = adapter.qps.get_mut(&number) else { return Err(libc::EINVAL) };
+        let names = own.shared.as_mut().map(|shared| &mut shared.names);
+        match names {
+            Some(names) if own.raw != qp.addr() => names.retain(|name| *name != qp.addr()),
+            // The others keep it.
+            Some(names) if !names.is_empty() => {
+                own.raw = names.remove(0);
+                adapter.forget_events(qp.addr());
+            }
+            _ => return adapter.destroy_qp(number),
+        }
+        Ok(())
     };
     // SAFETY: the program's open device.
     let removed = unsafe { with(context, remove) };
@@ -184,6 +240,7 @@ unsafe extern "C" fn ibv_query_qp(
     let (qp, attr, init) = unsafe { (&mut *qp, &mut *attr, &mut *init) };
     let query = |adapter: &mut Adapter| {
         adapter.present()?;
+        adapter.load(qp.handle);
         let own = adapter.qps.get(&qp.handle).ok_or(libc::EINVAL)?;
         let (told, cap) = (&own.attr, &own.cap);
         (attr.qp_state, attr.cur_qp_state) = (own.state.number(), own.state.number());
