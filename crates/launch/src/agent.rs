@@ -108,7 +108,9 @@ impl Agent {
             Spread::ManyHosts => group.ranks_on(node).len() as u32,
         };
         let crowd = self.jobs.iter().map(|here| ranks_of(&here.group)).sum::<u32>() + ranks_of(&group);
-        let site = Site { tree: &self.tree, node, cores: &self.cores, crowd, address: self.address.as_ref() };
+        let beside = self.jobs.iter().find_map(|here| here.ranks.segment());
+        let address = self.address.as_ref();
+        let site = Site { tree: &self.tree, node, cores: &self.cores, crowd, address, beside };
         let here = Here::new(group, site, self.seats, stdin, self.limit)?;
         here.ranks.register(Token::Failures(here.group.id.0).pack(), &self.poll)?;
         self.seats += here.ranks.count();
@@ -150,7 +152,7 @@ impl Agent {
             return Ok(());
         }
         let (tree, node, cores) = (&self.tree, self.node, &self.cores);
-        let site = Site { tree, node, cores, crowd: 0, address: self.address.as_ref() };
+        let site = Site { tree, node, cores, crowd: 0, address: self.address.as_ref(), beside: None };
         for _ in 0..STARTS_PER_TURN {
             if let Err(error) = here.ranks.start_next(site, &self.poll) {
                 let failed = here.ranks.start_failed(&error);

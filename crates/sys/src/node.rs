@@ -5,14 +5,16 @@
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
 mod targets;
 
-pub use targets::TARGETS_MAX;
+pub use targets::{Initiator, TARGETS_MAX, TargetError, TargetLock};
 
 use crate::mem::{Locator, SharedMap, SharedMemory};
 use crate::sync::{AtomicU32, AtomicU64, futex_wait, futex_wake_all};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use targets::Targets;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"banyan02");
 const HEADER_BYTES: usize = 4096;
@@ -35,6 +37,8 @@ const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 const AT_LOST: usize = 260; // how many jobs have been lost
 const AT_CONTACTS: usize = 264; // first contacts that a slot has room for
+const AT_TARGETS: usize = 272; // where the table of targets is: process, descriptor, start time
+const AT_FIRST_ROW: usize = 288; // the row there of the first slot
 const AT_LOST_JOBS: usize = 512; // the last of them
 const AT_LANES: usize = 2560; // when each has done what the device was asked for
 
@@ -134,8 +138,12 @@ pub struct NodeSegment {
     map: SharedMap,
     facts: NodeFacts,
     records: Records,
-    /// Where the targets are: behind all else.
-    at_targets: usize,
+    /// The table of targets once it is needed, and where it is.
+    targets: OnceLock<Arc<Targets>>,
+    targets_at: Locator,
+    first_row: u32,
+    /// Did this process make the segment?
+    owner: bool,
 }
 
 /// What processes leave behind about whom they had to do with.
@@ -168,8 +176,18 @@ impl NodeSegment {
     /// The same, with a row per slot that tells to which of so many ranks its process was connected, and a list of its first
     /// contacts. Rows and lists lie behind the slots; pages that nobody writes cost nothing.
     pub fn create_recording(facts: &NodeFacts, records: Records) -> io::Result<Self> {
-        let at_targets = bytes_of(facts.slots, records);
-        let bytes = at_targets + targets::bytes_of(facts.slots);
+        Self::create_beside(facts, records, None)
+    }
+
+    /// The same for another job on the node of a segment that this process has made: they share targets.
+    pub fn create_beside(
+        facts: &NodeFacts,
+        records: Records,
+        other: Option<&NodeSegment>,
+    ) -> io::Result<Self> {
+        let (targets, first_row) = Self::targets_beside(facts.slots, other)?;
+        let targets_at = targets.locator()?;
+        let bytes = bytes_of(facts.slots, records);
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -185,8 +203,24 @@ impl NodeSegment {
         store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
         map.u32_at(AT_COLUMNS).store(records.columns, Ordering::Relaxed);
         map.u32_at(AT_CONTACTS).store(records.contacts, Ordering::Relaxed);
+        map.u32_at(AT_TARGETS).store(targets_at.pid, Ordering::Relaxed);
+        map.u32_at(AT_TARGETS + 4).store(targets_at.fd, Ordering::Relaxed);
+        store_words(&map, AT_TARGETS + 8, &[targets_at.start_ticks]);
+        map.u32_at(AT_FIRST_ROW).store(first_row, Ordering::Relaxed);
         map.u64_at(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(NodeSegment { memory, map, facts: facts.clone(), records, at_targets })
+        let (facts, targets) = (facts.clone(), OnceLock::from(targets));
+        Ok(NodeSegment { memory, map, facts, records, targets, targets_at, first_row, owner: true })
+    }
+
+    /// The table of another segment, if it has rows for so many slots, or a new one.
+    fn targets_beside(slots: u32, other: Option<&NodeSegment>) -> io::Result<(Arc<Targets>, u32)> {
+        let known = other.filter(|other| other.owner).and_then(|other| other.targets.get());
+        if let Some((known, row)) = known.and_then(|known| Some((known, known.take_rows(slots)?))) {
+            return Ok((known.clone(), row));
+        }
+        let targets = Targets::create(slots)?;
+        let row = targets.take_rows(slots).expect("it has more");
+        Ok((Arc::new(targets), row))
     }
 
     /// Opens the segment that another process of the node owns.
@@ -216,11 +250,16 @@ impl NodeSegment {
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
         let records = Records { columns: word(AT_COLUMNS), contacts: word(AT_CONTACTS) };
-        let at_targets = bytes_of(facts.slots, records);
-        if bytes < at_targets + targets::bytes_of(facts.slots) {
+        if bytes < bytes_of(facts.slots, records) {
             return Err(bad("shorter than its slots"));
         }
-        Ok(NodeSegment { memory, map, facts, records, at_targets })
+        let targets_at = Locator {
+            pid: word(AT_TARGETS),
+            fd: word(AT_TARGETS + 4),
+            start_ticks: load_words::<1>(&map, AT_TARGETS + 8)[0],
+        };
+        let (targets, first_row) = (OnceLock::new(), word(AT_FIRST_ROW));
+        Ok(NodeSegment { memory, map, facts, records, targets, targets_at, first_row, owner: false })
     }
 
     /// Where the other processes of the node find it.
@@ -512,6 +551,14 @@ impl NodeSegment {
     }
 }
 
+impl Drop for NodeSegment {
+    fn drop(&mut self) {
+        if let Some(targets) = self.targets.get().filter(|_| self.owner) {
+            targets.give_rows(self.first_row, self.facts.slots);
+        }
+    }
+}
+
 /// Words of one plane of a row.
 fn row_words(columns: u32) -> u32 {
     columns.div_ceil(64)
@@ -686,7 +733,7 @@ mod tests {
         owner.note_contact(0, 0, 0);
         assert_eq!(owner.contacts(0, 9), Contacts::default());
         assert_eq!(owner.met(0, 0).count(), 0);
-        let bytes = HEADER_BYTES + 4 * SLOT_BYTES + targets::bytes_of(4);
+        let bytes = HEADER_BYTES + 4 * SLOT_BYTES;
         assert_eq!(owner.memory.bytes().unwrap(), bytes as u64);
     }
 
@@ -701,8 +748,7 @@ mod tests {
     fn a_segment_that_could_shrink_is_refused() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         assert!(owner.memory.resize(HEADER_BYTES as u64).is_err());
-        let bytes = HEADER_BYTES + targets::bytes_of(0);
-        let unsealed = SharedMemory::create_sealable("test", bytes as u64).unwrap();
+        let unsealed = SharedMemory::create_sealable("test", HEADER_BYTES as u64).unwrap();
         unsealed.map(0, HEADER_BYTES).unwrap().u64_at(AT_MAGIC).store(MAGIC, Ordering::Relaxed);
         let locator = unsealed.locator().unwrap();
         let refused = NodeSegment::open(&locator).unwrap_err();

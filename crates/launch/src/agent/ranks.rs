@@ -78,6 +78,8 @@ pub(crate) struct Site<'a> {
     pub(crate) crowd: u32,
     /// The address under which other hosts reach this one, where there are others.
     pub(crate) address: Option<&'a NetAddress>,
+    /// The segment of another job here.
+    pub(crate) beside: Option<&'a NodeSegment>,
 }
 
 impl Ranks {
@@ -124,6 +126,11 @@ impl Ranks {
             binding: site.tree.binding(site.cores),
             paused: false,
         })
+    }
+
+    /// What the ranks here share.
+    pub(crate) fn segment(&self) -> Option<&NodeSegment> {
+        self.segment.as_ref()
     }
 
     /// One more variable (`K=V`) for all ranks here, before the first is started.
@@ -557,7 +564,7 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
     // What spawned jobs do is not foretold.
     let is_recorded = site.tree.contacts == Counters::Wanted && group.id == JobId(0);
     let contacts = if is_recorded { CONTACTS_MAX } else { 0 };
-    NodeSegment::create_recording(&facts, Records { columns, contacts })
+    NodeSegment::create_beside(&facts, Records { columns, contacts }, site.beside)
 }
 
 fn drain_stream(
