@@ -4,7 +4,7 @@
 //! bytes  field
 //!     1  version
 //!     1  sections: 1 shared memory, 2 sockets with an IPv4 address, 4 sockets with an IPv6 address, 8 an RDMA device,
-//!          16 connections to its node are shared
+//!          16 connections to its node in shared memory are shared, 32 those through its RDMA device
 //!    16  host: equal values share memory
 //!     4  node in the job
 //!    16  shared memory: process (4), descriptor (4), start time (8)
@@ -14,7 +14,8 @@
 //!    16  RDMA device: its address (or zeros),
 //!     2    the same inside an InfiniBand subnet (or 0),
 //! 4 + 4   the number of the queue pair for datagrams; what is the same for those who can reach each other,
-//!     8    a number that nobody had before
+//!     8    a number that nobody had before,
+//!     8    the processes that share connections from elsewhere with it, where it does
 //! ```
 //! With IPv4 the text of a card is 108 characters, so that it fits the smallest board there is (127); with IPv6 it is
 //! 132 and takes two keys on such boards, as one with an RDMA device does.
@@ -29,6 +30,7 @@ const SOCKETS_V4: u8 = 2;
 const SOCKETS_V6: u8 = 4;
 const VERBS: u8 = 8;
 const SHARED: u8 = 16;
+const VERBS_SHARED: u8 = 32;
 
 /// Where a process is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub struct Card {
     pub sockets: Option<SocketsSection>,
     /// Its RDMA device, if it has one.
     pub verbs: Option<VerbsSection>,
-    /// Does it share connections from other nodes with the processes of its own (XRC)?
+    /// Does it share connections in shared memory from other nodes with the processes of its own (XRC)?
     pub shared: bool,
 }
 
@@ -60,6 +62,8 @@ pub struct VerbsSection {
     pub subnet: u32,
     /// A number that nobody had before.
     pub nonce: u64,
+    /// Names the processes of its node that share connections from elsewhere (XRC); 0: it does not.
+    pub domain: u64,
 }
 
 /// Where a process listens.
@@ -93,10 +97,19 @@ pub enum CardError {
 }
 
 impl Card {
-    /// The peer's node, if a process with this card needs one connection for all processes there.
-    pub fn shares(&self, peer: &Card) -> Option<u32> {
-        let both = self.shared && peer.shared && self.soft.is_some() && peer.soft.is_some();
-        (both && self.host == peer.host && self.node != peer.node).then_some(peer.node)
+    /// Names the peer's node, if a process with this card needs one connection for all processes there.
+    pub fn shares(&self, peer: &Card) -> Option<u64> {
+        if self.soft.is_some() && peer.soft.is_some() && self.host == peer.host {
+            return (self.shared && peer.shared && self.node != peer.node).then_some(peer.node.into());
+        }
+        let (own, other) = (self.verbs?, peer.verbs?);
+        let both = own.domain != 0 && other.domain != 0 && own.subnet == other.subnet;
+        (both && own.domain != other.domain).then_some(other.domain)
+    }
+
+    /// Does it share connections with anybody?
+    pub fn is_sharing(&self) -> bool {
+        self.shared || self.verbs.is_some_and(|verbs| verbs.domain != 0)
     }
 
     /// As bytes, for datagrams.
@@ -132,6 +145,10 @@ impl Card {
             out.extend(verbs.datagrams.to_le_bytes());
             out.extend(verbs.subnet.to_le_bytes());
             out.extend(verbs.nonce.to_le_bytes());
+            if verbs.domain != 0 {
+                out[1] |= VERBS_SHARED;
+                out.extend(verbs.domain.to_le_bytes());
+            }
         }
         out
     }
@@ -144,7 +161,9 @@ impl Card {
             return Err(CardError::Version(version));
         }
         let both = SOCKETS_V4 | SOCKETS_V6;
-        if sections & !(SOFT | both | VERBS | SHARED) != 0 || sections & both == both {
+        let known = SOFT | both | VERBS | SHARED | VERBS_SHARED;
+        let alone = sections & (VERBS | VERBS_SHARED) == VERBS_SHARED;
+        if sections & !known != 0 || sections & both == both || alone {
             return Err(CardError::Sections(sections));
         }
         let host = [u64::from_le_bytes(reader.take()?), u64::from_le_bytes(reader.take()?)];
@@ -179,6 +198,10 @@ impl Card {
                 datagrams: u32::from_le_bytes(reader.take()?),
                 subnet: u32::from_le_bytes(reader.take()?),
                 nonce: u64::from_le_bytes(reader.take()?),
+                domain: match sections & VERBS_SHARED {
+                    0 => 0,
+                    _ => u64::from_le_bytes(reader.take()?),
+                },
             }),
         };
         if !reader.bytes.is_empty() {
@@ -231,7 +254,9 @@ mod tests {
         let soft = Locator { pid: 4_000_000, fd: 5, start_ticks: 1 << 40 };
         let v4 = SocketsSection { addr: [10, 1, 2, 3].into(), tcp: 65_535, udp: 1, nonce: u64::MAX };
         let v6 = SocketsSection { addr: Ipv6Addr::LOCALHOST.into(), ..v4 };
-        let verbs = VerbsSection { gid: [9; 16], lid: 17, datagrams: 1 << 23, subnet: 5, nonce: 1 };
+        let verbs =
+            VerbsSection { gid: [9; 16], lid: 17, datagrams: 1 << 23, subnet: 5, nonce: 1, domain: 0 };
+        let sharing = VerbsSection { domain: u64::MAX, ..verbs };
         let bare =
             Card { host: [u64::MAX, 7], node: 3, soft: None, sockets: None, verbs: None, shared: false };
         vec![
@@ -243,6 +268,8 @@ mod tests {
             Card { soft: Some(soft), sockets: Some(v6), verbs: Some(verbs), ..bare },
             Card { verbs: Some(verbs), ..bare },
             Card { soft: Some(soft), shared: true, ..bare },
+            Card { verbs: Some(sharing), ..bare },
+            Card { soft: Some(soft), sockets: Some(v6), verbs: Some(sharing), shared: true, ..bare },
         ]
     }
 
@@ -251,8 +278,24 @@ mod tests {
         for card in cards() {
             assert_eq!(Card::from_bytes(&card.to_bytes()), Ok(card));
             assert_eq!(card.to_string().parse(), Ok(card));
+            assert!(proto::wireup::Card::new(&card.to_bytes()).is_ok());
         }
         assert_eq!(cards()[3].to_string().len(), 108);
+    }
+
+    #[test]
+    fn cards_tell_who_shares_connections() {
+        let all = cards();
+        let (near, far) = (all[7], all[9]);
+        let elsewhere = |card: Card| Card { node: 4, ..card };
+        let other =
+            |card: Card| Card { verbs: card.verbs.map(|verbs| VerbsSection { domain: 7, ..verbs }), ..card };
+        assert_eq!((near.shares(&elsewhere(near)), near.shares(&near)), (Some(4), None));
+        assert_eq!((far.shares(&far), far.shares(&elsewhere(far))), (None, Some(4)));
+        let apart = Card { host: [1, 1], ..other(far) };
+        assert_eq!((far.shares(&apart), far.shares(&Card { host: [1, 1], ..far })), (Some(7), None));
+        assert_eq!((near.shares(&apart), all[6].shares(&apart)), (None, None));
+        assert!(near.is_sharing() && far.is_sharing() && !all[5].is_sharing());
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct Context {
     soft: Soft,
+    /// Are connections through an RDMA device shared, if it can?
+    shares: bool,
     /// Large, and most processes need none.
     sockets: Option<Box<Sockets>>,
     rdma: Option<Box<Rdma>>,
@@ -135,6 +137,8 @@ impl Context {
             Card { host, node, soft: segment, sockets: None, verbs: None, shared: config.xrc && mappable };
         Ok(Context {
             soft,
+            // (Without an agent there is nothing that the processes of a node share.)
+            shares: config.xrc && matches!(config.node, Node::Agent { .. }),
             sockets: None,
             rdma: None,
             rdma_turn: false,
@@ -218,7 +222,8 @@ impl Context {
         if self.rdma.is_some() {
             return Ok(());
         }
-        let opened = Rdma::open(&rdma::Config { key: how.key.or(self.key), ..how.clone() });
+        let place = self.shares.then(|| self.soft.place()).map(|(node, slot)| rdma::Place { node, slot });
+        let opened = Rdma::open_at(&rdma::Config { key: how.key.or(self.key), ..how.clone() }, place);
         self.rdma_outcome = opened.as_ref().map_or_else(rdma::OpenError::outcome, |_| RdmaDevice::Open);
         let mut rdma = opened?;
         for (key, nonce) in &self.shared_keys {
@@ -301,13 +306,18 @@ impl Context {
 
     /// Connections that are shared by nodes.
     pub fn shared_counts(&self) -> SharedCounts {
-        self.soft.shared_counts()
+        let rdma = self.rdma.as_deref().map_or_else(SharedCounts::default, Rdma::shared_counts);
+        self.soft.shared_counts().with(&rdma)
     }
 
     /// Does a queue pair share its connection with others to the same node?
     #[inline]
     pub fn shares(&self, qp: Qp) -> bool {
-        qp.provider() == ProviderKind::Soft && self.soft.shares(qp)
+        match (qp.provider(), &self.rdma) {
+            (ProviderKind::Soft, _) => self.soft.shares(qp),
+            (ProviderKind::Verbs, Some(rdma)) => rdma.shares(qp),
+            _ => false,
+        }
     }
 
     /// Makes a queue pair before it is needed, if fewer than so many are kept: of shared memory, or of the RDMA device where there are

@@ -17,13 +17,17 @@
 //! same (words about windows need slots, too), devices ask again, without end, and nothing is lost. Datagrams have slots of their own, which no flood of messages takes. Short messages are copied when they
 //! are posted, longer ones into a slot to send from ([`post`]); long ones are read by the peer from registered memory.
 //!
+//! Where the processes of a node share connections from elsewhere ([`shared`]), queue pairs are those of XRC.
+//!
 //! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
 mod cache;
 mod choice;
+mod link;
 mod memory;
 mod post;
 mod ready;
 mod receive;
+mod shared;
 mod slots;
 
 use crate::card::{Card, VerbsSection};
@@ -35,13 +39,16 @@ use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
 use choice::{choose, choose_gid, subnet_of};
+use link::{End, Link};
 use memory::{Regions, Transfer};
 pub(crate) use post::Source;
 use post::{Outbox, Pending};
 use proto::stats::RdmaDevice;
 use proto::wireup::Params;
 use ready::Meeting;
-use receive::{Found, Inbox};
+use receive::{Found, Inbox, Which};
+pub(crate) use shared::Place;
+use shared::Sharing;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
@@ -194,9 +201,11 @@ pub struct Rdma {
     outbox: Outbox,
     regions: Regions,
     links: Table<Link>,
+    /// What is shared with the other processes of the node, if the device can.
+    sharing: Option<Box<Sharing>>,
     /// Queue pairs that were made before they are needed.
     kept: Vec<verbs::Qp>,
-    /// Queue pairs of the device, by their numbers.
+    /// Connections, by the numbers of their queue pairs or by their names.
     numbers: HashMap<u32, u32, BuildHasherDefault<Spread>>,
     /// The connection that a message came on last, by its number.
     last_number: Option<(u32, u32)>,
@@ -249,44 +258,14 @@ enum Note {
     Broken(Qp, BreakReason),
 }
 
-/// A connection.
-#[derive(Debug)]
-struct Link {
-    state: QpState,
-    qp: verbs::Qp,
-    psn: u32,
-    /// Does the peer receive?
-    meeting: Meeting,
-    /// Messages that may still be sent, and those of the peer's that were taken and not told.
-    window: u32,
-    taken: u32,
-    /// The peer's window.
-    granted: u32,
-    /// Work requests that have not completed, and those of them that are messages of which nothing is kept.
-    busy: u32,
-    copied: u32,
-    traffic: u64,
-    peer_frugal: bool,
-    /// Has the peer to hear something: that this side is there, or whether it is short of memory?
-    tell: bool,
-}
-
-impl Link {
-    /// Is there room for a message, at the peer and here?
-    #[inline]
-    fn may_send(&self) -> bool {
-        self.state == QpState::ReadyToSend && self.meeting.open && self.window > 0 && self.busy < WORK_MAX
-    }
-
-    /// How many messages that were taken the peer has to hear of: early enough, and seldom.
-    fn tell_at(&self) -> u32 {
-        (self.granted / 4).max(WINDOW_FIRST / 2)
-    }
-}
-
 impl Rdma {
     /// Opens a device and a queue pair for datagrams.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        Self::open_at(config, None)
+    }
+
+    /// The same for a process that shares connections with the other processes of its node, if the device can.
+    pub(crate) fn open_at(config: &Config, place: Option<Place>) -> Result<Self, OpenError> {
         let devices = verbs::devices()?;
         let (context, port) = choose(&devices, config)?;
         let name = context.name().to_string();
@@ -306,6 +285,8 @@ impl Rdma {
         let datagrams =
             verbs::Qp::new(&pd, QpKind::Ud, &cq, &cq, Some(&inbox.letters), caps).map_err(refused)?;
         datagrams.start_datagrams(port.number, DATAGRAM_KEY).map_err(refused)?;
+        let sharing = place.and_then(|place| Sharing::open(place, &pd, &cq, inbox.receives_max()));
+        sharing.iter().for_each(|sharing| inbox.share(&sharing.srq));
         let nonce = u64::from_le_bytes(sys::random::bytes().map_err(OpenError::Chance)?);
         let section = VerbsSection {
             gid: gid.map_or([0; 16], |gid| gid.raw),
@@ -313,6 +294,7 @@ impl Rdma {
             datagrams: datagrams.num(),
             subnet: subnet_of(&port, gid.as_ref()),
             nonce,
+            domain: sharing.as_ref().map_or(0, |sharing| sharing.id),
         };
         let reads = READS_MAX.min(limits.reads_in).min(limits.reads_out).clamp(1, 255) as u8;
         let settings = QpSettings {
@@ -344,6 +326,7 @@ impl Rdma {
             outbox,
             regions: Regions::new(kept),
             links: Table::new(),
+            sharing: sharing.map(Box::new),
             kept: Vec::new(),
             numbers: HashMap::default(),
             last_number: None,
@@ -482,17 +465,10 @@ impl Rdma {
     }
 
     /// A queue pair. No device tells how many bytes it copies when they are posted: it refuses what is too much.
-    fn create_connected(&mut self) -> Result<verbs::Qp, VerbsError> {
+    fn create_qp(&mut self, kind: QpKind) -> Result<verbs::Qp, VerbsError> {
         loop {
-            let made = verbs::Qp::new(
-                &self.pd,
-                QpKind::Rc,
-                &self.cq,
-                &self.cq,
-                Some(&self.inbox.srq),
-                self.caps_of_qps(),
-            );
-            match made {
+            let srq = (kind == QpKind::Rc).then(|| self.inbox.srq());
+            match verbs::Qp::new(&self.pd, kind, &self.cq, &self.cq, srq, self.caps_of_qps()) {
                 Err(error) if self.inline_bytes > 0 && error.error.raw_os_error() == Some(EINVAL) => {
                     self.inline_bytes =
                         if self.inline_bytes > INLINE_BYTES_LEAST { INLINE_BYTES_LEAST } else { 0 };
@@ -514,7 +490,7 @@ impl Rdma {
         with: impl FnOnce(&Link) -> Result<(), VerbsError>,
     ) -> Result<(), ConnectError> {
         let link = self.link(qp)?;
-        check(link.qp.num(), link.state, to)?;
+        check(link.name, link.state, to)?;
         with(link).map_err(|error| ConnectError::Device(error.to_string()))?;
         link.state = to;
         Ok(())
@@ -534,19 +510,22 @@ impl Rdma {
             return;
         }
         link.state = QpState::Error;
-        let _ = link.qp.fail(); // it may be in this state already
+        // (What others send by stays as it is.)
+        if let End::Own(qp) = &link.end {
+            let _ = qp.fail(); // it may be in this state already
+        }
         // A peer that has nothing to send would never find out.
         self.say_broken(index);
         self.notes.push_back(Note::Broken(qp, why));
     }
 
-    /// Work of a queue pair has failed: it breaks. If that is so because the port has been down for long, all others are
+    /// Work of a queue pair has failed: it breaks, and all connections that it has. If that is so because the port has been down for long, all others are
     /// as good as broken; who only waits for messages on one of them would never find out, nor hear of it from its peer.
     fn fail_link(&mut self, index: u32, failed: &Failed) {
         let (why, is_down) = self.reason(failed);
-        self.break_link(index, why.clone());
+        self.break_together(index, &why);
         if is_down && !failed.is_flushed() {
-            self.links.indices().into_iter().for_each(|other| self.break_link(other, why.clone()));
+            self.break_all(&why);
         }
     }
 
@@ -569,16 +548,14 @@ impl Rdma {
         while let Some(event) = self.context.next_event() {
             match event {
                 AsyncEvent::Qp(number, words) => {
-                    if let Some(index) = self.numbers.get(&number).copied() {
-                        let why = BreakReason::Device { device: self.device(), why: words };
-                        self.break_link(index, why);
+                    let why = BreakReason::Device { device: self.device(), why: words };
+                    match self.numbers.get(&number).copied() {
+                        Some(index) => self.break_link(index, why),
+                        None => self.break_shared(number, &why),
                     }
                 }
                 AsyncEvent::Fatal(words) => {
-                    for index in self.links.indices() {
-                        let why = BreakReason::Device { device: self.device(), why: words.clone() };
-                        self.break_link(index, why);
-                    }
+                    self.break_all(&BreakReason::Device { device: self.device(), why: words });
                 }
                 // A port that is down for a moment costs time: what was sent is sent again.
                 AsyncEvent::PortDown(port) if port == self.port.number => {
@@ -625,34 +602,29 @@ impl Provider for Rdma {
     }
 
     fn create(&mut self, _: QpClaim) -> Result<Qp, CreateError> {
-        let made = self.kept.pop().map_or_else(|| self.create_connected(), Ok);
+        let made = self.kept.pop().map_or_else(|| self.create_qp(QpKind::Rc), Ok);
         let qp =
             made.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
-        let psn = u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff;
         let number = qp.num();
-        let (index, generation) = self.links.insert(Link {
-            state: QpState::Reset,
-            qp,
-            psn,
-            meeting: Meeting::default(),
-            window: WINDOW_FIRST,
-            taken: 0,
-            granted: WINDOW_FIRST,
-            busy: 0,
-            copied: 0,
-            traffic: 0,
-            peer_frugal: false,
-            tell: self.frugal,
-        });
+        let link = Link::new(End::Own(qp), number, random_psn(), self.frugal);
+        let (index, generation) = self.links.insert(link);
         self.numbers.insert(number, index);
-        self.inbox.granted += WINDOW_FIRST as usize;
+        self.inbox.join(Which::Own);
         Ok(Qp::new(KIND, index as usize, generation))
     }
 
+    fn create_for(&mut self, claim: QpClaim, peer: &Card) -> Result<Qp, CreateError> {
+        match (self.home_of(peer), peer.verbs) {
+            (Some(home), Some(verbs)) => self.make_sharing(home, verbs.nonce),
+            _ => self.create(claim),
+        }
+    }
+
     fn keep_ready(&mut self, count: usize) -> bool {
-        // (A device that has none to spare is not asked again and again.)
-        let wanted = self.links.len() > 0 && self.kept.len() < count && !self.short;
-        let made = if wanted { self.create_connected() } else { return false };
+        // (A device that has none to spare is not asked again and again; and what nodes share is rarely made.)
+        let needed = self.links.len() > 0 && self.sharing.is_none();
+        let wanted = needed && self.kept.len() < count && !self.short;
+        let made = if wanted { self.create_qp(QpKind::Rc) } else { return false };
         self.short = made.is_err();
         self.kept.extend(made.ok());
         !self.short
@@ -660,20 +632,28 @@ impl Provider for Rdma {
 
     fn init(&mut self, qp: Qp, peer: &Card, role: Role) -> Result<Params, ConnectError> {
         section_of(peer)?;
-        let port = self.port.number;
-        let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        self.step(qp, QpState::Init, |link| link.qp.init(port, access))?;
+        let (port, inlet) = (self.port.number, self.link(qp)?.inlet());
+        let shared = match inlet {
+            Which::Own => None,
+            Which::Shared => Some(self.prepare_sharing(qp, role)?),
+        };
+        if shared.is_none() {
+            self.step(qp, QpState::Init, |link| link.qp().init(port, peers_access()))?;
+        }
         // A peer may fill its window from now on. With fewer slots than wanted it is slower.
-        match self.inbox.make_room(&self.pd, self.links.len()) {
+        match self.inbox.make_room(&self.pd, inlet) {
             Err(error) if self.inbox.is_empty() => {
                 return Err(ConnectError::Device(words(&error)));
             }
             Ok(()) | Err(_) => {}
         }
+        if let Some(params) = shared {
+            return Ok(params);
+        }
         let (mtu, reads) = (self.settings.mtu, self.settings.reads_in);
         let link = self.link(qp)?;
         let mut params = [0; 32];
-        params[..4].copy_from_slice(&link.qp.num().to_le_bytes());
+        params[..4].copy_from_slice(&link.name.to_le_bytes());
         params[4..8].copy_from_slice(&link.psn.to_le_bytes());
         params[8..10].copy_from_slice(&(mtu as u16).to_le_bytes());
         (params[10], params[11]) = (reads, (role == Role::Answers).into());
@@ -683,6 +663,9 @@ impl Provider for Rdma {
 
     fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
         let section = *section_of(peer)?;
+        if self.link(qp)?.inlet() == Which::Shared {
+            return self.attach_sharing(qp, &section, params);
+        }
         let address = self.address_of(&section);
         let word = |at: usize| u32::from_le_bytes(params.0[at..at + 4].try_into().expect("four bytes"));
         let mtu = u32::from(u16::from_le_bytes([params.0[8], params.0[9]]));
@@ -693,7 +676,7 @@ impl Provider for Rdma {
             return Err(ConnectError::Device("the peer's parameters make no sense".into()));
         }
         let settings = QpSettings { mtu: self.settings.mtu.min(mtu), ..self.settings };
-        self.step(qp, QpState::ReadyToReceive, |link| link.qp.rtr(&dest, &settings))?;
+        self.step(qp, QpState::ReadyToReceive, |link| link.qp().rtr(&dest, &settings))?;
         self.link(qp)?.meeting.met((section, dest.qp), params.0[11] != 0);
         Ok(())
     }
@@ -706,7 +689,10 @@ impl Provider for Rdma {
             link.state = QpState::ReadyToSend;
             return Ok(());
         }
-        self.step(qp, QpState::ReadyToSend, |link| link.qp.rts(link.psn, &settings))?;
+        self.step(qp, QpState::ReadyToSend, |link| match &link.end {
+            End::Own(qp) => qp.rts(link.psn, &settings),
+            End::Shared(_) => Ok(()), // it sends to others already
+        })?;
         self.say_ready(qp.index() as u32);
         Ok(())
     }
@@ -734,24 +720,28 @@ impl Provider for Rdma {
 
     fn destroy(&mut self, qp: Qp) {
         let index = qp.index() as u32;
-        if self.links.get(qp.index(), qp.generation()).is_none() {
-            return;
-        }
+        let Some(link) = self.links.get(qp.index(), qp.generation()) else { return };
+        let inlet = link.inlet();
         // What was lent belongs to this connection, not to the next one with its index; so does what was found and nobody took.
         self.give_back();
         if let Some(Found::Message { id, .. }) = self.found.take_if(|found| found.is_of(index)) {
             self.inbox.take_back(id);
         }
         self.last_number = None;
-        self.end_work(index);
+        match inlet {
+            Which::Own => self.end_work(index),
+            Which::Shared => self.leave_work(index),
+        }
         // With some devices (mlx5) completions go with their queue pair, also those of receives that are shared: these would be
         // missing. It is in ERROR: there will not be more of them.
         (0..COMPLETIONS).find(|_| self.fetch() == 0);
         if let Some(link) = self.links.remove(index) {
-            self.numbers.remove(&link.qp.num());
-            self.inbox.granted -= link.granted as usize;
+            self.numbers.remove(&link.name);
+            self.inbox.leave(inlet, link.granted);
+            if let End::Shared(half) = &link.end {
+                self.unmake_sharing(index, half);
+            }
         }
-        self.inbox.shrink(self.links.len());
     }
 
     fn count(&self) -> usize {
@@ -790,6 +780,16 @@ impl Provider for Rdma {
     fn memory_bytes(&self) -> u64 {
         (self.inbox.bytes() + self.outbox.bytes()) as u64 + self.regions.bytes()
     }
+}
+
+/// What peers may do by a queue pair.
+fn peers_access() -> Access {
+    Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC
+}
+
+/// Any number for a first packet.
+fn random_psn() -> u32 {
+    u32::from_le_bytes(sys::random::bytes().unwrap_or_default()) & 0xff_ffff
 }
 
 fn section_of(card: &Card) -> Result<&VerbsSection, ReachError> {

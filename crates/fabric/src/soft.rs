@@ -35,6 +35,7 @@ use qp::{QpEntry, Slot};
 use shared::Shared;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use sys::cpu::Barrier;
@@ -58,7 +59,7 @@ pub struct SharedRegion {
 /// The provider. See the module's head.
 #[derive(Debug)]
 pub struct Soft {
-    node: NodeSegment,
+    node: Rc<NodeSegment>,
     slot: u32,
     segment: Segment,
     qps: Vec<Slot>,
@@ -106,7 +107,7 @@ impl Soft {
         let same_space = !agent || node.facts().pid_space == sys::node::pid_space();
         Ok(Soft {
             mappable: same_space && sys::process::opens_to_peers(),
-            node,
+            node: Rc::new(node),
             slot,
             segment,
             qps: Vec::new(),
@@ -129,6 +130,11 @@ impl Soft {
     /// What the agent fixed for the node.
     pub fn facts(&self) -> &NodeFacts {
         self.node.facts()
+    }
+
+    /// The node's segment, and the process's slot.
+    pub(crate) fn place(&self) -> (Rc<NodeSegment>, u32) {
+        (self.node.clone(), self.slot)
     }
 
     /// Can other processes of the user map this one's segment, as far as can be known from here?

@@ -312,7 +312,7 @@ impl Endpoint {
             seed: u64::from(std::process::id()) << 32 ^ cpu::now_ns(),
             policy: connect.policy,
             budget: wireup::Budget { queue_pairs: config.qp_budget },
-            homes: context.card().shared.then_some(home),
+            homes: context.card().is_sharing().then_some(home),
         });
         let oversubscribed = context.facts().oversubscribed;
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);
@@ -536,7 +536,7 @@ fn shares(config: &Config, facts: &JobFacts) -> bool {
 /// The node whose processes share the connection to the owner of the second card.
 fn home(own: &wireup::Card, peer: &wireup::Card) -> Option<u64> {
     let [own, peer] = [own, peer].map(|card| fabric::Card::from_bytes(card.as_bytes()).ok());
-    own?.shares(&peer?).map(u64::from)
+    own?.shares(&peer?)
 }
 
 /// A node nobody made a segment for: alone, or under a foreign launcher.

@@ -104,7 +104,7 @@ impl Endpoint {
         let wireup = self.wireup.stats();
         let open = |kind: ProviderKind| &counters.open[kind as usize];
         match stat {
-            Stat::Connections if self.context.card().shared => counters.all.peak,
+            Stat::Connections if self.context.card().is_sharing() => counters.all.peak,
             Stat::Connections => self.wireup.connections().peak.into(),
             Stat::ConnectionsXrc => self.context.shared_counts().initiators_peak,
             Stat::PairsDirect => self.context.shared_counts().direct,

@@ -243,7 +243,7 @@ impl Rdma {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
         match link.state {
             QpState::ReadyToSend | QpState::SendDrained
-                if link.busy < WORK_MAX && self.has_completions_left() =>
+                if link.has_work_left() && self.has_completions_left() =>
             {
                 Ok(())
             }
@@ -299,11 +299,11 @@ impl Rdma {
     fn post_part(&mut self, index: u32, operation: Operation<'_>) -> bool {
         let Some(transfer) = self.transfers.at_mut(index) else { return false };
         let link = transfer.link;
-        let id = self.insert(Pending::Transfer { link, index });
+        let via = self.links.at(link).map_or(0, Link::via);
+        let id = self.insert(Pending::Transfer { link, via, index });
         let posted = match self.links.at_mut(link) {
-            Some(link) if link.busy < WORK_MAX && link.qp.post(&Work::new(id, operation)).is_ok() => {
-                link.busy += 1;
-                link.traffic += 1;
+            Some(link) if link.has_work_left() && link.post(id, operation).is_ok() => {
+                link.begins();
                 true
             }
             _ => false,
@@ -313,6 +313,16 @@ impl Rdma {
             _ => drop(self.pending.remove(id as u32)),
         }
         posted
+    }
+
+    /// A connection goes whose transfers are still under way: they fail when they end.
+    pub(super) fn leave_transfers(&mut self, of: u32) {
+        let is_its = |(index, transfer): (u32, &Transfer)| (transfer.link == of).then_some(index);
+        for index in self.transfers.iter().filter_map(is_its).collect::<Vec<u32>>() {
+            if let Some(transfer) = self.transfers.at_mut(index) {
+                (transfer.link, transfer.failed) = (u32::MAX, transfer.failed.or(Some(WorkError::Broken)));
+            }
+        }
     }
 
     /// A piece has ended: the transfer goes on, or ends.

@@ -56,19 +56,39 @@ impl Outbox {
 /// connection, which its number has: see [`COPIED`].)
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// Sent from a slot.
-    Slot { link: u32, at: At },
+    /// Sent from a slot. (Where the queue pair is shared, its number is here: the connection may go before.)
+    Slot { link: u32, via: u32, at: At },
     /// A datagram.
     Letter { at: At },
     /// A piece of a read or write, or an atomic.
-    Transfer { link: u32, index: u32 },
+    Transfer { link: u32, via: u32, index: u32 },
 }
 
+/// The connection of work whose connection is gone.
+const GONE: u32 = u32::MAX;
+
 impl Pending {
-    fn link(&self) -> Option<u32> {
+    pub(super) fn link(&self) -> Option<u32> {
         match self {
+            Pending::Slot { link: GONE, .. } | Pending::Transfer { link: GONE, .. } => None,
             Pending::Slot { link, .. } | Pending::Transfer { link, .. } => Some(*link),
             Pending::Letter { .. } => None,
+        }
+    }
+
+    /// The queue pair that it shares with work of other connections; 0: none.
+    pub(super) fn via(&self) -> u32 {
+        match self {
+            Pending::Slot { via, .. } | Pending::Transfer { via, .. } => *via,
+            Pending::Letter { .. } => 0,
+        }
+    }
+
+    /// Its connection goes.
+    pub(super) fn forget_link(&mut self) {
+        match self {
+            Pending::Slot { link, .. } | Pending::Transfer { link, .. } => *link = GONE,
+            Pending::Letter { .. } => {}
         }
     }
 }
@@ -94,7 +114,7 @@ impl Link {
     /// Is a message of so many bytes copied when it is posted?
     #[inline]
     fn copies(&self, len: usize) -> bool {
-        let (caps, pieces) = (self.qp.caps(), 1 + u32::from(len > 0));
+        let (caps, pieces) = (self.qp().caps(), 1 + u32::from(len > 0));
         HEAD_BYTES + len <= caps.inline_bytes as usize && pieces <= caps.sges
     }
 
@@ -129,10 +149,11 @@ impl Link {
             Source::Bytes(bytes) => Piece::from(*bytes),
         };
         let pieces = [Piece::from(&bytes[..]), tail];
-        if self.qp.send_copied(id, &pieces[..1 + usize::from(from.len() > 0)]).is_err() {
+        if self.send_copied(id, &pieces[..1 + usize::from(from.len() > 0)]).is_err() {
             return false;
         }
         self.copied += 1;
+        self.half().into_iter().for_each(|half| half.ini.copies());
         self.posted(&head);
         true
     }
@@ -142,8 +163,7 @@ impl Link {
     fn posted(&mut self, head: &Head) {
         self.taken -= u32::from(head.taken);
         self.tell = false;
-        self.busy += 1;
-        self.traffic += 1;
+        self.begins();
     }
 }
 
@@ -159,7 +179,7 @@ impl Rdma {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(PostError::Stale)?;
         let is_ready = link.may_send() && !link.looks_due();
         if link.state != QpState::ReadyToSend {
-            return Err(PostError::State { qp: link.qp.num(), state: link.state });
+            return Err(PostError::State { qp: link.name, state: link.state });
         }
         if from.len() > MESSAGE_MAX {
             return Err(PostError::TooLong { bytes: from.len(), max: MESSAGE_MAX });
@@ -232,7 +252,8 @@ impl Rdma {
                 return Err(PostError::Full);
             }
         };
-        let id = self.insert(Pending::Slot { link: index, at });
+        let via = self.links.at(index).map_or(0, Link::via);
+        let id = self.insert(Pending::Slot { link: index, via, at });
         let link = self.links.at_mut(index).ok_or(PostError::Stale)?;
         let head = link.head(self.frugal, header);
         let arena = self.outbox.arena(at);
@@ -242,7 +263,7 @@ impl Rdma {
             Source::Bytes(bytes) => arena.write(at.1, HEAD_BYTES, bytes),
         }
         let local = arena.local(at.1, HEAD_BYTES + from.len());
-        if link.qp.post(&Work::new(id, Operation::Send(&[local]))).is_err() {
+        if link.post(id, Operation::Send(&[local])).is_err() {
             self.pending.remove(id as u32);
             self.outbox.give_back(at);
             return Err(PostError::Full);
@@ -259,9 +280,13 @@ impl Rdma {
             return;
         }
         let sends = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
-        if sends && link.meeting.open && link.busy < WORK_MAX {
-            // If there is no room now, something is under way, after which it is tried again.
-            let _ = self.post_head(index, None, Source::Bytes(&[]));
+        if !(sends && link.meeting.open) {
+            return;
+        }
+        // If there is no room now, something is under way, after which it is tried again.
+        let told = link.has_work_left() && self.post_head(index, None, Source::Bytes(&[])).is_ok();
+        if !told && let Some(half) = self.links.at(index).and_then(Link::half) {
+            half.ini.lacks_room();
         }
     }
 
@@ -311,8 +336,10 @@ impl Rdma {
         let is_old = u64::from(self.pending.generation(index) & GENERATION) != completion.id >> 32;
         let Some(pending) = (if is_old { None } else { self.pending.remove(index) }) else { return };
         let link = pending.link();
-        if let Some(link) = link.and_then(|link| self.links.at_mut(link)) {
-            link.busy -= 1;
+        match link.and_then(|link| self.links.at_mut(link)) {
+            Some(link) => link.ends(),
+            None if pending.via() != 0 => self.end_left(pending.via(), false),
+            None => {}
         }
         let failed = match completion.outcome {
             Outcome::Done { .. } => None,
@@ -322,7 +349,7 @@ impl Rdma {
             self.fail_link(link, failed);
         }
         self.release(*pending, failed.as_ref().map(error_of));
-        link.into_iter().for_each(|link| self.tell_if_needed(link));
+        link.into_iter().for_each(|link| self.tell_after(link));
     }
 
     /// A message that was copied when it was posted has ended.
@@ -330,14 +357,17 @@ impl Rdma {
     fn complete_copied(&mut self, completion: Completion) {
         let index = completion.id as u32;
         let id = COPIED | number(index, self.links.generation(index));
-        let Some(link) = self.links.at_mut(index).filter(|_| id == completion.id) else { return };
-        link.busy -= 1;
+        let Some(link) = self.links.at_mut(index).filter(|_| id == completion.id) else {
+            return self.end_left(completion.qp, true);
+        };
+        link.ends();
         link.copied -= 1;
+        link.half().into_iter().for_each(|half| half.ini.copied_one());
         self.copied -= 1;
         if let Outcome::Failed(failed) = completion.outcome {
             self.fail_link(index, &failed);
         }
-        self.tell_if_needed(index);
+        self.tell_after(index);
     }
 
     /// Gives back what work has kept, and tells whoever waits for it.
@@ -358,13 +388,16 @@ impl Rdma {
         let ended: Vec<u32> = self.pending.iter().filter_map(of_link).collect();
         // The device must have let go of the memory first.
         if let Some(link) = self.links.at_mut(index) {
-            let _ = link.qp.fail();
+            let _ = link.qp().fail();
             self.copied -= std::mem::take(&mut link.copied) as usize;
         }
-        for number in ended {
-            if let Some(pending) = self.pending.remove(number) {
-                self.release(*pending, Some(WorkError::Broken));
-            }
+        ended.into_iter().for_each(|number| self.end_pending(number));
+    }
+
+    /// Work has ended with an error, which the device does not tell.
+    pub(super) fn end_pending(&mut self, number: u32) {
+        if let Some(pending) = self.pending.remove(number) {
+            self.release(*pending, Some(WorkError::Broken));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Rdma {
         let Some((section, number)) = link.meeting.peer else { return };
         let mut letter = [0; LETTER_BYTES];
         letter[..4].copy_from_slice(&number.to_le_bytes());
-        letter[4..].copy_from_slice(&link.qp.num().to_le_bytes());
+        letter[4..].copy_from_slice(&link.name.to_le_bytes());
         // That it receives is sent again if it is lost.
         let _ = self.send_letter(&section, Some(kind), &letter);
     }

@@ -16,9 +16,19 @@ const LETTER_BYTES: usize = 512;
 /// What the device puts before a datagram.
 const ROUTE_BYTES: usize = 40;
 
-/// Numbers of receives: this, whether it is a datagram's, arena and slot.
-const RECEIVE: u64 = 1 << 63;
+/// Numbers of receives: this, whether it is a datagram's or one of those that nodes share, arena and slot.
+pub(super) const RECEIVE: u64 = 1 << 63;
 const LETTER: u64 = 1 << 62;
+const SHARED: u64 = 1 << 61;
+
+/// Which receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Of connections with a queue pair of their own.
+    Own,
+    /// Of those that a node shares.
+    Shared,
+}
 
 /// What goes before a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,39 +81,53 @@ impl Head {
 #[derive(Debug)]
 pub(super) struct Inbox {
     /// Receives of messages, and of datagrams.
-    pub srq: Rc<Srq>,
+    own: Queue,
+    shared: Option<Queue>,
     pub letters: Rc<Srq>,
     letter_slots: Rc<Arena>,
     slots: Slots,
-    posted: usize,
     most: usize,
-    wanted: usize,
-    /// The windows of all peers.
-    pub granted: usize,
     /// What the last event has lent: the number of the receive, and the connection.
     lent: Option<(u64, Option<u32>)>,
     /// The last datagram.
     letter: Vec<u8>,
 }
 
+/// Receives that connections share.
+#[derive(Debug)]
+struct Queue {
+    srq: Rc<Srq>,
+    /// What goes into the numbers of its receives.
+    mark: u64,
+    posted: usize,
+    wanted: usize,
+    links: usize,
+    /// The windows of all peers.
+    granted: usize,
+}
+
+impl Queue {
+    fn new(srq: Rc<Srq>, mark: u64) -> Self {
+        Queue { srq, mark, posted: 0, wanted: 0, links: 0, granted: 0 }
+    }
+}
+
 impl Inbox {
     /// Messages and datagrams take no more than half of the completions.
     pub(super) fn new(pd: &Rc<Pd>, completions: usize) -> Result<Inbox, VerbsError> {
         let (most, letter_count) = (RECEIVES_MAX.min(completions * 3 / 8), LETTERS.min(completions / 8));
-        let (srq, letters) = (Srq::new(pd, most as u32)?, Srq::new(pd, letter_count as u32)?);
+        let (own, letters) = (Srq::new(pd, most as u32)?, Srq::new(pd, letter_count as u32)?);
         let letter_slots = Arena::new(pd, letter_count, LETTER_BYTES)?;
         for slot in 0..letter_count {
             letters.post(RECEIVE | LETTER | slot as u64, &letter_slots, slot)?;
         }
         Ok(Inbox {
-            srq,
+            own: Queue::new(own, RECEIVE),
+            shared: None,
             letters,
             letter_slots,
             slots: Slots::default(),
-            posted: 0,
             most,
-            wanted: 0,
-            granted: 0,
             lent: None,
             letter: Vec::new(),
         })
@@ -124,27 +148,89 @@ impl Inbox {
         self.slots.bytes() == 0
     }
 
-    /// Receives for so many connections.
-    pub(super) fn make_room(&mut self, pd: &Rc<Pd>, links: usize) -> Result<(), VerbsError> {
-        self.shrink(links);
-        while self.posted < self.wanted {
+    /// The receives of connections with a queue pair of their own.
+    pub(super) fn srq(&self) -> &Rc<Srq> {
+        &self.own.srq
+    }
+
+    /// Those that a queue may have.
+    pub(super) fn receives_max(&self) -> u32 {
+        self.most as u32
+    }
+
+    /// Connections may be shared: their messages come here.
+    pub(super) fn share(&mut self, srq: &Rc<Srq>) {
+        self.shared = Some(Queue::new(srq.clone(), RECEIVE | SHARED));
+    }
+
+    #[inline]
+    fn queue(&mut self, which: Which) -> &mut Queue {
+        match (which, &mut self.shared) {
+            (Which::Shared, Some(shared)) => shared,
+            _ => &mut self.own,
+        }
+    }
+
+    /// One more connection.
+    pub(super) fn join(&mut self, which: Which) {
+        let queue = self.queue(which);
+        queue.links += 1;
+        queue.granted += WINDOW_FIRST as usize;
+    }
+
+    /// One less, whose peer had this window.
+    pub(super) fn leave(&mut self, which: Which, granted: u32) {
+        let queue = self.queue(which);
+        queue.links -= 1;
+        queue.granted -= granted as usize;
+        self.count(which);
+    }
+
+    /// Receives for all connections.
+    pub(super) fn make_room(&mut self, pd: &Rc<Pd>, which: Which) -> Result<(), VerbsError> {
+        self.count(which);
+        while self.queue(which).posted < self.queue(which).wanted {
             let Some(at) = self.slots.take(pd, usize::MAX)? else { break };
-            self.post(at)?;
+            self.post(which, at)?;
         }
         Ok(())
     }
 
-    /// There are so many connections now: what is too much is not posted again.
-    pub(super) fn shrink(&mut self, links: usize) {
-        let spare = if links == 0 { 0 } else { RECEIVES_SPARE };
-        self.wanted = (spare + links * RECEIVES_EACH + self.granted).min(self.most);
+    /// How many are wanted now: what is too much is not posted again. Both kinds together have no more than the completion
+    /// queue has room for.
+    fn count(&mut self, which: Which) {
+        let all = self.own.wanted + self.shared.as_ref().map_or(0, |shared| shared.wanted);
+        let most = self.most;
+        let queue = self.queue(which);
+        let spare = if queue.links == 0 { 0 } else { RECEIVES_SPARE };
+        let left = most.saturating_sub(all - queue.wanted);
+        queue.wanted = (spare + queue.links * RECEIVES_EACH + queue.granted).min(left);
     }
 
-    fn post(&mut self, at: At) -> Result<(), VerbsError> {
-        let id = RECEIVE | (at.0 as u64) << 32 | at.1 as u64;
-        match self.srq.post(id, self.slots.arena(at), at.1) {
+    /// A peer's window becomes larger by so much, if there is room for all that it may send then.
+    fn widen(&mut self, pd: &Rc<Pd>, which: Which, more: usize) -> bool {
+        let all = self.own.wanted + self.shared.as_ref().map_or(0, |shared| shared.wanted);
+        if all + more > self.most {
+            return false;
+        }
+        self.queue(which).granted += more;
+        if self.make_room(pd, which).is_ok() {
+            return true;
+        }
+        self.queue(which).granted -= more;
+        self.count(which);
+        false
+    }
+
+    fn post(&mut self, which: Which, at: At) -> Result<(), VerbsError> {
+        let (slots, queue) = match (which, &mut self.shared) {
+            (Which::Shared, Some(shared)) => (&self.slots, shared),
+            _ => (&self.slots, &mut self.own),
+        };
+        let id = queue.mark | (at.0 as u64) << 32 | at.1 as u64;
+        match queue.srq.post(id, slots.arena(at), at.1) {
             Ok(()) => {
-                self.posted += 1;
+                queue.posted += 1;
                 Ok(())
             }
             Err(error) => {
@@ -160,8 +246,8 @@ impl Inbox {
         if id & LETTER != 0 {
             // If it cannot be posted, there is one less: datagrams may be lost.
             let _ = self.letters.post(id, &self.letter_slots, at.1);
-        } else if self.posted < self.wanted {
-            let _ = self.post(at); // it is free then, and posted with the next connection
+        } else if self.queue(which(id)).posted < self.queue(which(id)).wanted {
+            let _ = self.post(which(id), at); // it is free then, and posted with the next connection
         } else {
             self.slots.give_back(at);
         }
@@ -169,7 +255,13 @@ impl Inbox {
 }
 
 fn place(id: u64) -> At {
-    ((id & !(RECEIVE | LETTER)) as usize >> 32, id as u32 as usize)
+    ((id & !(RECEIVE | LETTER | SHARED)) as usize >> 32, id as u32 as usize)
+}
+
+/// Which queue a receive is of.
+#[inline]
+fn which(id: u64) -> Which {
+    if id & SHARED == 0 { Which::Own } else { Which::Shared }
 }
 
 /// What was found.
@@ -253,20 +345,12 @@ impl Rdma {
     /// A peer has used up its window: the next one is twice as large, if there is memory for it. Idle peers cost little so, and
     /// however many send while this process computes, each message that may come has a slot.
     fn widen(&mut self, index: u32) {
-        let links = self.links.len();
         let Some(link) = self.links.at_mut(index) else { return };
         let more = link.granted.min(WINDOW - link.granted);
-        if more == 0 || self.frugal || self.inbox.wanted + more as usize > self.inbox.most {
-            return;
+        if more > 0 && !self.frugal && self.inbox.widen(&self.pd, link.inlet(), more as usize) {
+            link.granted += more;
+            link.taken += more;
         }
-        self.inbox.granted += more as usize;
-        if self.inbox.make_room(&self.pd, links).is_err() {
-            self.inbox.granted -= more as usize;
-            self.inbox.shrink(links);
-            return;
-        }
-        link.granted += more;
-        link.taken += more;
     }
 
     pub(super) fn find(&mut self) -> Option<Found> {
@@ -291,12 +375,16 @@ impl Rdma {
     fn receive(&mut self, completion: &Completion) -> Option<Found> {
         let id = completion.id;
         let is_letter = id & LETTER != 0;
-        self.inbox.posted -= usize::from(!is_letter);
+        self.inbox.queue(which(id)).posted -= usize::from(!is_letter);
         let found = match &completion.outcome {
             Outcome::Done { bytes, immediate, .. } if is_letter => {
                 self.read_letter(place(id).1, *bytes, *immediate)
             }
-            Outcome::Done { bytes, .. } => return self.read_message(completion.qp, id, *bytes),
+            Outcome::Done { bytes, immediate, .. } => {
+                // Of a connection that is shared the queue pair says only who has sent: its name is beside the message.
+                let name = if id & SHARED == 0 { completion.qp } else { immediate.unwrap_or(0) };
+                return self.read_message(name, id, *bytes);
+            }
             Outcome::Failed(failed) => {
                 if let Some(index) = self.index_of(completion.qp) {
                     self.fail_link(index, failed);
@@ -371,6 +459,6 @@ mod tests {
             assert_eq!(Head::from_bytes(&head.to_bytes()), Some(head));
         }
         assert_eq!(Head::from_bytes(&[0; HEAD_BYTES]), None);
-        assert_eq!(place(RECEIVE | 3 << 32 | 17), (3, 17));
+        assert_eq!(place(RECEIVE | SHARED | 3 << 32 | 17), (3, 17));
     }
 }

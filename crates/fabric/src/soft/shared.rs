@@ -51,6 +51,21 @@ pub struct SharedCounts {
     pub targets_found: u64,
 }
 
+impl SharedCounts {
+    /// Together with those of another provider.
+    pub(crate) fn with(self, other: &SharedCounts) -> SharedCounts {
+        SharedCounts {
+            initiators: self.initiators + other.initiators,
+            initiators_peak: self.initiators_peak + other.initiators_peak,
+            direct: self.direct + other.direct,
+            indirect: self.indirect + other.indirect,
+            passed_on: self.passed_on + other.passed_on,
+            targets: self.targets + other.targets,
+            targets_found: self.targets_found + other.targets_found,
+        }
+    }
+}
+
 /// What a process shares.
 #[derive(Debug, Default)]
 pub(super) struct Shared {

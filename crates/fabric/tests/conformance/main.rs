@@ -7,5 +7,6 @@ mod memory;
 mod messages;
 mod rig;
 mod shared;
+mod shared_device;
 mod sockets;
 mod soft;

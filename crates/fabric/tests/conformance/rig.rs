@@ -47,6 +47,14 @@ macro_rules! on_every_provider {
                 }
             })*
         }
+        mod verbs_shared {
+            $(#[test] fn $test() {
+                if $crate::rig::has_xrc() {
+                    $crate::rig::share_connections();
+                    super::$test(banyan_fabric::ProviderKind::Verbs);
+                }
+            })*
+        }
     };
 }
 
@@ -59,6 +67,16 @@ pub fn has_device() -> bool {
             false
         }
     }
+}
+
+/// Is there one whose connections a node can share?
+pub fn has_xrc() -> bool {
+    let Ok(rdma) = rdma::Rdma::open(&rdma::Config::default()) else { return has_device() };
+    let has = rdma.context().limits().unwrap().xrc;
+    if !has {
+        eprintln!("skipped: no XRC");
+    }
+    has
 }
 
 /// A test ends here, since the provider lacks what it is about.
@@ -97,7 +115,7 @@ impl Host {
             pid_space: sys::node::pid_space(),
         };
         let own = |node| NodeSegment::create(&NodeFacts { node, slots: 1, ..facts.clone() }).unwrap();
-        let apart = kind == ProviderKind::Soft && SHARES.get();
+        let apart = kind != ProviderKind::Sockets && SHARES.get();
         let nodes = if apart { (0..slots).map(own).collect() } else { Vec::new() };
         Host { node: NodeSegment::create(&facts).unwrap(), nodes, kind }
     }

@@ -15,7 +15,7 @@ pub struct CardTooLong(pub usize);
 
 impl Card {
     /// The longest card.
-    pub const BYTES_MAX: usize = 96;
+    pub const BYTES_MAX: usize = 112;
 
     /// A card with these bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, CardTooLong> {

@@ -14,7 +14,7 @@
 //!     48      8  a request's time of sending by its sender's clock; an answer returns it
 //!     56     32  connection parameters of the sender's queue pair
 //!     88      4  the number that the sender gave the receiver, for the headers of what the receiver sends
-//!     92   0-96  the sender's address card
+//!     92  0-112  the sender's address card
 //! ```
 //! Numbers are little-endian. A datagram has exactly this length: anything else is refused, never guessed at.
 use super::{Card, Epoch, Params};

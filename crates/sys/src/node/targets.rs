@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! header   rows that were ever in use; has a cell ever been in use
-//! cells    key, number of the queue pair, who works on it, the initiator that it is connected to
+//! cells    key, number of the queue pair, who works on it, the initiator that it is connected to, how many there were
 //! rows     a bit for each cell; the cell that the process works on
 //! ```
 use super::NodeSegment;
@@ -46,6 +46,7 @@ const CELL_NUMBER: usize = 8;
 const CELL_WORKER: usize = 12;
 const CELL_INITIATOR: usize = 16;
 const CELL_GENERATION: usize = 20;
+const CELL_COUNT: usize = 24;
 
 /// A process elsewhere that sends to this node, by the queue pair that it does so with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,13 +231,22 @@ impl TargetLock<'_> {
         (number != 0 && self.table.is_open(self.cell)).then_some(number)
     }
 
-    /// This process has it open: this queue pair.
-    pub fn open(&self, number: u32) {
-        let known = self.table.cell_u32(self.cell, CELL_NUMBER).swap(number, Ordering::SeqCst);
-        if known != number {
-            self.connect(Initiator::default());
-        }
+    /// This process has a new queue pair for it.
+    pub fn make(&self, number: u32) {
+        self.table.cell_u32(self.cell, CELL_NUMBER).store(number, Ordering::SeqCst);
+        self.table.cell_u32(self.cell, CELL_COUNT).fetch_add(1, Ordering::SeqCst);
+        self.connect(Initiator::default());
+        self.open();
+    }
+
+    /// This process has the queue pair open that is there.
+    pub fn open(&self) {
         self.table.open_for(self.row, self.cell);
+    }
+
+    /// Which of the queue pairs that were made for it one after the other that is: numbers are used again.
+    pub fn count(&self) -> u32 {
+        self.table.cell_u32(self.cell, CELL_COUNT).load(Ordering::SeqCst)
     }
 
     /// This process needs it no more. Is it gone?
@@ -388,13 +398,13 @@ mod tests {
         let five = Initiator { number: 5, generation: 1 };
         let first = owner.lock_target(0, 77).unwrap();
         assert_eq!((first.number(), first.initiator()), (None, Initiator::default()));
-        first.open(9);
+        first.make(9);
         first.connect(five);
         drop(first);
         let second = other.lock_target(1, 77).unwrap();
         assert_eq!((second.number(), second.initiator()), (Some(9), five));
-        second.open(9);
-        assert_eq!(second.initiator(), five, "it is the same");
+        second.open();
+        assert_eq!((second.initiator(), second.count()), (five, 1), "it is the same");
         drop(second);
         owner.clear_slot(0);
         assert_eq!(other.lock_target(2, 77).unwrap().number(), Some(9), "the other has it");
@@ -407,10 +417,14 @@ mod tests {
     fn who_is_killed_at_it_holds_nobody_up() {
         let owner = NodeSegment::create(&facts(10)).unwrap();
         let lock = owner.lock_target(2, 77).unwrap();
-        lock.open(9);
+        lock.make(9);
+        lock.connect(Initiator { number: 5, generation: 1 });
         std::mem::forget(lock); // it was killed
         owner.clear_slot(2);
-        assert_eq!(owner.lock_target(1, 77).unwrap().number(), None, "nobody has it open");
+        let lock = owner.lock_target(1, 77).unwrap();
+        assert_eq!(lock.number(), None, "nobody has it open");
+        lock.make(9);
+        assert_eq!((lock.initiator(), lock.count()), (Initiator::default(), 2), "another one");
     }
 
     #[test]
