@@ -41,9 +41,9 @@ impl Class {
             | InitRest | InitTotal => Class::Timer,
             Failed | PairsDirect | PairsIndirect | ConnectionsAhead | ConnectionsAheadUsed
             | ConnectedTogether | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals
-            | PlaceWaits | FirstMessages | DatagramsDropped | Strangers | EagerSent | RendezvousSent
-            | CardsHere | CardsAsked | ExchangePuts | ExchangeGets | ExchangeRanges | DirectCollectives
-            | Registrations | RegistrationsKept | Complete => Class::Counter,
+            | PlaceWaits | FirstMessages | DatagramsDropped | Strangers | Repeated | EagerSent
+            | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets | ExchangeRanges
+            | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
         }
     }
 

@@ -778,6 +778,11 @@ impl Context {
             + self.rdma.as_deref().map_or(0, Rdma::strangers)
     }
 
+    /// Messages that an RDMA device has brought twice, which were dropped.
+    pub fn repeated(&self) -> u64 {
+        self.rdma.as_deref().map_or(0, Rdma::repeated)
+    }
+
     /// Bytes of shared memory mapped: the own segment, heads and rings of peers.
     pub fn mapped_bytes(&self) -> u64 {
         self.soft.memory_bytes()

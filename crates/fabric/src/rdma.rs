@@ -223,6 +223,8 @@ pub struct Rdma {
     /// Was a queue pair refused that nobody needed yet?
     short: bool,
     dropped: u64,
+    /// Messages that the device has brought twice.
+    repeated: u64,
     strangers: u64,
     now_ns: u64,
     /// Times that the device was looked at.
@@ -342,6 +344,7 @@ impl Rdma {
             frugal: false,
             short: false,
             dropped: 0,
+            repeated: 0,
             strangers: 0,
             now_ns: 0,
             looks: 0,
@@ -465,6 +468,11 @@ impl Rdma {
     }
 
     /// A queue pair. No device tells how many bytes it copies when they are posted: it refuses what is too much.
+    /// Messages that the device has brought twice, which were dropped.
+    pub(crate) fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
     fn create_qp(&mut self, kind: QpKind) -> Result<verbs::Qp, VerbsError> {
         loop {
             let srq = (kind == QpKind::Rc).then(|| self.inbox.srq());

@@ -145,6 +145,7 @@ impl Endpoint {
             Stat::FirstMessageLongest => counters.first.longest_ns,
             Stat::DatagramsDropped => self.waits.datagrams_dropped,
             Stat::Strangers => self.context.strangers() + wireup.refused,
+            Stat::Repeated => self.context.repeated(),
             Stat::EagerSent => counters.eager,
             Stat::RendezvousSent => counters.rendezvous,
             Stat::BytesSent => counters.bytes,

@@ -126,6 +126,8 @@ stats! {
     DatagramsDropped = "datagrams_dropped", Spread;
     /// Datagrams and connections of strangers, and handshakes that made no sense: refused.
     Strangers = "strangers_refused", Spread;
+    /// Messages that an RDMA device has brought twice, which it never should: dropped.
+    Repeated = "messages_repeated", Spread;
     /// Messages sent eagerly.
     EagerSent = "eager_sent", Spread;
     /// Messages sent by rendezvous.

@@ -26,6 +26,9 @@ pub(super) struct Link {
     pub busy: u32,
     pub copied: u32,
     pub traffic: u64,
+    /// What was sent, and what came.
+    pub sent: u16,
+    pub seen: u16,
     pub peer_frugal: bool,
     /// Has the peer to hear something: that this side is there, or whether it is short of memory?
     pub tell: bool,
@@ -65,6 +68,8 @@ impl Link {
             busy: 0,
             copied: 0,
             traffic: 0,
+            sent: 0,
+            seen: 0,
             peer_frugal: false,
             tell,
         }

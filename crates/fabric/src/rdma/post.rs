@@ -129,7 +129,7 @@ impl Link {
     fn head(&self, frugal: bool, header: Option<[u64; 2]>) -> Head {
         let taken = u16::try_from(self.taken).unwrap_or(u16::MAX);
         let (message, last) = (header.is_some(), header.is_some() && self.window == 1);
-        Head { message, frugal, last, taken, header: header.unwrap_or_default() }
+        Head { message, frugal, last, taken, number: self.sent, header: header.unwrap_or_default() }
     }
 
     /// Posts a message that is copied now, or a word about windows. `false`: the device does not take it.
@@ -163,6 +163,7 @@ impl Link {
     fn posted(&mut self, head: &Head) {
         self.taken -= u32::from(head.taken);
         self.tell = false;
+        self.sent = self.sent.wrapping_add(1);
         self.begins();
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Head {
     pub last: bool,
     /// Messages that were taken.
     pub taken: u16,
+    /// Counts those that the sender has sent on this connection: the device is to bring each once, and in order.
+    pub number: u16,
     pub header: [u64; 2],
 }
 
@@ -50,7 +52,8 @@ impl Head {
         let word = (u64::from(self.message) + 1)
             | u64::from(self.frugal) << 8
             | u64::from(self.taken) << 16
-            | u64::from(self.last) << 32;
+            | u64::from(self.last) << 32
+            | u64::from(self.number) << 48;
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&word.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.header[0].to_le_bytes());
@@ -72,6 +75,7 @@ impl Head {
             frugal: bytes[1] != 0,
             last: bytes[4] != 0,
             taken: u16::from_le_bytes([bytes[2], bytes[3]]),
+            number: u16::from_le_bytes([bytes[6], bytes[7]]),
             header: [word(8), word(16)],
         })
     }
@@ -428,6 +432,18 @@ impl Rdma {
         };
         let qp = self.qp(index);
         let link = self.links.at_mut(index)?;
+        let ahead = head.number.wrapping_sub(link.seen) as i16;
+        if ahead != 0 {
+            self.inbox.take_back(id);
+            match ahead < 0 {
+                true => self.repeated += 1,
+                false => {
+                    self.break_link(index, BreakReason::Nonsense("a message behind one that never came"))
+                }
+            }
+            return None;
+        }
+        link.seen = link.seen.wrapping_add(1);
         link.window = link.window.saturating_add(head.taken.into()).min(WINDOW);
         link.peer_frugal = head.frugal;
         link.traffic += 1;
@@ -455,7 +471,7 @@ mod tests {
     #[test]
     fn heads_survive_as_bytes() {
         for (message, frugal, taken) in [(true, false, 0), (false, true, 16), (true, true, u16::MAX)] {
-            let head = Head { message, frugal, last: message, taken, header: [1 << 63, 7] };
+            let head = Head { message, frugal, last: message, taken, number: !taken, header: [1 << 63, 7] };
             assert_eq!(Head::from_bytes(&head.to_bytes()), Some(head));
         }
         assert_eq!(Head::from_bytes(&[0; HEAD_BYTES]), None);
