@@ -89,11 +89,11 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Xrc {
     /// Where a process may have fewer connections than it has peers on other nodes.
-    #[default]
     Auto,
     /// Always.
     On,
-    /// Never.
+    /// Never. (A pair that shares a connection still maps its peer's memory, and a budget that closes none of them bounds no memory.)
+    #[default]
     Off,
 }
 
@@ -189,10 +189,10 @@ impl Config {
                     env::number(env::CONNECT_THREADS, &text, 1..=env::CONNECT_THREADS_MOST)? as usize
                 }
             },
-            xrc: match get(env::XRC).map_or(Ok(0), |text| env::word(env::XRC, &text, &env::XRCS))? {
+            xrc: match get(env::XRC).map_or(Ok(2), |text| env::word(env::XRC, &text, &env::XRCS))? {
+                0 => Xrc::Auto,
                 1 => Xrc::On,
-                2 => Xrc::Off,
-                _ => Xrc::Auto,
+                _ => Xrc::Off,
             },
             imitation: get(env::DEVICE).map_or(Ok(Imitation::default()), |text| text.parse())?,
             wait: get(env::WAIT)

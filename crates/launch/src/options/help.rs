@@ -80,8 +80,8 @@ Connections of Banyan's library:
                        sides make theirs at once), or everybody with everybody at the start: static-serial,
                        static-parallel (by :published or :batched numbers, if said so), rank-by-rank
   --connect-threads N  threads that make them at the start (default: as many as a process has cores)
-  --xrc on|off|auto    one connection of a process for all processes of another node: always, never, or where a
-                       process has more peers on other nodes than it may have connections (default)
+  --xrc on|off|auto    one connection of a process for all processes of another node: always, never (default), or where
+                       a process has more peers on other nodes than it may have connections
   --device LIST        shared memory costs what another device does: create=367us,ready=105us,lanes=8,gap=100
   --qp-budget N        at most N connections of a process at any moment (from 2); others are closed for new ones
   --conn-memory BYTES  memory of a process for larger buffers of its connections, such as 4M
