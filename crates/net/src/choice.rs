@@ -17,7 +17,8 @@ pub(crate) fn facts(config: &Config, job: &JobFacts, context: &Context, pattern:
     let placement = &job.placement;
     // The largest node decides for all of them.
     let largest = (0..placement.nodes()).map(|node| placement.count(NodeId(node))).max().unwrap_or(1);
-    let shared = context.card().shared;
+    // (Through sockets nobody shares.)
+    let shared = context.card().shared && config.is_on_one_host();
     let connections = match shared {
         true => largest - 1 + placement.nodes().saturating_sub(1),
         false => job.size.saturating_sub(1),
