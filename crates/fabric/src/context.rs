@@ -337,6 +337,11 @@ impl Context {
         self.provider(kind).ready_together(count);
     }
 
+    /// The same for peers who are told of each. See [`Provider::create_together`].
+    pub fn create_together(&mut self, kind: ProviderKind, count: usize, threads: usize) -> Vec<(Qp, Params)> {
+        self.provider(kind).create_together(count, threads)
+    }
+
     /// What a peer needs to connect to one of them. See [`Provider::ahead_params`].
     pub fn ahead_params(
         &self,

@@ -380,6 +380,10 @@ pub trait Provider {
     }
     /// So many queue pairs are going to be connected at a time, by as many threads as that; the next ones that are.
     fn ready_together(&mut self, _count: usize) {}
+    /// The same, with what a peer needs to connect to each. None, where this provider cannot.
+    fn create_together(&mut self, _count: usize, _threads: usize) -> Vec<(Qp, Params)> {
+        Vec::new()
+    }
     /// What a peer needs to connect to the queue pair that is at a place of [`Ahead`].
     fn ahead_params(&self, _facts: [u64; 2], _place: u32, _number: u32) -> Option<Params> {
         None

@@ -318,6 +318,10 @@ impl Provider for Soft {
         self.make_ahead(count, threads)
     }
 
+    fn create_together(&mut self, count: usize, threads: usize) -> Vec<(Qp, Params)> {
+        self.make_together(count, threads)
+    }
+
     fn ahead_params(&self, facts: [u64; 2], place: u32, number: u32) -> Option<Params> {
         ahead::params(facts, place, number)
     }

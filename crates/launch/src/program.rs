@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
 
 /// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 12] = [
+const SCRUBBED: [&str; 13] = [
     "PMI_",
     "PMIX_",
     "PRTE_",
@@ -19,6 +19,7 @@ const SCRUBBED: [&str; 12] = [
     proto::env::MAPPING,
     proto::env::BOARD,
     proto::env::FORECAST,
+    proto::env::PROGRAMS,
     proto::env::NET_ADDRESS,
     "HYDI_",
     "MPIRUN_",
@@ -101,6 +102,9 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
     };
     let mut own = spec.net.variables();
     own.extend(spec.env.iter().chain(&section.env).cloned());
+    if spec.sections.len() > 1 {
+        own.push((proto::env::PROGRAMS.into(), spec.sections.len().to_string().into()));
+    }
     let inherit = section.inherit.as_ref().unwrap_or(&spec.inherit);
     let mut args = vec![section.program.as_bytes().to_vec()];
     args.extend(section.args.iter().map(|arg| arg.as_bytes().to_vec()));

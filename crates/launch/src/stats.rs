@@ -182,6 +182,10 @@ pub fn table(report: &JobReport) -> String {
     for (policy, why, ranks) in connecting(report) {
         let _ = writeln!(text, "connecting, {ranks} ranks: {} ({})", policy.name(), why.words());
     }
+    if let Some(together) = spread(report, Stat::ConnectedTogether).filter(|together| together.sum > 0) {
+        let _ =
+            writeln!(text, "connecting: {} made together, when a collective needed everybody", together.sum);
+    }
     if let Some(pattern) = &report.pattern {
         text += &pattern.line(report);
     }
@@ -271,6 +275,9 @@ mod tests {
         let table = table(&report);
         assert!(table.contains("connecting, 1 ranks: on-demand (as asked for)\n"), "{table}");
         assert!(table.contains("connecting, 1 ranks: rank-by-rank (auto: a pattern foretells"), "{table}");
+        assert!(!table.contains("together, when"), "{table}");
+        report.stats[1][Stat::ConnectedTogether as usize] = 57;
+        assert!(super::table(&report).contains("connecting: 57 made together, when a collective"));
     }
 
     #[test]

@@ -145,14 +145,20 @@ impl Endpoint {
             self.made(*ix, *qp, params, now_ns);
             told &= self.wireup.published(*ix) == expected(params, place);
         }
-        for ix in &wanted[qps.len()..] {
-            let _ = self.wireup.qp_refused(*ix, Arc::new(Cause::NoCard), now_ns);
-        }
+        self.refuse_ahead(&wanted[qps.len()..]);
         self.carry_out();
         let numbers = Numbers::from_rising(qps.iter().map(|(_, number)| *number));
         self.counters.exchange_ranges += numbers.ranges() as u64;
         let bulletin = Bulletin { provider: ProviderKind::Soft as u8, facts, numbers };
         Ok(Some(bulletin).filter(|_| told && !qps.is_empty()))
+    }
+
+    /// There are no queue pairs for these any more.
+    pub(crate) fn refuse_ahead(&mut self, wanted: &[PeerIx]) {
+        for ix in wanted {
+            let now_ns = self.now_ns();
+            let _ = self.wireup.qp_refused(*ix, Arc::new(Cause::NoCard), now_ns);
+        }
     }
 
     /// Waits until the processes of the node before this one have made theirs. (If one of them dies, the job ends.)
@@ -349,7 +355,7 @@ impl Endpoint {
     }
 
     /// Waits for the others, and answers them meanwhile.
-    fn await_fence(&mut self) -> Result<(), StartError> {
+    pub(crate) fn await_fence(&mut self) -> Result<(), StartError> {
         let mut patience = Patience::new(self.job.warn_s);
         while !self.fence_is_over() {
             // (What is answered ends this sleep, too.)

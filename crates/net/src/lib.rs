@@ -49,6 +49,7 @@ mod room;
 mod short;
 mod start;
 mod stats;
+mod together;
 mod waiting;
 mod wire;
 
@@ -66,4 +67,5 @@ pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
 pub use remote::{Loan, Place};
 pub use start::{Collectives, Config, StartError};
+pub use together::Record;
 pub use waiting::{Awaiting, Backoff, Doing, Nap, Rest, Wait};

@@ -403,7 +403,7 @@ impl Endpoint {
     }
 
     /// The peer cannot be reached, now or any more.
-    fn lose(&mut self, ix: PeerIx, cause: Cause) {
+    pub(crate) fn lose(&mut self, ix: PeerIx, cause: Cause) {
         self.wireup.broken(ix, Arc::new(cause));
     }
 

@@ -7,6 +7,7 @@ use crate::job::JobFacts;
 use crate::meeting::Span;
 use crate::pmi::{Client, PmiError};
 use crate::reach::{self, ReachSetupError, Ways};
+use crate::together::Together;
 use crate::waiting::{Backoff, Patience, PhaseClock, Wait};
 use fabric::fault::{Faults, FaultsError};
 use fabric::imitate::{Imitation, ImitationError};
@@ -83,6 +84,8 @@ pub struct Config {
     pub forecast: Option<String>,
     /// The file of one, where there is another launcher (`BANYAN_PATTERN`).
     pub pattern: Option<String>,
+    /// Have all processes of the job been told the same, as far as the launcher knows (no `BANYAN_PROGRAMS`)?
+    pub alike: bool,
 }
 
 /// Are connections to other nodes shared by the processes there?
@@ -232,6 +235,7 @@ impl Config {
             },
             forecast: get(env::FORECAST),
             pattern: get(env::PATTERN),
+            alike: get(env::PROGRAMS).is_none(),
         })
     }
 }
@@ -246,6 +250,8 @@ pub(crate) struct Membership {
     pub facts: JobFacts,
     /// By which policy it connects, and why.
     pub connect: auto::Choice,
+    /// Do collectives that need everybody connect all together?
+    pub together: Option<Together>,
     pub pmi: Option<Client>,
     pub oversubscribed: bool,
     pub long: Long,
@@ -322,6 +328,7 @@ impl Endpoint {
             size,
             facts,
             connect,
+            together: Together::new(config, connect, &known),
             pmi,
             oversubscribed,
             long: config.long,

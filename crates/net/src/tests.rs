@@ -5,6 +5,7 @@ mod meeting;
 mod remote;
 mod short;
 mod stats;
+mod together;
 
 use crate::endpoint::Endpoint;
 use crate::job::JobFacts;
@@ -141,6 +142,7 @@ fn endpoint(
         size,
         facts,
         connect: Choice { policy: wireup::Policy::OnDemand, why: Why::Asked },
+        together: None,
         pmi: None,
         oversubscribed: false,
         long: Default::default(),

@@ -24,6 +24,7 @@ mod direct;
 mod gather;
 mod hosts;
 pub mod inter;
+pub mod meeting;
 mod neighbors;
 mod reduce;
 mod reduce_scatter;
@@ -255,6 +256,20 @@ pub enum Step {
         table: Table,
         /// Target.
         into: Remote,
+    },
+    /// Make queue pairs for others, and write what they have to know: see [`meeting`].
+    Offer {
+        /// Whom the record in each slot of scratch is for.
+        slots: meeting::Slots,
+        /// Bytes of a record.
+        record: usize,
+    },
+    /// Connect to those who have told of theirs.
+    Meet {
+        /// Whom the record in each slot of scratch is from.
+        slots: meeting::Slots,
+        /// Bytes of a record.
+        record: usize,
     },
     /// Go on at another step.
     Go {

@@ -90,6 +90,8 @@ pub const CONN_MEMORY: &str = "BANYAN_CONN_MEMORY";
 pub const PATTERN: &str = "BANYAN_PATTERN";
 /// The pattern itself, for ranks that Banyan's launcher has started.
 pub const FORECAST: &str = "BANYAN_FORECAST";
+/// How many programs the job has, if they are several: each may have been told something else.
+pub const PROGRAMS: &str = "BANYAN_PROGRAMS";
 /// Queue pairs of a node's device.
 pub const QP_MAX: &str = "BANYAN_QP_MAX";
 
@@ -191,6 +193,7 @@ pub const VARIABLES: [Variable; 44] = {
         variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
         variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),
         variable(FORECAST, LibraryFromLauncher, Values::Text, "the pattern of connections to make ahead"),
+        variable(PROGRAMS, LibraryFromLauncher, Values::Text, "how many programs the job has, if several"),
         variable(NET_ADDRESS, LibraryFromLauncher, Values::Address, "the address for ranks of this node"),
         variable(
             RING_MAX,

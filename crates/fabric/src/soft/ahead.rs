@@ -23,7 +23,7 @@ impl Soft {
     }
 
     /// As many of them as there are, so many at a time; in the order of their numbers.
-    pub(super) fn make_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
+    fn make_many(&mut self, count: usize, threads: usize) -> Vec<(Qp, u32)> {
         let mut qps = Vec::with_capacity(count);
         while qps.len() < count {
             let at_once = threads.clamp(1, count - qps.len());
@@ -37,6 +37,24 @@ impl Soft {
             }
         }
         qps.sort_by_key(|(_, number)| *number);
+        qps
+    }
+
+    /// The same with their rings, wherever those are.
+    pub(super) fn make_together(&mut self, count: usize, threads: usize) -> Vec<(Qp, Params)> {
+        let mut made = Vec::with_capacity(count);
+        for (qp, _) in self.make_many(count, threads) {
+            match self.open_inbound(qp) {
+                Ok(opened) => made.push((qp, opened.to_params())),
+                Err(_) => self.destroy(qp), // no memory: the rest is told in the usual way
+            }
+        }
+        made
+    }
+
+    /// The same with rings in a row.
+    pub(super) fn make_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
+        let mut qps = self.make_many(count, threads);
         let mut facts = [0; 2];
         for place in 0..qps.len() {
             let (qp, number) = qps[place];

@@ -78,7 +78,8 @@ Traffic of Banyan's library between hosts:
 Connections of Banyan's library:
   --connect HOW        when they are made: on-demand (as they are needed, the default), overlapped (the same, and both
                        sides make theirs at once), or everybody with everybody at the start: static-serial,
-                       static-parallel (by :published or :batched numbers, if said so), rank-by-rank
+                       static-parallel (by :published or :batched numbers, if said so), rank-by-rank; or auto (by
+                       what --pattern foretells, and what there is room for; '--stats' says what it was, and why)
   --connect-threads N  threads that make them at the start (default: as many as a process has cores)
   --xrc on|off|auto    one connection of a process for all processes of another node: always, never (default), or where
                        a process has more peers on other nodes than it may have connections

@@ -110,8 +110,11 @@ impl Mpi {
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
+        let place = operation.roster.place(self.cores);
         if self.check.is_some() {
             self.announce_collective(comm, &call, check::Form::Blocking, &mut operation)?;
+        } else if self.meet_first(&call, place, &mut operation) {
+            // The next one has met already, and is another operation.
         } else if !operation.roster.is_inter() {
             operation.likeness = Likeness::of(&call);
         }

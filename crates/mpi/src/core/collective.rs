@@ -1,5 +1,6 @@
 //! Runs one schedule: a collective operation under way.
 mod direct;
+mod meeting;
 
 use super::again::Likeness;
 use super::check::{Answer, Ticket};
@@ -92,6 +93,8 @@ pub(super) struct Collective {
     pub(super) misfit: Option<Misfit>,
     /// What was told of it where the program is checked; it begins when that is answered.
     pub(super) ticket: Option<Rc<Ticket>>,
+    /// May it make queue pairs for whom it will need? Not where another thread may need them before.
+    pub(super) offers: bool,
     /// If the next call like this one may use it again.
     pub(super) likeness: Option<Likeness>,
     started: bool,
@@ -139,6 +142,7 @@ impl Collective {
             shift: 0,
             misfit: None,
             ticket: None,
+            offers: false,
             likeness: None,
             started: false,
             finished: false,
@@ -155,7 +159,7 @@ impl Collective {
         self.stores.clear();
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
         (self.unit, self.shift, self.across) = (1, 0, None);
-        (self.misfit, self.ticket, self.likeness) = (None, None, None);
+        (self.misfit, self.ticket, self.likeness, self.offers) = (None, None, None, false);
         self.restart(0);
     }
 
@@ -246,6 +250,8 @@ impl Collective {
                 Step::Try { table } => self.attempt(endpoint, table),
                 Step::Read { from, table, into } => self.read(endpoint, table, from, into),
                 Step::Write { from, table, into } => self.write(endpoint, table, from, into),
+                Step::Offer { slots, record } => self.offer(endpoint, slots, record),
+                Step::Meet { slots, record } => self.meet(endpoint, slots, record),
                 Step::Go { to } => {
                     self.next = to;
                     continue;

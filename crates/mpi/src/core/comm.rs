@@ -73,6 +73,8 @@ pub(super) struct Roster {
     pub(super) size: u32,
     /// Two contexts: twice this number for messages, one more for collectives.
     number: u32,
+    /// Has everybody connected to everybody for a collective?
+    pub(super) has_met: Cell<bool>,
     /// On which hosts its processes live, once a collective asks.
     hosts: OnceCell<Option<Rc<Hosts>>>,
     /// Are its processes on one host, once a collective asks?
@@ -90,6 +92,7 @@ impl Roster {
             rank,
             size,
             number,
+            has_met: Cell::new(false),
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),
@@ -105,6 +108,7 @@ impl Roster {
             rank,
             size,
             number,
+            has_met: Cell::new(false),
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),
@@ -119,6 +123,7 @@ impl Roster {
             rank: 0,
             size: 0,
             number: 0,
+            has_met: Cell::new(false),
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),

@@ -31,6 +31,8 @@ pub(super) struct Process {
     in_place: Option<usize>,
     /// Has it read or written the memory of another one?
     direct: bool,
+    /// Who has told it something, and whom that was for.
+    told: Vec<(u32, u32)>,
 }
 
 /// A group: one queue per ordered pair, and how many messages of each queue were taken.
@@ -68,11 +70,17 @@ impl Group {
                 found: Reach::Works,
                 in_place: None,
                 direct: false,
+                told: Vec::new(),
             }
         });
         let processes: Vec<_> = processes.collect();
         let queues = (0..size * size).map(|_| VecDeque::new()).collect();
         Group { processes, queues, random: seed | 1 }
+    }
+
+    /// Who has told a process something, and whom that was for.
+    pub(super) fn told(&self, rank: u32) -> &[(u32, u32)] {
+        &self.processes[rank as usize].told
     }
 
     fn queue(&mut self, from: u32, to: u32) -> &mut VecDeque<Vec<u8>> {
@@ -157,6 +165,25 @@ impl Group {
                 me.direct = true;
                 let bytes = me.read(from).to_vec();
                 self.visited(other).write(slice).copy_from_slice(&bytes);
+            }
+            Step::Offer { slots, record } => {
+                let size = (me.memory[2].len() / record).div_ceil(2);
+                for slot in 0..size as u32 {
+                    let bytes = [rank.to_le_bytes(), slots.to(slot).to_le_bytes()].concat();
+                    me.memory[2][slot as usize * record..][..record].copy_from_slice(&bytes);
+                }
+            }
+            Step::Meet { slots, record } => {
+                let size = (me.memory[2].len() / record).div_ceil(2);
+                let word = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().unwrap());
+                me.told = (0..size as u32)
+                    .map(|slot| {
+                        let record = &me.memory[2][slot as usize * record..][..record];
+                        assert_eq!(word(record), slots.from(slot));
+                        (word(record), word(&record[4..]))
+                    })
+                    .collect();
+                me.told.sort_unstable();
             }
             Step::Go { to } => {
                 me.next = to;

@@ -172,6 +172,30 @@ pub struct Published {
     pub name: u32,
 }
 
+impl Published {
+    /// Bytes of a record that tells of one, or of none.
+    pub const BYTES: usize = 40;
+
+    /// As a record; no bits are set in one that tells of none.
+    pub fn to_record(&self) -> [u8; Self::BYTES] {
+        let mut record = [0; Self::BYTES];
+        record[..4].copy_from_slice(&self.epoch.get().to_le_bytes());
+        record[4..8].copy_from_slice(&self.name.to_le_bytes());
+        record[8..].copy_from_slice(&self.params.0);
+        record
+    }
+
+    /// From a record, if it tells of one.
+    pub fn from_record(record: &[u8; Self::BYTES]) -> Option<Self> {
+        let ([epoch, name], params) = record.as_chunks::<4>().0.split_first_chunk()?;
+        Some(Published {
+            epoch: Epoch::new(u32::from_le_bytes(*epoch))?,
+            name: u32::from_le_bytes(*name),
+            params: Params(params.as_flattened().try_into().ok()?),
+        })
+    }
+}
+
 /// How far a needed connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -349,4 +373,17 @@ pub struct Waiting {
     pub since_ns: u64,
     /// How often it was tried.
     pub attempts: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_tells_of_a_queue_pair_or_of_none() {
+        let params = Params(core::array::from_fn(|at| at as u8));
+        let published = Published { epoch: Epoch::FIRST.next(), params, name: 0x0102_0304 };
+        assert_eq!(Published::from_record(&published.to_record()), Some(published));
+        assert_eq!(Published::from_record(&[0; Published::BYTES]), None);
+    }
 }
