@@ -241,7 +241,10 @@ fn a_benchmark_whose_jobs_fail_says_which_and_fails() {
 
 #[test]
 fn a_benchmark_that_is_killed_takes_its_job_along() {
+    // The file of statistics that it cannot read any more is left there.
+    let folder = tempfile::tempdir().unwrap();
     let mut bench = command(&["bench", "connect", "--ranks", "2", "--rounds", "1000", "--only", "counts"])
+        .env("TMPDIR", folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -2,16 +2,18 @@
 //!
 //! Sections: `counts`, how many connections the processes of single calls and of kernels have, beside the counts of two
 //! papers; `pair`, how long two processes take to connect; `startup`, how long it takes to connect everybody, by phases;
-//! `first`, what the first exchange of everybody costs after that and without it; and `static`, programs with static beside
-//! on-demand connections. Counts follow from who talks to whom, and hardly depend on the machine: whether processes share
+//! `first`, what the first exchange of everybody costs after that and without it; `static`, programs with static beside
+//! on-demand connections; and `auto`, programs by every policy and by the one that chooses itself. Counts follow from who talks to whom, and hardly depend on the machine: whether processes share
 //! cores decides which algorithms collectives use, so that there is a table by the published ones as well (`--coll flat`).
 //! Times are for a quiet machine; the jobs that are compared run in turn.
 //!
 //! The ranks are this same executable (`kernels` is in it), so that an installed Banyan needs nothing else for it.
+mod auto;
 mod compare;
 mod counts;
 mod device;
 mod first;
+mod graph;
 mod options;
 mod pair;
 mod papers;
@@ -24,6 +26,7 @@ use super::counted::Counted;
 use super::machine;
 use super::progress::Progress;
 use super::runner::Finished;
+use auto::Auto;
 use compare::Compare;
 use counts::Count;
 use first::First;
@@ -68,6 +71,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     report.startup = has(Section::Startup).then(|| Startup::new(&options.startup));
     report.first = has(Section::First).then(|| First::new(if options.quick { 16 } else { FIRST_RANKS }));
     report.compare = has(Section::Static).then(|| Compare::new(&options.workloads, options.quick));
+    report.auto = has(Section::Auto).then(|| Auto::new(&options.auto));
     for round in 0..rounds {
         bench.progress.round(round);
         for count in &mut report.counts {
@@ -78,6 +82,7 @@ fn measure(options: &Options) -> Result<Report, String> {
             report.startup.iter_mut().for_each(|startup| startup.run(&bench, round));
             report.first.iter_mut().for_each(|first| first.run(&bench, round));
             report.compare.iter_mut().for_each(|compare| compare.run(&bench, round));
+            report.auto.iter_mut().for_each(|auto| auto.run(&bench, round));
         }
     }
     Ok(report)

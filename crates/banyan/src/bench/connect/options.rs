@@ -17,13 +17,15 @@ Parallel Benchmarks do. Each checks its own result.
   startup     how long it takes to connect everybody with everybody at the start, by phases, and what is exchanged
   first       the first alltoall of a program on demand, overlapped and rank by rank, and a later one
   static      messages, collectives and kernels with static and with on-demand connections, polling and sleeping
+  auto        ring, halo, alltoall and a random graph by every policy, and by the one that chooses itself
 
   --ranks LIST      (default 16,32,64); a workload that does not take a number runs with the next that it takes
   --per-node N      ranks on each emulated node (default: as in the papers, 4, and 8 from 64 ranks on)
   --workloads LIST  ring,barrier,bcast,allreduce,allgather,alltoall,cg,ep,ft,is,lu,mg,sp
-  --only LIST       counts,pair,startup,first,static
+  --only LIST       counts,pair,startup,first,static,auto
   --startup LIST    ranks of startup, on 16 nodes (default 64,256,896,1024; what does not fit into memory is left out)
-  --repeats N       times that each job of pair, startup, first and static is run in a round, in turn (default 7)
+  --auto LIST       ranks of auto (default 64,256)
+  --repeats N       times that each job of all but counts is run in a round, in turn (default 7)
   --rounds N        times that everything is counted (default 1)
   --quick           16 ranks only, and each job once: that it works
   --json FILE       writes the figures there as well
@@ -52,6 +54,8 @@ pub struct Options {
     pub sections: Vec<Section>,
     /// Ranks of jobs that connect everybody.
     pub startup: Vec<usize>,
+    /// Ranks of jobs whose policy is chosen.
+    pub auto: Vec<usize>,
     /// Jobs of the same kind in a round.
     pub repeats: usize,
     /// Is it only to be seen that all works?
@@ -67,6 +71,7 @@ impl Default for Options {
             workloads: kernels::ALL.iter().collect(),
             sections: Section::ALL.to_vec(),
             startup: vec![64, 256, 896, 1024],
+            auto: vec![64, 256],
             repeats: 7,
             quick: false,
         }
@@ -81,10 +86,11 @@ impl Options {
         each(args, |arg, value| {
             match arg {
                 "--quick" => {
-                    (options.ranks, options.startup) = (vec![16], vec![16]);
+                    (options.ranks, options.startup, options.auto) = (vec![16], vec![16], vec![16]);
                     (options.repeats, options.quick) = (1, true);
                 }
                 "--startup" => options.startup = numbers(arg, value()?, RANKS_MAX)?,
+                "--auto" => options.auto = numbers(arg, value()?, RANKS_MAX)?,
                 "--repeats" => options.repeats = number(arg, value()?, REPEATS_MAX)?,
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = Some(number(arg, value()?, RANKS_MAX)?),

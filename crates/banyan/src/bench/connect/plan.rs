@@ -17,12 +17,14 @@ pub enum Section {
     First,
     /// Static beside on-demand connections.
     Static,
+    /// Every policy beside the one that chooses itself.
+    Auto,
 }
 
 impl Section {
     /// In the order of the report.
     pub const ALL: &'static [Section] =
-        &[Section::Counts, Section::Pair, Section::Startup, Section::First, Section::Static];
+        &[Section::Counts, Section::Pair, Section::Startup, Section::First, Section::Static, Section::Auto];
 
     /// The name on the command line.
     pub fn key(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Section {
             Section::Startup => "startup",
             Section::First => "first",
             Section::Static => "static",
+            Section::Auto => "auto",
         }
     }
 }

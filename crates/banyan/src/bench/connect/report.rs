@@ -3,6 +3,7 @@
 use super::super::machine;
 use super::super::sample::{Sample, number};
 use super::super::verdict::Verdict;
+use super::auto::Auto;
 use super::compare::Compare;
 use super::counts::Count;
 use super::first::First;
@@ -41,6 +42,8 @@ pub struct Report {
     pub first: Option<First>,
     /// Static beside on-demand connections.
     pub compare: Option<Compare>,
+    /// Policies beside the one that chooses itself.
+    pub auto: Option<Auto>,
     /// Said if other things ran when it began.
     pub busy: Option<String>,
 }
@@ -150,6 +153,7 @@ impl Report {
             self.startup.as_ref().map(|startup| ("Start-up", startup.text(), startup.verdicts())),
             self.first.as_ref().map(|first| ("First exchange", first.text(), Vec::new())),
             self.compare.as_ref().map(|compare| ("Static and on demand", compare.text(), compare.verdicts())),
+            self.auto.as_ref().map(|auto| ("A policy that chooses itself", auto.text(), auto.verdicts())),
         ];
         for (title, section, verdicts) in sections.into_iter().flatten() {
             text += &format!("\n{title}\n{section}");
@@ -205,6 +209,7 @@ impl Report {
         all.extend(self.pair.iter().flat_map(Pair::verdicts));
         all.extend(self.startup.iter().flat_map(Startup::verdicts));
         all.extend(self.compare.iter().flat_map(Compare::verdicts));
+        all.extend(self.auto.iter().flat_map(Auto::verdicts));
         all
     }
 
@@ -215,6 +220,7 @@ impl Report {
         all.extend(self.startup.iter().flat_map(Startup::failures));
         all.extend(self.first.iter().flat_map(First::failures));
         all.extend(self.compare.iter().flat_map(Compare::failures));
+        all.extend(self.auto.iter().flat_map(Auto::failures));
         all
     }
 
@@ -236,6 +242,7 @@ impl Report {
             "startup": self.startup.as_ref().map(Startup::json),
             "first": self.first.as_ref().map(First::json),
             "static": self.compare.as_ref().map(Compare::json),
+            "auto": self.auto.as_ref().map(Auto::json),
             "goals": self.all_verdicts().iter().map(Verdict::json).collect::<Vec<_>>(),
         })
     }
