@@ -328,7 +328,7 @@ impl Endpoint {
             size,
             facts,
             connect,
-            together: Together::new(config, connect, &known),
+            together: Together::new(config, connect, &known, context.card()),
             pmi,
             oversubscribed,
             long: config.long,

@@ -34,12 +34,15 @@ impl Together {
 
     /// The same for all processes that were told the same. Programs of one job may not have been: then some would wait for what
     /// others do not send.
-    pub(crate) fn new(config: &Config, choice: Choice, facts: &Facts) -> Option<Self> {
+    pub(crate) fn new(config: &Config, choice: Choice, facts: &Facts, card: &fabric::Card) -> Option<Self> {
         let is_free = config.connect == Asked::Auto && choice.policy.trigger() == Trigger::FirstUse;
         let has_room = facts.shortage().is_none();
         let is_near = config.is_on_one_host() && !config.net.force;
+        // What the processes of a node share is made when the first of them is connected to.
+        let is_each_its_own = !card.shared;
         let are_alike = config.alike && !crate::meeting::was_spawned();
-        (is_free && has_room && is_near && are_alike).then_some(Together { threads: config.connect_threads })
+        (is_free && has_room && is_near && is_each_its_own && are_alike)
+            .then_some(Together { threads: config.connect_threads })
     }
 }
 
