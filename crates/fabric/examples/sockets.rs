@@ -37,6 +37,7 @@ fn open() -> Context {
         node: 0,
         slots: 1,
         cores: 2,
+        core_set: Default::default(),
         qp_max: 100,
         oversubscribed: false,
         host: [u64::from(std::process::id()), 0],

@@ -329,7 +329,8 @@ impl Context {
 
     /// New queue pairs in INIT for peers whose cards nobody has yet. See [`Provider::create_ahead`].
     pub fn create_ahead(&mut self, kind: ProviderKind, count: usize, threads: usize) -> Option<Ahead> {
-        self.provider(kind).create_ahead(count, threads)
+        let cores = self.facts().core_set;
+        self.provider(kind).create_ahead(count, threads, &cores)
     }
 
     /// So many of them are going to be connected at a time. See [`Provider::ready_together`].

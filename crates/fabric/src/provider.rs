@@ -10,6 +10,7 @@ use proto::wireup::Params;
 use std::io;
 use std::net::SocketAddr;
 use sys::UserBuf;
+use sys::cpu::CoreSet;
 use sys::node::{QpClaim, QpLimit};
 use sys::segment::RINGS_MAX;
 
@@ -373,17 +374,17 @@ pub trait Provider {
     fn keep_ready(&mut self, _count: usize) -> bool {
         false
     }
-    /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time; in the order of their numbers,
+    /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time, which run on these cores; in the order of their numbers,
     /// and fewer than wanted where there are no more. `None`: this provider cannot.
-    fn create_ahead(&mut self, _count: usize, _threads: usize) -> Option<Ahead> {
+    fn create_ahead(&mut self, _count: usize, _threads: usize, _cores: &CoreSet) -> Option<Ahead> {
         None
     }
-    /// So many queue pairs are going to be connected at a time, by as many threads as that; the next ones that are.
-    fn ready_together(&mut self, _count: usize) {}
     /// The same, with what a peer needs to connect to each. None, where this provider cannot.
     fn create_together(&mut self, _count: usize, _threads: usize) -> Vec<(Qp, Params)> {
         Vec::new()
     }
+    /// So many queue pairs are going to be connected at a time, by as many threads as that; the next ones that are.
+    fn ready_together(&mut self, _count: usize) {}
     /// What a peer needs to connect to the queue pair that is at a place of [`Ahead`].
     fn ahead_params(&self, _facts: [u64; 2], _place: u32, _number: u32) -> Option<Params> {
         None

@@ -20,6 +20,7 @@
 //! Where the processes of a node share connections from elsewhere ([`shared`]), queue pairs are those of XRC.
 //!
 //! Everything completes in one queue, so that a datagram that was sent behind a message is seen behind it.
+mod ahead;
 mod cache;
 mod choice;
 mod link;
@@ -32,12 +33,14 @@ mod slots;
 
 use crate::card::{Card, VerbsSection};
 use crate::provider::{
-    BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent, WorkError,
+    Ahead, BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent,
+    WorkError,
 };
 use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
 use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
+use ahead::Told;
 use choice::{choose, choose_gid, subnet_of};
 use link::{End, Link};
 use memory::{Regions, Transfer};
@@ -56,6 +59,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use sys::UserBuf;
+use sys::cpu::CoreSet;
 use sys::node::QpClaim;
 use verbs::{
     Access, Address, Ah, AsyncEvent, Atomics, Completion, Context, Cq, Dest, Failed, Gid, Operation, Outcome,
@@ -467,12 +471,12 @@ impl Rdma {
         QpCaps { work: WORK_MAX, receives: 0, sges: self.pieces, inline_bytes: self.inline_bytes }
     }
 
-    /// A queue pair. No device tells how many bytes it copies when they are posted: it refuses what is too much.
     /// Messages that the device has brought twice, which were dropped.
     pub(crate) fn repeated(&self) -> u64 {
         self.repeated
     }
 
+    /// A queue pair. No device tells how many bytes it copies when they are posted: it refuses what is too much.
     fn create_qp(&mut self, kind: QpKind) -> Result<verbs::Qp, VerbsError> {
         loop {
             let srq = (kind == QpKind::Rc).then(|| self.inbox.srq());
@@ -484,6 +488,15 @@ impl Rdma {
                 made => return made,
             }
         }
+    }
+
+    /// A connection with a queue pair of its own is there.
+    fn join(&mut self, link: Link) -> Qp {
+        let number = link.name;
+        let (index, generation) = self.links.insert(link);
+        self.numbers.insert(number, index);
+        self.inbox.join(Which::Own);
+        Qp::new(KIND, index as usize, generation)
     }
 
     fn link(&mut self, qp: Qp) -> Result<&mut Link, ConnectError> {
@@ -614,11 +627,7 @@ impl Provider for Rdma {
         let qp =
             made.map_err(|error| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) })?;
         let number = qp.num();
-        let link = Link::new(End::Own(qp), number, random_psn(), self.frugal);
-        let (index, generation) = self.links.insert(link);
-        self.numbers.insert(number, index);
-        self.inbox.join(Which::Own);
-        Ok(Qp::new(KIND, index as usize, generation))
+        Ok(self.join(Link::new(End::Own(qp), number, random_psn(), self.frugal)))
     }
 
     fn create_for(&mut self, claim: QpClaim, peer: &Card) -> Result<Qp, CreateError> {
@@ -658,15 +667,18 @@ impl Provider for Rdma {
         if let Some(params) = shared {
             return Ok(params);
         }
-        let (mtu, reads) = (self.settings.mtu, self.settings.reads_in);
+        let mtu = self.settings.mtu as u16;
         let link = self.link(qp)?;
-        let mut params = [0; 32];
-        params[..4].copy_from_slice(&link.name.to_le_bytes());
-        params[4..8].copy_from_slice(&link.psn.to_le_bytes());
-        params[8..10].copy_from_slice(&(mtu as u16).to_le_bytes());
-        (params[10], params[11]) = (reads, (role == Role::Answers).into());
         link.meeting = Meeting::new(role);
-        Ok(Params(params))
+        Ok(Told { number: link.name, psn: link.psn, mtu, answers: role == Role::Answers }.to_params())
+    }
+
+    fn create_ahead(&mut self, count: usize, threads: usize, cores: &CoreSet) -> Option<Ahead> {
+        self.make_ahead(count, threads, cores)
+    }
+
+    fn ahead_params(&self, facts: [u64; 2], _: u32, number: u32) -> Option<Params> {
+        ahead::params(facts, number)
     }
 
     fn rtr(&mut self, qp: Qp, peer: &Card, params: &Params) -> Result<(), ConnectError> {
@@ -675,17 +687,12 @@ impl Provider for Rdma {
             return self.attach_sharing(qp, &section, params);
         }
         let address = self.address_of(&section);
-        let word = |at: usize| u32::from_le_bytes(params.0[at..at + 4].try_into().expect("four bytes"));
-        let mtu = u32::from(u16::from_le_bytes([params.0[8], params.0[9]]));
-        let dest = Dest { address, qp: word(0), psn: word(4) };
-        let sane =
-            dest.qp < 1 << 24 && dest.psn < 1 << 24 && mtu.is_power_of_two() && (256..=4096).contains(&mtu);
-        if !sane {
-            return Err(ConnectError::Device("the peer's parameters make no sense".into()));
-        }
-        let settings = QpSettings { mtu: self.settings.mtu.min(mtu), ..self.settings };
+        let told = Told::from_params(params)
+            .ok_or_else(|| ConnectError::Device("the peer's parameters make no sense".into()))?;
+        let dest = Dest { address, qp: told.number, psn: told.psn };
+        let settings = QpSettings { mtu: self.settings.mtu.min(told.mtu.into()), ..self.settings };
         self.step(qp, QpState::ReadyToReceive, |link| link.qp().rtr(&dest, &settings))?;
-        self.link(qp)?.meeting.met((section, dest.qp), params.0[11] != 0);
+        self.link(qp)?.meeting.met((section, dest.qp), told.answers);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use sys::cpu::Barrier;
+use sys::cpu::{Barrier, CoreSet};
 use sys::node::{NodeFacts, NodeSegment, PLANES, QpClaim, QpWant, Ties};
 use sys::segment::{Armed, DATAGRAM_MAX, HEAD_BYTES, Region, Segment, Sleeper};
 use sys::{Locator, SharedMap, UserBuf};
@@ -314,7 +314,7 @@ impl Provider for Soft {
         self.readied = count;
     }
 
-    fn create_ahead(&mut self, count: usize, threads: usize) -> Option<Ahead> {
+    fn create_ahead(&mut self, count: usize, threads: usize, _: &CoreSet) -> Option<Ahead> {
         self.make_ahead(count, threads)
     }
 

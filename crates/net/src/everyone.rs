@@ -4,8 +4,10 @@
 //! by messages   fence; a handshake with each peer, one after the other by rank, or all at once
 //! by the board  queue pairs for all peers; their numbers on the board; fence; each finds its own among those of the others
 //! ```
-//! The board serves those that share memory with this process; all others, and those of whom it tells nothing, are connected to
-//! by messages, and so are those of other nodes where they share connections (`--xrc`). By turns, one process of the node after the other makes its queue pairs, so that numbers come in a row.
+//! The board serves those that share memory with this process, and those that are reached through RDMA devices where that was asked
+//! for (`--fabric verbs`); all others, and those of whom it tells nothing, are connected to by messages, and so are those of other
+//! nodes where they share connections (`--xrc`). By turns, one process of the node after the other makes its queue pairs, so
+//! that numbers come in a row; meanwhile it may use all cores of the node, to which others are bound.
 //!
 //! Where a budget or a device has no room for everybody, rank 0 says so and all connect on demand. All come to the same
 //! conclusion; who was told something else (programs of a job may be) still takes part in turns and fences. Whoever finds
@@ -17,12 +19,14 @@ use crate::pmi::Client;
 use crate::start::{Config, StartError};
 use crate::waiting::{Backoff, Patience, PhaseClock};
 use fabric::ProviderKind;
-use proto::ids::{Peer, PeerIx, Rank};
+use proto::env::FabricChoice;
+use proto::ids::{NodeId, Peer, PeerIx, Rank};
 use proto::stats::Stat;
 use proto::wireup::auto::Shortage;
 use proto::wireup::{
     self, Bulletin, Epoch, Exchange, NeedError, Numbers, Policy, Published, StateName, Trigger,
 };
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,13 +48,61 @@ pub(crate) struct Everyone {
     policy: Policy,
     /// Is there no room for it?
     shortage: Option<Shortage>,
-    /// Those that share memory, by rank, this process included.
-    group: Vec<Rank>,
+    /// Whom the board serves.
+    served: Served,
     /// That make and connect queue pairs, if they may all at once.
     threads: usize,
     warn_s: u64,
     create_ns: u64,
     put_ns: u64,
+}
+
+/// Whom the board serves, and by which provider: the same for all processes of the job that were told the same.
+#[derive(Debug)]
+struct Served {
+    /// Those who share memory: all, the processes of each node, or nobody.
+    near: Near,
+    /// Are others reached through RDMA devices?
+    far: bool,
+    size: u32,
+    /// The ranks of each node, in order.
+    nodes: HashMap<NodeId, Vec<Rank>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    All,
+    Node,
+    Nobody,
+}
+
+impl Served {
+    /// The other ranks of a rank's node.
+    fn mates(&self, node: NodeId) -> &[Rank] {
+        self.nodes.get(&node).map_or(&[], |ranks| ranks)
+    }
+
+    /// By which provider, of a process on a node, is another one connected to?
+    fn kind(&self, here: NodeId, there: NodeId) -> Option<ProviderKind> {
+        match self.near {
+            Near::All => Some(ProviderKind::Soft),
+            Near::Node if here == there => Some(ProviderKind::Soft),
+            Near::Node | Near::Nobody => self.far.then_some(ProviderKind::Verbs),
+        }
+    }
+
+    /// The place of the queue pair that `owner` makes for `peer` among those it makes by the same provider, and how many it makes
+    /// before these.
+    fn place(&self, (owner, node): (Rank, NodeId), (peer, other): (Rank, NodeId)) -> (u32, u32) {
+        let others = Bulletin::place_of(peer, owner);
+        let mates = self.mates(node);
+        let mates_before = mates.partition_point(|rank| *rank < peer) as u32;
+        match self.near {
+            Near::All | Near::Nobody => (others, 0),
+            Near::Node if node == other => (mates_before - u32::from(owner < peer), 0),
+            Near::Node => (peer.0 - mates_before, mates.len() as u32 - 1),
+        }
+    }
 }
 
 impl Everyone {
@@ -75,10 +127,7 @@ impl Endpoint {
             return Ok(None);
         }
         let mut clock = PhaseClock::start();
-        // What the processes of a node share is made when the first of them is connected to.
-        let board_is_for_all = config.is_on_one_host() && !self.context.card().shared;
-        let is_told = |rank: &Rank| board_is_for_all || self.node_of(*rank) == self.node_of(self.rank());
-        let group: Vec<Rank> = (0..self.job.size).map(Rank).filter(is_told).collect();
+        let served = self.served(config);
         if let Some(shortage) = shortage {
             self.job.connect = NO_ROOM;
             if self.rank().0 == 0 {
@@ -91,23 +140,25 @@ impl Endpoint {
         let mut everyone = Everyone {
             policy,
             shortage,
-            group,
-            threads: config.connect_threads,
+            served,
+            threads: config.connect_threads.unwrap_or_else(|| self.cores_for(policy)),
             warn_s: config.warn_s,
             create_ns: 0,
             put_ns: 0,
         };
-        let by_board = policy.exchange() != Exchange::Messages && !config.net.force;
-        if by_board && (shortage.is_some() || self.context.is_unshared()) {
+        let is_served = everyone.served.near != Near::Nobody || everyone.served.far;
+        let by_board = policy.exchange() != Exchange::Messages && is_served;
+        let cannot = self.context.is_unshared() && everyone.served.near != Near::Nobody;
+        if by_board && (shortage.is_some() || cannot) {
             // Others of the node may wait for it all the same.
             if policy.trigger() == Trigger::StartByTurns {
                 self.await_turn(config.warn_s);
                 self.context.end_turn();
             }
         } else if by_board {
-            let bulletin = self.make_for(&everyone)?;
+            let bulletins = self.make_for(&everyone)?;
             everyone.create_ns = clock.lap();
-            if let Some(bulletin) = bulletin {
+            for bulletin in bulletins {
                 self.put_bulletin(&everyone, &bulletin)?;
             }
             everyone.put_ns = clock.lap();
@@ -115,42 +166,90 @@ impl Endpoint {
         Ok(Some(everyone))
     }
 
-    /// Queue pairs for a group, in the order of ranks. `None`: none that few words could tell of.
-    fn make_for(&mut self, everyone: &Everyone) -> Result<Option<Bulletin>, StartError> {
-        let me = self.rank();
-        for rank in everyone.group.iter().filter(|rank| **rank != me) {
-            let ix = self.intern(Peer::Rank { job: self.job.id, rank: *rank })?;
-            let now_ns = self.now_ns();
-            let _ = self.wireup.ahead(ix, now_ns);
+    fn served(&self, config: &Config) -> Served {
+        let mut nodes: HashMap<NodeId, Vec<Rank>> = HashMap::new();
+        for rank in (0..self.job.size).map(Rank) {
+            nodes.entry(self.node_of(rank)).or_default().push(rank);
         }
-        self.carry_out();
-        let wanted = std::mem::take(&mut self.waits.aheads);
+        // What the processes of a node share is made when the first of them is connected to.
+        let is_shared = self.context.card().shared;
+        let near = match config.net.force {
+            true => Near::Nobody,
+            false if config.is_on_one_host() && !is_shared => Near::All,
+            false => Near::Node,
+        };
+        let is_rdma = matches!(config.net.fabric, FabricChoice::Verbs { .. });
+        let far = is_rdma && self.context.card().verbs.is_some_and(|verbs| verbs.domain == 0);
+        Served { near, far, size: self.job.size, nodes }
+    }
+
+    /// As many threads as a process has cores; by turns, it has those of its node.
+    fn cores_for(&self, policy: Policy) -> usize {
+        let of_node = self.context.facts().core_set.count();
+        match policy.trigger() {
+            Trigger::StartByTurns if of_node > 0 => of_node,
+            _ => sys::cpu::cores(),
+        }
+    }
+
+    /// Queue pairs for all who are served, by each provider in the order of ranks, and what is told of them; nothing, if few words could not tell of
+    /// them.
+    fn make_for(&mut self, everyone: &Everyone) -> Result<Vec<Bulletin>, StartError> {
+        let (me, here) = (self.rank(), self.node_of(self.rank()));
         let by_turns = everyone.policy.trigger() == Trigger::StartByTurns;
         if by_turns {
             self.await_turn(everyone.warn_s);
         }
-        let begun_ns = self.now_ns();
-        let ahead = self.context.create_ahead(ProviderKind::Soft, wanted.len(), everyone.threads());
-        self.counters.qp_create_ns += self.now_ns() - begun_ns;
+        let mut bulletins = Vec::new();
+        let mut first = 0;
+        for kind in [ProviderKind::Soft, ProviderKind::Verbs] {
+            for rank in (0..everyone.served.size).map(Rank).filter(|rank| *rank != me) {
+                if everyone.served.kind(here, self.node_of(rank)) == Some(kind) {
+                    let ix = self.intern(Peer::Rank { job: self.job.id, rank })?;
+                    let now_ns = self.now_ns();
+                    let _ = self.wireup.ahead(ix, now_ns);
+                }
+            }
+            self.carry_out();
+            let wanted = std::mem::take(&mut self.waits.aheads);
+            if !wanted.is_empty() {
+                bulletins.extend(self.make_by(kind, &wanted, first, everyone.threads()));
+                first += wanted.len() as u32;
+            }
+        }
         if by_turns {
             self.context.end_turn();
         }
+        Ok(bulletins)
+    }
+
+    /// The same by one provider, which so many others are made before.
+    fn make_by(
+        &mut self,
+        kind: ProviderKind,
+        wanted: &[PeerIx],
+        first: u32,
+        threads: usize,
+    ) -> Option<Bulletin> {
+        let begun_ns = self.now_ns();
+        let ahead = self.context.create_ahead(kind, wanted.len(), threads);
+        self.counters.qp_create_ns += self.now_ns() - begun_ns;
         let (qps, facts) = ahead.map_or_else(Default::default, |ahead| (ahead.qps, ahead.facts));
         let now_ns = self.now_ns();
         let mut told = true;
         for (place, (ix, (qp, number))) in (0..).zip(wanted.iter().zip(&qps)) {
-            let Some(params) = self.context.ahead_params(ProviderKind::Soft, facts, place, *number) else {
+            let Some(params) = self.context.ahead_params(kind, facts, place, *number) else {
                 break;
             };
             self.made(*ix, *qp, params, now_ns);
-            told &= self.wireup.published(*ix) == expected(params, place);
+            told &= self.wireup.published(*ix) == expected(params, first + place);
         }
         self.refuse_ahead(&wanted[qps.len()..]);
         self.carry_out();
         let numbers = Numbers::from_rising(qps.iter().map(|(_, number)| *number));
         self.counters.exchange_ranges += numbers.ranges() as u64;
-        let bulletin = Bulletin { provider: ProviderKind::Soft as u8, facts, numbers };
-        Ok(Some(bulletin).filter(|_| told && !qps.is_empty()))
+        let bulletin = Bulletin { provider: kind as u8, facts, numbers };
+        Some(bulletin).filter(|_| told && !qps.is_empty())
     }
 
     /// There are no queue pairs for these any more.
@@ -188,9 +287,16 @@ impl Endpoint {
         let mut text = bulletin.to_text(everyone.policy.exchange());
         if everyone.policy.exchange() == Exchange::Published {
             // Each under a key of its own; what holds of all of them as a bulletin without numbers.
-            for (place, rank) in (0..).zip(everyone.group.iter().filter(|rank| **rank != me)) {
+            let facts = &self.job.facts;
+            let here = facts.node_of(me);
+            let is_of_it = |rank: &Rank| {
+                *rank != me
+                    && everyone.served.kind(here, facts.node_of(*rank)).map(|kind| kind as u8)
+                        == Some(bulletin.provider)
+            };
+            for (place, rank) in (0..).zip((0..everyone.served.size).map(Rank).filter(is_of_it)) {
                 if let Some(number) = bulletin.numbers.nth(place) {
-                    put(pmi, &number_key(me, *rank), &number.to_string())?;
+                    put(pmi, &number_key(me, rank), &number.to_string())?;
                 }
             }
             text = Bulletin { numbers: Numbers::default(), ..bulletin.clone() }.to_text(Exchange::Ranges);
@@ -204,7 +310,7 @@ impl Endpoint {
                 0 if pieces.len() > 1 => format!("{}.{piece}", pieces.len()),
                 _ => (*piece).to_string(),
             };
-            put(pmi, &numbers_key(me, at), &value)?;
+            put(pmi, &numbers_key(bulletin.provider, me, at), &value)?;
         }
         Ok(())
     }
@@ -281,13 +387,13 @@ impl Endpoint {
         &mut self,
         everyone: &Everyone,
     ) -> Result<Vec<(PeerIx, Option<Published>, wireup::Card)>, StartError> {
-        let me = self.rank();
-        let mine = everyone.group.iter().position(|rank| *rank == me).unwrap_or(0);
+        let (me, here) = (self.rank(), self.node_of(self.rank()));
         let mut found = Vec::new();
         // Each begins behind itself: not all read the same at the same time.
-        let all = everyone.group.iter().copied().enumerate();
-        let (before, behind) = (all.clone().take(mine), all.skip(mine + 1));
-        for (theirs, rank) in behind.chain(before) {
+        let size = everyone.served.size;
+        for rank in (me.0 + 1..size).chain(0..me.0).map(Rank) {
+            let there = self.node_of(rank);
+            let Some(kind) = everyone.served.kind(here, there) else { continue };
             let peer = Peer::Rank { job: self.job.id, rank };
             let ix = self.intern(peer)?;
             if self.wireup.state(ix) != StateName::Published {
@@ -297,8 +403,8 @@ impl Endpoint {
             let card = card.and_then(|card| wireup::Card::new(&card.to_bytes()).ok());
             let Some(card) = card else { continue };
             // My place among those of the other one.
-            let place = Bulletin::place_of(Rank(mine as u32), Rank(theirs as u32));
-            let facts = self.facts_of(everyone, rank, place)?;
+            let place = everyone.served.place((rank, there), (me, here));
+            let facts = self.facts_of(everyone, kind, rank, place)?;
             found.push((ix, facts, card));
         }
         Ok(found)
@@ -308,10 +414,11 @@ impl Endpoint {
     fn facts_of(
         &mut self,
         everyone: &Everyone,
+        kind: ProviderKind,
         rank: Rank,
-        place: u32,
+        (place, before): (u32, u32),
     ) -> Result<Option<Published>, StartError> {
-        let Some(text) = self.get_pieces(rank)? else { return Ok(None) };
+        let Some(text) = self.get_pieces(kind as u8, rank)? else { return Ok(None) };
         let Ok(bulletin) = Bulletin::parse(&text) else { return Ok(None) };
         let number = match everyone.policy.exchange() {
             Exchange::Published => {
@@ -320,23 +427,22 @@ impl Endpoint {
             }
             _ => bulletin.numbers.nth(place),
         };
-        let kind = ProviderKind::Soft;
         if bulletin.provider != kind as u8 {
             return Ok(None);
         }
         let params = number.and_then(|number| self.context.ahead_params(kind, bulletin.facts, place, number));
-        Ok(params.and_then(|params| expected(params, place)))
+        Ok(params.and_then(|params| expected(params, before + place)))
     }
 
-    fn get_pieces(&mut self, rank: Rank) -> Result<Option<String>, StartError> {
-        let Some(first) = self.get(&numbers_key(rank, 0))? else { return Ok(None) };
+    fn get_pieces(&mut self, provider: u8, rank: Rank) -> Result<Option<String>, StartError> {
+        let Some(first) = self.get(&numbers_key(provider, rank, 0))? else { return Ok(None) };
         let Some((count, mut text)) = first.split_once('.').map(|(count, text)| (count, text.to_string()))
         else {
             return Ok(Some(first));
         };
         let count = count.parse().ok().filter(|count| *count <= PIECES_MAX).unwrap_or(0);
         for piece in 1..count {
-            match self.get(&numbers_key(rank, piece))? {
+            match self.get(&numbers_key(provider, rank, piece))? {
                 Some(more) => text += &more,
                 None => return Ok(None),
             }
@@ -406,10 +512,44 @@ fn expected(params: wireup::Params, place: u32) -> Option<Published> {
     Some(Published { epoch: Epoch::new(place + 1)?, params, name })
 }
 
-fn numbers_key(rank: Rank, piece: usize) -> String {
-    if piece == 0 { format!("qps-{rank}") } else { format!("qps-{rank}-{piece}") }
+fn numbers_key(provider: u8, rank: Rank, piece: usize) -> String {
+    if piece == 0 { format!("qps{provider}-{rank}") } else { format!("qps{provider}-{rank}-{piece}") }
 }
 
 fn number_key(owner: Rank, peer: Rank) -> String {
     format!("qp-{owner}-{peer}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_where_the_owner_makes_that_queue_pair() {
+        let node_of = |rank: Rank| NodeId([0, 1, 0, 2, 1, 1, 0][rank.0 as usize]);
+        let ranks = || (0..7).map(Rank);
+        let mut nodes: HashMap<NodeId, Vec<Rank>> = HashMap::new();
+        ranks().for_each(|rank| nodes.entry(node_of(rank)).or_default().push(rank));
+        for (near, far) in [(Near::All, false), (Near::Node, false), (Near::Node, true), (Near::Nobody, true)]
+        {
+            let served = Served { near, far, size: 7, nodes: nodes.clone() };
+            for owner in ranks() {
+                let kind = |peer: Rank| served.kind(node_of(owner), node_of(peer));
+                let served = &served;
+                let by = |kind: Option<ProviderKind>| {
+                    let peers = ranks().filter(move |peer| *peer != owner);
+                    peers.filter(move |peer| served.kind(node_of(owner), node_of(*peer)) == kind)
+                };
+                for peer in ranks().filter(|peer| *peer != owner && kind(*peer).is_some()) {
+                    let place = by(kind(peer)).position(|other| other == peer).unwrap() as u32;
+                    let before = match kind(peer) {
+                        Some(ProviderKind::Verbs) => by(Some(ProviderKind::Soft)).count() as u32,
+                        _ => 0,
+                    };
+                    let found = served.place((owner, node_of(owner)), (peer, node_of(peer)));
+                    assert_eq!(found, (place, before), "{near:?} {owner} {peer}");
+                }
+            }
+        }
+    }
 }

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
+use sys::cpu::CoreSet;
 use sys::node::{NodeFacts, SLOT_STATS};
 use sys::{Locator, cpu};
 
@@ -51,7 +52,7 @@ pub struct Config {
     /// When connections are made (`BANYAN_CONNECT`), and by how many threads at the start (`BANYAN_CONNECT_THREADS`).
     pub connect: auto::Asked,
     /// See there.
-    pub connect_threads: usize,
+    pub connect_threads: Option<usize>,
     /// Are connections to other nodes shared by the processes there (`BANYAN_XRC`)?
     pub xrc: Xrc,
     /// The device to imitate (`BANYAN_DEVICE`).
@@ -187,9 +188,9 @@ impl Config {
                 .transpose()?
                 .unwrap_or_default(),
             connect_threads: match get(env::CONNECT_THREADS) {
-                None => cpu::cores(),
+                None => None,
                 Some(text) => {
-                    env::number(env::CONNECT_THREADS, &text, 1..=env::CONNECT_THREADS_MOST)? as usize
+                    Some(env::number(env::CONNECT_THREADS, &text, 1..=env::CONNECT_THREADS_MOST)? as usize)
                 }
             },
             xrc: match get(env::XRC).map_or(Ok(2), |text| env::word(env::XRC, &text, &env::XRCS))? {
@@ -555,6 +556,7 @@ fn facts_without_agent(facts: &JobFacts) -> NodeFacts {
         node,
         slots: 1,
         cores,
+        core_set: CoreSet::default(),
         qp_max: QP_MAX,
         oversubscribed: facts.local_size > cores,
         // What the launcher calls two nodes are two hosts, even where they are namespaces of one kernel.

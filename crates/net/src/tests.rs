@@ -55,6 +55,7 @@ impl World {
             node: 0,
             slots: ranks,
             cores: 64,
+            core_set: Default::default(),
             qp_max,
             oversubscribed: false,
             host: [1, 2],

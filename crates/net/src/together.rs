@@ -42,7 +42,7 @@ impl Together {
         let is_each_its_own = !card.shared;
         let are_alike = config.alike && !crate::meeting::was_spawned();
         (is_free && has_room && is_near && is_each_its_own && are_alike)
-            .then_some(Together { threads: config.connect_threads })
+            .then(|| Together { threads: config.connect_threads.unwrap_or_else(sys::cpu::cores) })
     }
 }
 

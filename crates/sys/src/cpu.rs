@@ -64,6 +64,36 @@ pub fn cores() -> usize {
     (unsafe { libc::CPU_COUNT(&set) }).max(1) as usize
 }
 
+/// Cores by their numbers: as many as a set of the kernel's has by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreSet(pub [u64; CoreSet::WORDS]);
+
+impl CoreSet {
+    pub(crate) const WORDS: usize = size_of::<libc::cpu_set_t>() / 8;
+
+    /// The set of these. Those with greater numbers are left out.
+    pub fn of(cores: &[usize]) -> Self {
+        let mut set = CoreSet::default();
+        for core in cores.iter().filter(|core| **core < 64 * Self::WORDS) {
+            set.0[core / 64] |= 1 << (core % 64);
+        }
+        set
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Has this thread run on these, as far as the kernel lets it. An empty set changes nothing.
+    pub fn take(&self) {
+        if self.count() > 0 {
+            // SAFETY: reads the given size of a set: its words are those of the kernel's, the lowest bit for core 0.
+            unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) };
+        }
+    }
+}
+
 /// A time span as the kernel takes it.
 pub(crate) fn timespec(time: Duration) -> libc::timespec {
     let tv_sec = libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX);

@@ -7,6 +7,7 @@ mod targets;
 
 pub use targets::{Initiator, TARGETS_MAX, TargetError, TargetLock};
 
+use crate::cpu::CoreSet;
 use crate::mem::{Locator, SharedMap, SharedMemory};
 use crate::sync::{AtomicU32, AtomicU64, futex_wait, futex_wake_all};
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use targets::Targets;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyan02");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyan03");
 const HEADER_BYTES: usize = 4096;
 const SLOT_BYTES: usize = 1024;
 /// Counters in a slot.
@@ -39,6 +40,7 @@ const AT_LOST: usize = 260; // how many jobs have been lost
 const AT_CONTACTS: usize = 264; // first contacts that a slot has room for
 const AT_TARGETS: usize = 272; // where the table of targets is: process, descriptor, start time
 const AT_FIRST_ROW: usize = 288; // the row there of the first slot
+const AT_CORE_SET: usize = 320;
 const AT_LOST_JOBS: usize = 512; // the last of them
 const AT_LANES: usize = 2560; // when each has done what the device was asked for
 
@@ -58,6 +60,7 @@ const _: () = assert!(SLOT_STAT + SLOT_STATS * 8 <= SLOT_BYTES);
 /// Commands that a device which imitates another can do at a time, at most.
 pub const LANES_MAX: u32 = 64;
 
+const _: () = assert!(AT_CORE_SET + CoreSet::WORDS * 8 <= AT_LOST_JOBS);
 const _: () = assert!(AT_LOST_JOBS + LOST_MAX as usize * 8 <= AT_LANES);
 const _: () = assert!(AT_LANES + LANES_MAX as usize * 8 <= HEADER_BYTES);
 
@@ -72,6 +75,8 @@ pub struct NodeFacts {
     pub slots: u32,
     /// Cores that the ranks of this node may use (shared with other emulated nodes on the host).
     pub cores: u32,
+    /// Which ones, if that is known; a process may be bound to a part of them.
+    pub core_set: CoreSet,
     /// Most queue pairs the node's device has.
     pub qp_max: u32,
     /// Do more ranks than cores live on this *host* (all emulated nodes together)?
@@ -194,6 +199,7 @@ impl NodeSegment {
         map.u32_at(AT_SLOTS).store(facts.slots, Ordering::Relaxed);
         map.u32_at(AT_NODE).store(facts.node, Ordering::Relaxed);
         map.u32_at(AT_CORES).store(facts.cores, Ordering::Relaxed);
+        store_words(&map, AT_CORE_SET, &facts.core_set.0);
         map.u32_at(AT_QP_MAX).store(facts.qp_max, Ordering::Relaxed);
         let flags = if facts.oversubscribed { FLAG_OVERSUBSCRIBED } else { 0 };
         map.u32_at(AT_FLAGS).store(flags, Ordering::Relaxed);
@@ -243,6 +249,7 @@ impl NodeSegment {
             slots: word(AT_SLOTS),
             node: word(AT_NODE),
             cores: word(AT_CORES),
+            core_set: CoreSet(load_words(&map, AT_CORE_SET)),
             qp_max: word(AT_QP_MAX),
             oversubscribed: word(AT_FLAGS) & FLAG_OVERSUBSCRIBED != 0,
             host: load_words(&map, AT_HOST),
@@ -607,6 +614,7 @@ mod tests {
             node: 3,
             slots: 4,
             cores: 2,
+            core_set: CoreSet::of(&[0, 65]),
             qp_max,
             oversubscribed: true,
             host: [1, 2],
@@ -638,6 +646,7 @@ mod tests {
         let seen = other.facts();
         assert_eq!((seen.node, seen.slots, seen.cores, seen.qp_max), (3, 4, 2, 10));
         assert_eq!((seen.oversubscribed, seen.host, seen.key), (true, [1, 2], [1, 2, 3, 4]));
+        assert_eq!((seen.core_set, seen.core_set.count()), (CoreSet::of(&[65, 0, 1 << 20]), 2));
         assert_eq!(seen.pid_space, 5);
     }
 

@@ -2,11 +2,12 @@
 use crate::completion::Cq;
 use crate::device::{Context, Gid};
 use crate::ffi::*;
-use crate::library::VerbsError;
+use crate::library::{Library, VerbsError};
 use crate::srq::Srq;
 use crate::work::{Access, Operation, Pd, Piece, Work};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Pieces of a work request that this crate passes on.
 const SGES_MAX: usize = 4;
@@ -24,6 +25,62 @@ pub enum QpKind {
     XrcReceive,
 }
 
+/// What [`Qp::init`] tells the device.
+const INIT_MASK: u32 = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+fn init_attr(port: u8, access: Access) -> ibv_qp_attr {
+    // SAFETY: integers may be zero.
+    let mut attr: ibv_qp_attr = unsafe { std::mem::zeroed() };
+    attr.qp_state = IBV_QPS_INIT;
+    (attr.port_num, attr.qp_access_flags) = (port, access.bits());
+    attr
+}
+
+fn connected_attr(
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    cap: ibv_qp_cap,
+) -> ibv_qp_init_attr {
+    let qp_context = std::ptr::null_mut();
+    ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type: IBV_QPT_RC, sq_sig_all: 0 }
+}
+
+/// Makes connected queue pairs in any thread.
+struct Maker {
+    library: &'static Library,
+    pd: *mut ibv_pd,
+    init: ibv_qp_init_attr,
+    attr: ibv_qp_attr,
+}
+
+// SAFETY: a device and what was made of it may be used by several threads at once, which the library's interface promises. What is
+// named here outlives the threads (see `Qp::new_many`).
+unsafe impl Sync for Maker {}
+
+/// What it has made.
+struct Made(*mut ibv_qp, ibv_qp_cap);
+
+// SAFETY: nobody else has it.
+unsafe impl Send for Made {}
+
+impl Maker {
+    fn make(&self) -> Result<Made, VerbsError> {
+        let (mut init, mut attr) = (self.init, self.attr);
+        // SAFETY: a live domain, and what is wanted, all of it alive.
+        let qp = unsafe { (self.library.ibv_create_qp)(self.pd, &mut init) };
+        if qp.is_null() {
+            return Err(VerbsError::last("ibv_create_qp"));
+        }
+        // SAFETY: a live queue pair and what is wanted.
+        let code = unsafe { (self.library.ibv_modify_qp)(qp, &mut attr, INIT_MASK as i32) };
+        VerbsError::check("ibv_modify_qp", code).map(|()| Made(qp, init.cap)).inspect_err(|_| {
+            // SAFETY: a live queue pair, which nobody has.
+            unsafe { (self.library.ibv_destroy_qp)(qp) };
+        })
+    }
+}
+
 /// How much of what a queue pair can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpCaps {
@@ -35,6 +92,18 @@ pub struct QpCaps {
     pub sges: u32,
     /// Bytes that can be copied when they are posted.
     pub inline_bytes: u32,
+}
+
+impl QpCaps {
+    fn to_cap(self, has_srq: bool) -> ibv_qp_cap {
+        ibv_qp_cap {
+            max_send_wr: self.work,
+            max_recv_wr: if has_srq { 0 } else { self.receives },
+            max_send_sge: self.sges.min(SGES_MAX as u32),
+            max_recv_sge: u32::from(!has_srq),
+            max_inline_data: self.inline_bytes,
+        }
+    }
 }
 
 /// What two connected queue pairs must agree on, or decide for themselves.
@@ -143,25 +212,12 @@ impl Qp {
         srq: Option<&Rc<Srq>>,
         caps: QpCaps,
     ) -> Result<Qp, VerbsError> {
-        let cap = ibv_qp_cap {
-            max_send_wr: caps.work,
-            max_recv_wr: if srq.is_some() { 0 } else { caps.receives },
-            max_send_sge: caps.sges.min(SGES_MAX as u32),
-            max_recv_sge: u32::from(srq.is_none()),
-            max_inline_data: caps.inline_bytes,
-        };
+        let cap = caps.to_cap(srq.is_some());
         let raw_srq = srq.map_or(std::ptr::null_mut(), |srq| srq.srq);
         let (qp, cap) = match kind {
             QpKind::Rc | QpKind::Ud => {
-                let mut init = ibv_qp_init_attr {
-                    qp_context: std::ptr::null_mut(),
-                    send_cq: send.cq,
-                    recv_cq: receive.cq,
-                    srq: raw_srq,
-                    cap,
-                    qp_type: if kind == QpKind::Rc { IBV_QPT_RC } else { IBV_QPT_UD },
-                    sq_sig_all: 0,
-                };
+                let mut init = connected_attr(send.cq, receive.cq, raw_srq, cap);
+                init.qp_type = if kind == QpKind::Rc { IBV_QPT_RC } else { IBV_QPT_UD };
                 // SAFETY: a live domain and what is wanted, all of it alive.
                 let qp = unsafe { (pd.context.library.ibv_create_qp)(pd.pd, &mut init) };
                 (qp, init.cap)
@@ -176,6 +232,65 @@ impl Qp {
         };
         let keeps = Keeps::Queues([send.clone(), receive.clone()], srq.cloned());
         Qp::made(pd, kind, qp, cap, keeps)
+    }
+
+    /// Connected ones in INIT, made by so many threads at once, each of which does something first. All of them, or as many as
+    /// the device has, and why not more. The order is that of their numbers.
+    #[allow(clippy::too_many_arguments)] // those of `new` and `init`, and how
+    pub fn new_many(
+        pd: &Rc<Pd>,
+        cq: &Rc<Cq>,
+        srq: &Rc<Srq>,
+        caps: QpCaps,
+        (port, access): (u8, Access),
+        count: usize,
+        threads: usize,
+        begin: impl Fn() + Sync,
+    ) -> (Vec<Qp>, Option<VerbsError>) {
+        let maker = Maker {
+            library: pd.context.library,
+            pd: pd.pd,
+            init: connected_attr(cq.cq, cq.cq, srq.srq, caps.to_cap(true)),
+            attr: init_attr(port, access),
+        };
+        let next = AtomicUsize::new(0);
+        let make = || {
+            let mut made = Vec::new();
+            while next.fetch_add(1, Ordering::Relaxed) < count {
+                match maker.make() {
+                    Ok(qp) => made.push(qp),
+                    Err(error) => {
+                        next.store(count, Ordering::Relaxed);
+                        return (made, Some(error));
+                    }
+                }
+            }
+            (made, None)
+        };
+        let (mut qps, mut refused) = (Vec::with_capacity(count), None);
+        let mut take = |(made, error): (Vec<Made>, Option<VerbsError>)| {
+            refused = refused.take().or(error);
+            for Made(qp, cap) in made {
+                let keeps = Keeps::Queues([cq.clone(), cq.clone()], Some(srq.clone()));
+                match Qp::made(pd, QpKind::Rc, qp, cap, keeps) {
+                    Ok(qp) => qps.push(qp),
+                    Err(error) => refused = Some(error),
+                }
+            }
+        };
+        // This thread waits, and stays where it is bound; it helps only if there is no other.
+        let threads = if threads > 1 { threads.min(count) } else { 0 };
+        std::thread::scope(|scope| {
+            let work = || (begin(), make()).1;
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let started: Vec<_> = (0..threads).map_while(start).collect();
+            if started.is_empty() {
+                take(make());
+            }
+            started.into_iter().filter_map(|thread| thread.join().ok()).for_each(take);
+        });
+        qps.sort_by_key(Qp::num);
+        (qps, refused)
     }
 
     /// The receiving half of XRC, in RESET: what comes goes to the shared receive queue of the domain that the sender names.
@@ -275,10 +390,7 @@ impl Qp {
 
     /// RESET to INIT, of a connected one.
     pub fn init(&self, port: u8, access: Access) -> Result<(), VerbsError> {
-        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        self.modify(IBV_QPS_INIT, mask, |attr| {
-            (attr.port_num, attr.qp_access_flags) = (port, access.bits());
-        })
+        self.modify(IBV_QPS_INIT, INIT_MASK, |attr| *attr = init_attr(port, access))
     }
 
     /// RESET to RTS, of one for datagrams.

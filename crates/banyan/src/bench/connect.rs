@@ -67,8 +67,8 @@ fn measure(options: &Options) -> Result<Report, String> {
     if has(Section::Counts) {
         report.counts.extend(options.cases().into_iter().map(Count::new));
     }
-    report.pair = has(Section::Pair).then(|| Pair::new(options.quick));
-    report.startup = has(Section::Startup).then(|| Startup::new(&options.startup));
+    report.pair = has(Section::Pair).then(|| Pair::new(options.quick, options.costs()));
+    report.startup = has(Section::Startup).then(|| Startup::new(&options.startup, options.costs()[0]));
     report.first = has(Section::First).then(|| First::new(if options.quick { 16 } else { FIRST_RANKS }));
     report.compare = has(Section::Static).then(|| Compare::new(&options.workloads, options.quick));
     report.auto = has(Section::Auto).then(|| Auto::new(&options.auto));

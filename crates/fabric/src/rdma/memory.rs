@@ -241,9 +241,13 @@ impl Rdma {
 
     fn room(&mut self, qp: Qp) -> Result<(), RdmaError> {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
+        if !link.meeting.open {
+            self.ask_if_later(qp.index() as u32);
+        }
+        let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
         match link.state {
             QpState::ReadyToSend | QpState::SendDrained
-                if link.has_work_left() && self.has_completions_left() =>
+                if link.meeting.open && link.has_work_left() && self.has_completions_left() =>
             {
                 Ok(())
             }

@@ -188,6 +188,7 @@ impl Rdma {
         if !(is_ready && self.has_completions_left()) {
             self.look();
             if !(self.links.at(index).is_some_and(Link::may_send) && self.has_completions_left()) {
+                self.ask_if_later(index);
                 return Err(PostError::Full);
             }
         }

@@ -21,6 +21,9 @@ pub(super) struct Meeting {
     pub open: bool,
     /// Has this side asked?
     asks: bool,
+    /// Were both ends made for each other by what a board says? Then the peer is asked whether it is there when something is to be
+    /// sent to it.
+    later: bool,
     /// Where it is: whom, and which queue pair there.
     peer: Option<(VerbsSection, u32)>,
     /// When it is told again that this side is there, and how long that is from the last time.
@@ -31,6 +34,11 @@ pub(super) struct Meeting {
 impl Meeting {
     pub(super) fn new(role: Role) -> Self {
         Meeting { asks: role == Role::Asks, ..Meeting::default() }
+    }
+
+    /// Of one that was made before its peer was known.
+    pub(super) fn ahead() -> Self {
+        Meeting { asks: true, later: true, ..Meeting::default() }
     }
 
     /// The peer's parameters are known. If it has answered, it receives.
@@ -48,10 +56,20 @@ impl Rdma {
             // It waits for the first word.
             link.tell = true;
             self.tell_if_needed(index);
-        } else if link.meeting.asks {
+        } else if link.meeting.asks && !link.meeting.later {
             // Two requests have crossed.
             (link.meeting.due_ns, link.meeting.wait_ns) = (Some(now_ns + WAIT_NS), WAIT_NS);
             self.send_ready(index, READY);
+        }
+    }
+
+    /// Something is to be sent to a peer that may not be there yet: it is asked, once.
+    #[cold]
+    pub(super) fn ask_if_later(&mut self, index: u32) {
+        let Some(link) = self.links.at_mut(index) else { return };
+        let connected = matches!(link.state, QpState::ReadyToSend | QpState::SendDrained);
+        if connected && !link.meeting.open && std::mem::take(&mut link.meeting.later) {
+            self.say_ready(index);
         }
     }
 

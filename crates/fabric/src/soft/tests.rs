@@ -47,6 +47,7 @@ fn what_is_too_long_without_a_ring_that_cannot_be_mapped_is_said_to_be() {
         node: 0,
         slots: 2,
         cores: 2,
+        core_set: Default::default(),
         qp_max: 10,
         oversubscribed: true,
         host: [1, 2],

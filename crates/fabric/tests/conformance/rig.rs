@@ -108,6 +108,7 @@ impl Host {
             node: 0,
             slots,
             cores: 2,
+            core_set: Default::default(),
             qp_max,
             oversubscribed: true,
             host: [1, 2],

@@ -17,6 +17,7 @@ impl Shared {
             node,
             slots,
             cores: 2,
+            core_set: Default::default(),
             qp_max,
             oversubscribed: true,
             host: [1, 2],

@@ -42,6 +42,7 @@ fn facts(node: u32, slots: u32) -> NodeFacts {
         node,
         slots,
         cores: 2,
+        core_set: Default::default(),
         qp_max: 100,
         oversubscribed: true,
         host: [1, 2],

@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use sys::cpu::CoreSet;
 use sys::node::{NodeFacts, NodeSegment, Records, Ties};
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Start, Step};
@@ -555,6 +556,7 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
         node: site.node.0,
         slots,
         cores: site.cores.len() as u32,
+        core_set: CoreSet::of(site.cores),
         qp_max: site.tree.qp_max,
         oversubscribed: site.crowd as usize > site.cores.len(),
         host: site.tree.host,

@@ -80,7 +80,8 @@ Connections of Banyan's library:
                        sides make theirs at once), or everybody with everybody at the start: static-serial,
                        static-parallel (by :published or :batched numbers, if said so), rank-by-rank; or auto (by
                        what --pattern foretells, and what there is room for; '--stats' says what it was, and why)
-  --connect-threads N  threads that make them at the start (default: as many as a process has cores)
+  --connect-threads N  threads that make them at the start (default: as many as a process has cores; by turns,
+                       its node)
   --xrc on|off|auto    one connection of a process for all processes of another node: always, never (default), or where
                        a process has more peers on other nodes than it may have connections
   --device LIST        shared memory costs what another device does: create=367us,ready=105us,lanes=8,gap=100

@@ -1,5 +1,6 @@
 //! The command line of `banyan bench connect`.
 use super::super::args::{Common, each, list, number, numbers};
+use super::device::Costs;
 use super::plan::{Algorithms, Case, Section, Shape};
 use kernels::Workload;
 
@@ -25,6 +26,7 @@ Parallel Benchmarks do. Each checks its own result.
   --only LIST       counts,pair,startup,first,static,auto
   --startup LIST    ranks of startup, on 16 nodes (default 64,256,896,1024; what does not fit into memory is left out)
   --auto LIST       ranks of auto (default 64,256)
+  --rdma            pair and startup on the host's RDMA device instead of an imitated one; only these two
   --repeats N       times that each job of all but counts is run in a round, in turn (default 7)
   --rounds N        times that everything is counted (default 1)
   --quick           16 ranks only, and each job once: that it works
@@ -56,6 +58,8 @@ pub struct Options {
     pub startup: Vec<usize>,
     /// Ranks of jobs whose policy is chosen.
     pub auto: Vec<usize>,
+    /// Is the host's RDMA device measured?
+    pub rdma: bool,
     /// Jobs of the same kind in a round.
     pub repeats: usize,
     /// Is it only to be seen that all works?
@@ -72,6 +76,7 @@ impl Default for Options {
             sections: Section::ALL.to_vec(),
             startup: vec![64, 256, 896, 1024],
             auto: vec![64, 256],
+            rdma: false,
             repeats: 7,
             quick: false,
         }
@@ -89,6 +94,7 @@ impl Options {
                     (options.ranks, options.startup, options.auto) = (vec![16], vec![16], vec![16]);
                     (options.repeats, options.quick) = (1, true);
                 }
+                "--rdma" => options.rdma = true,
                 "--startup" => options.startup = numbers(arg, value()?, RANKS_MAX)?,
                 "--auto" => options.auto = numbers(arg, value()?, RANKS_MAX)?,
                 "--repeats" => options.repeats = number(arg, value()?, REPEATS_MAX)?,
@@ -100,7 +106,15 @@ impl Options {
             }
             Ok(())
         })?;
+        if options.rdma {
+            options.sections.retain(|section| matches!(section, Section::Pair | Section::Startup));
+        }
         Ok(options)
+    }
+
+    /// What sections about a device's costs are charged.
+    pub fn costs(&self) -> &'static [Costs] {
+        if self.rdma { Costs::REAL } else { Costs::IMITATED }
     }
 
     /// Every workload at every size by either algorithms, in the order of the report.

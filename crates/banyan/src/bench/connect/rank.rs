@@ -81,6 +81,11 @@ fn device_ns(universe: &Universe) -> u64 {
     universe.stat(Stat::QpCreate) + universe.stat(Stat::QpReady)
 }
 
+/// Connections that are open now.
+fn open(universe: &Universe) -> u64 {
+    [Stat::OpenShared, Stat::OpenSockets, Stat::OpenRdma].into_iter().map(|stat| universe.stat(stat)).sum()
+}
+
 /// Two ranks connect, speak, and close the connection, so often. All times are in microseconds.
 fn pair(universe: &Universe, count: usize) -> Result<()> {
     let world = universe.world();
@@ -90,7 +95,7 @@ fn pair(universe: &Universe, count: usize) -> Result<()> {
             1 => answer(universe, &world)?,
             _ => return Ok(()),
         }
-        while universe.stat(Stat::OpenShared) + universe.stat(Stat::OpenSockets) > 0 {
+        while open(universe) > 0 {
             world.iprobe(1 - world.rank(), 1)?;
         }
     }
@@ -121,7 +126,7 @@ fn ask(universe: &Universe, world: &Communicator) -> Result<()> {
 
 fn answer(universe: &Universe, world: &Communicator) -> Result<()> {
     let cost_ns = device_ns(universe);
-    while universe.stat(Stat::OpenShared) + universe.stat(Stat::OpenSockets) == 0 {
+    while open(universe) == 0 {
         world.iprobe(0, 9)?;
     }
     let ready_ns = cpu::now_ns();

@@ -49,11 +49,12 @@ struct Line {
 #[derive(Clone, Debug)]
 pub struct Startup {
     lines: Vec<Line>,
+    costs: Costs,
 }
 
 impl Startup {
     /// Nothing measured yet.
-    pub fn new(sizes: &[usize]) -> Self {
+    pub fn new(sizes: &[usize], costs: Costs) -> Self {
         let line = |ranks, policy| Line {
             ranks,
             policy,
@@ -65,11 +66,12 @@ impl Startup {
             why: None,
         };
         let of = |ranks: &usize| POLICIES.map(|policy| line(*ranks, policy));
-        Startup { lines: sizes.iter().flat_map(of).collect() }
+        Startup { lines: sizes.iter().flat_map(of).collect(), costs }
     }
 
     /// A job for each line, unless its connections take more memory than there is.
     pub fn run(&mut self, bench: &Bench<'_>, round: usize) {
+        let costs = self.costs;
         for at in 0..self.lines.len() {
             let needed = self.memory_needed(self.lines[at].ranks);
             let line = &mut self.lines[at];
@@ -82,7 +84,7 @@ impl Startup {
             let what = format!("startup, {} ranks, {}", line.ranks, line.policy);
             let ended = bench.job(&what, round, line.ranks, NODES.min(line.ranks), |command, banyan| {
                 command.args(["--connect", line.policy]);
-                Costs::Device.charge(command);
+                costs.charge(command);
                 command.arg(banyan).args(["bench", RANK_COMMAND, "idle", "1"]);
             });
             let stats = ended.map_or(Value::Null, |(_, stats)| stats);
@@ -109,7 +111,7 @@ impl Startup {
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = format!("{HEAD}{}", device::WORDS);
+        let mut text = format!("{HEAD}{}", self.costs.words());
         for lines in self.lines.chunk_by(|a, b| a.ranks == b.ranks) {
             let ranks = lines[0].ranks;
             text += &format!("\n{ranks} ranks on {} nodes\n\n", NODES.min(ranks));
@@ -130,8 +132,26 @@ impl Startup {
                 };
             }
             text += &self.dominant(ranks);
+            text += &self.ratios(ranks);
         }
         text
+    }
+
+    /// Rank by rank beside another policy.
+    fn over(&self, ranks: usize, of: fn(&Line) -> &Sample, that: &str) -> Option<f64> {
+        of(self.at(ranks, POLICIES[2])?).over(of(self.at(ranks, that)?))
+    }
+
+    /// Rank by rank beside an honest exchange.
+    fn ratios(&self, ranks: usize) -> String {
+        let over = |of| self.over(ranks, of, POLICIES[1]).map_or("-".into(), |ratio| format!("{ratio:.3}"));
+        format!(
+            "rank-by-rank / batched: exchange {} ({} without waits), bytes {}, MPI_Init {}\n",
+            over(|line| &line.phases[1]),
+            over(|line| &line.least),
+            over(|line| &line.bytes),
+            over(|line| &line.phases[3])
+        )
     }
 
     /// Which phase takes the most of the time.
@@ -152,9 +172,10 @@ impl Startup {
         let measured = self.lines.iter().filter(|line| line.phases[3].median().is_some());
         let sizes: Vec<usize> = measured.map(|line| line.ranks).collect();
         let ranks = if sizes.contains(&PAPER) { PAPER } else { sizes.into_iter().max().unwrap_or(PAPER) };
-        let over = |of: fn(&Line) -> &Sample, that: &str| {
-            of(self.at(ranks, POLICIES[2])?).over(of(self.at(ranks, that)?))
-        };
+        if self.costs == Costs::Rdma {
+            return Vec::new(); // the figures are those of an adapter
+        }
+        let over = |of: fn(&Line) -> &Sample, that: &str| self.over(ranks, of, that);
         let verdict =
             |what: &str, value, at_most| Verdict { what: format!("{ranks} ranks, {what}"), value, at_most };
         vec![
@@ -197,7 +218,7 @@ impl Startup {
             row["exchange_bytes_of_all"] = json!(line.bytes.median());
             row
         };
-        json!({"device": device::DEVICE, "threads": device::THREADS, "lines": self.lines.iter().map(line).collect::<Vec<_>>()})
+        json!({"costs": self.costs.key(), "device": device::DEVICE, "threads": device::THREADS, "lines": self.lines.iter().map(line).collect::<Vec<_>>()})
     }
 }
 
