@@ -391,8 +391,10 @@ impl Provider for Soft {
     fn set_frugal(&mut self, frugal: bool) {
         self.frugal = frugal;
         self.set_pool_frugal();
+        // (Who is connected to with the first message is told then.)
         let entries = self.qps.iter().filter_map(|slot| slot.entry.as_ref());
-        for inbound in entries.filter_map(|entry| entry.inbound.as_ref()) {
+        let connected = entries.filter(|entry| entry.later.is_none());
+        for inbound in connected.filter_map(|entry| entry.inbound.as_ref()) {
             inbound.ring.set_frugal(frugal);
             if let Some((next, _)) = &inbound.next {
                 next.set_frugal(frugal);

@@ -360,7 +360,9 @@ impl Endpoint {
         endpoint.begin_fence(config.node.is_none())?;
         let fence_ns = clock.lap();
         endpoint.set_timers();
+        endpoint.waits.starting = true;
         let wired_ns = endpoint.connect_everyone(everyone)?;
+        endpoint.waits.starting = false;
         endpoint.look_ahead(pattern.as_ref(), config.qp_budget);
         let rest_ns = (ahead_ns + clock.lap()).saturating_sub(wired_ns);
         let phases = [

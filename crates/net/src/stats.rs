@@ -193,6 +193,9 @@ impl Endpoint {
 
     /// Writes what a crash must not lose, but not what it takes long to find out.
     fn publish_soon(&mut self) {
+        if self.waits.starting {
+            return;
+        }
         use Stat::{Closing, Opening, SocketBytes, TouchedBytes};
         let quick = |stat: &&Stat| !matches!(stat, TouchedBytes | SocketBytes | Opening | Closing);
         for stat in Stat::ALL.iter().filter(quick) {

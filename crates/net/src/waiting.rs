@@ -146,6 +146,8 @@ pub(crate) struct Waits {
     pub aheads: Vec<PeerIx>,
     /// Queue pairs that are made before they are needed, by who has nothing else to do.
     pub keeps: usize,
+    /// Is everybody being connected? Counters are written when that is done.
+    pub starting: bool,
     /// Links that are to be closed.
     pub draining: Vec<PeerIx>,
     /// Are actions being carried out?
@@ -215,6 +217,7 @@ impl Waits {
             lookups: Vec::new(),
             aheads: Vec::new(),
             keeps: 0,
+            starting: false,
             draining: Vec::new(),
             carrying: false,
             lack: None,

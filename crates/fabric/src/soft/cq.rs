@@ -349,6 +349,7 @@ impl Soft {
             }
             let Some(entry) = self.qps[index as usize].entry.as_mut() else { continue };
             if entry.state == QpState::Init {
+                entry.cold_hits += 1;
                 continue; // not receiving yet; looked at when it is
             }
             if entry.later.is_some() && !self.complete_found(index) {

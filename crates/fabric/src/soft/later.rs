@@ -38,6 +38,9 @@ impl Soft {
         match mapped {
             Ok(outbound) => {
                 entry.connect(outbound);
+                if let Some(inbound) = &entry.inbound {
+                    inbound.ring.set_frugal(self.frugal);
+                }
                 self.begin_receiving(index);
                 true
             }

@@ -256,7 +256,10 @@ impl Soft {
         let (offset, map) = self.carve_ring(bytes).map_err(ConnectError::Memory)?;
         let id = self.number_ring(qp.index() as u32);
         let inbound = Inbound { ring: RingRx::new(map), home: Home::Own(offset), id, next: None };
-        inbound.ring.set_frugal(self.frugal);
+        // (Nothing is written to a ring that nobody may ever use: its page would be there.)
+        if self.frugal {
+            inbound.ring.set_frugal(true);
+        }
         let entry = self.entry_mut(qp).ok_or(ConnectError::Stale)?;
         entry.state = QpState::Init;
         entry.inbound = Some(inbound);
@@ -333,7 +336,8 @@ impl Soft {
     /// Leaves the mapping for the first message, if nothing has gone or come.
     fn put_off(&mut self, qp: Qp, at: Locator, params: &RingParams) -> bool {
         let Some(entry) = self.entry_mut(qp) else { return false };
-        if entry.early.is_some() || entry.has_unread() {
+        // (A message has set the ready bit, or will. The ring is not looked at: its page would be there.)
+        if entry.early.is_some() || entry.cold_hits > 0 {
             return false;
         }
         let later =
