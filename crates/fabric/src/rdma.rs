@@ -632,7 +632,7 @@ impl Provider for Rdma {
 
     fn create_for(&mut self, claim: QpClaim, peer: &Card) -> Result<Qp, CreateError> {
         match (self.home_of(peer), peer.verbs) {
-            (Some(home), Some(verbs)) => self.make_sharing(home, verbs.nonce),
+            (Some(home), Some(verbs)) => self.make_sharing(home, &verbs),
             _ => self.create(claim),
         }
     }

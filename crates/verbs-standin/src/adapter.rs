@@ -183,7 +183,8 @@ impl Adapter {
 
     /// A number for a queue pair, of this device or of none.
     fn qp_number(&mut self, device: u32) -> Result<u32, c_int> {
-        if self.qps.len() >= self.settings.qps as usize {
+        let made = self.qps.values().filter(|qp| qp.shared.as_ref().is_none_or(|shared| shared.is_own));
+        if made.count() >= self.settings.qps as usize {
             return Err(libc::ENOMEM);
         }
         loop {
@@ -221,9 +222,6 @@ impl Adapter {
     /// Has a receiving half of XRC that others have made.
     pub(crate) fn adopt_qp(&mut self, number: u32, wanted: Wanted, shared: Shared) -> Result<(), c_int> {
         self.present()?;
-        if self.qps.len() >= self.settings.qps as usize {
-            return Err(libc::ENOMEM);
-        }
         self.insert_qp(number, wanted, Some(shared));
         self.load(number);
         Ok(())

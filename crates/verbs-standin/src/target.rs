@@ -29,6 +29,8 @@ const PAGE_BYTES: usize = 64;
 pub(crate) struct Shared {
     pub listener: Socket,
     page: File,
+    /// Has this device made it? Others do not count it.
+    pub is_own: bool,
     /// Other structures of this program that name it, by their addresses.
     pub names: Vec<usize>,
 }
@@ -45,7 +47,7 @@ impl Shared {
         // SAFETY: the kernel has just made it.
         let page = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         page.write_all_at(&[0; PAGE_BYTES], 0)?;
-        Ok((Shared { listener, page, names: Vec::new() }, number))
+        Ok((Shared { listener, page, is_own: true, names: Vec::new() }, number))
     }
 
     /// One that another process has open. `EINVAL`: nobody has.
@@ -60,7 +62,7 @@ impl Shared {
             match socket.receive_with(&mut answer).map(|(len, fds)| (len, <[OwnedFd; 2]>::try_from(fds))) {
                 Ok((1, Ok([listener, page]))) => {
                     let listener = Socket::of(listener);
-                    return Ok(Shared { listener, page: page.into(), names: Vec::new() });
+                    return Ok(Shared { listener, page: page.into(), is_own: false, names: Vec::new() });
                 }
                 Ok((1, Err(_))) => return Err(libc::EINVAL),
                 // It has gone meanwhile.

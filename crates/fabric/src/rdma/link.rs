@@ -41,14 +41,12 @@ pub(super) enum End {
     Shared(Half),
 }
 
-/// The sending half of a connection that is shared, and whose target it receives by.
+/// The sending half of a connection that is shared. It receives by the target that its node has for the peer.
 #[derive(Debug)]
 pub(super) struct Half {
     pub ini: Rc<Initiator>,
     /// The process at the other end, by the number that nobody had before.
     pub peer: u64,
-    /// Has this side the target open that the peer sends to?
-    pub has_target: bool,
     /// The peer's receive queue, and what the peer calls the connection.
     pub srq: u32,
     pub to: u32,

@@ -6,6 +6,8 @@ const READY: u32 = 1;
 const READY_TOO: u32 = 2;
 /// Beside one that says that its sender's end is broken.
 const BROKEN: u32 = 3;
+/// Beside one that says that what its receiver sends to is not there any more.
+const GONE: u32 = 4;
 /// Addresses of peers that are kept.
 const ADDRESSES_MAX: usize = 1024;
 /// What such a datagram says: the queue pair that it is for, and that of the sender.
@@ -88,10 +90,37 @@ impl Rdma {
         self.send_ready(index, BROKEN);
     }
 
+    /// A message came for a connection that is not there, by a target that others use: no device tells its sender. (If this gets
+    /// lost, the next message has it said again.)
+    #[cold]
+    pub(super) fn say_gone(&mut self, target: u32, name: u32) {
+        let Some(section) = self.sender_to(target) else { return };
+        let mut letter = [0; LETTER_BYTES];
+        letter[..4].copy_from_slice(&name.to_le_bytes());
+        letter[4..].copy_from_slice(&(self.section.nonce as u32).to_le_bytes());
+        let _ = self.send_letter(&section, Some(GONE), &letter);
+    }
+
+    /// What a connection sends to is not there, the peer says. One that is being closed may hear that.
+    fn hear_gone(&mut self, name: u32, peer: u32) {
+        let is_it = |link: &Link| {
+            let half = link.half().is_some_and(|half| half.to == name && half.peer as u32 == peer);
+            half && link.state == QpState::ReadyToSend
+        };
+        let found = self.links.iter().find(|(_, link)| is_it(link)).map(|(index, _)| index);
+        if let Some(index) = found {
+            let why = BreakReason::Device { device: self.device(), why: "the peer's end is gone".into() };
+            self.break_link(index, why);
+        }
+    }
+
     /// A datagram about this came.
     pub(super) fn hear_ready(&mut self, kind: u32, letter: &[u8]) {
         let Ok(letter) = <&[u8; LETTER_BYTES]>::try_from(letter) else { return };
         let word = |at: usize| u32::from_le_bytes(letter[at..at + 4].try_into().expect("four bytes"));
+        if kind == GONE {
+            return self.hear_gone(word(0), word(4));
+        }
         let Some(index) = self.numbers.get(&word(0)).copied() else { return };
         let Some(link) = self.links.at_mut(index) else { return };
         let is_it = link.meeting.peer.is_some_and(|(_, number)| number == word(4));

@@ -387,6 +387,9 @@ impl Rdma {
             Outcome::Done { bytes, immediate, .. } => {
                 // Of a connection that is shared the queue pair says only who has sent: its name is beside the message.
                 let name = if id & SHARED == 0 { completion.qp } else { immediate.unwrap_or(0) };
+                if id & SHARED != 0 && self.index_of(name).is_none() {
+                    self.say_gone(completion.qp, name);
+                }
                 return self.read_message(name, id, *bytes);
             }
             Outcome::Failed(failed) => {

@@ -23,7 +23,7 @@ use super::receive::{RECEIVE, Which};
 use super::*;
 use crate::soft::SharedCounts;
 use std::cell::Cell;
-use sys::node::{Initiator as Sender, NodeSegment};
+use sys::node::{Initiator as Sender, NodeSegment, TargetError};
 use verbs::{Srq, Xrcd};
 
 /// In the name of a pair: it is one that is shared. Numbers of queue pairs are smaller.
@@ -31,6 +31,7 @@ const NAMED: u32 = 1 << 31;
 const NAME_INDEX_BITS: u32 = 20;
 /// The number of the first packet of what a target would send.
 const NO_PSN: u32 = 0;
+const ENOSPC: i32 = 28;
 
 /// The node that a process is on, and its slot there.
 #[derive(Clone, Debug)]
@@ -117,6 +118,8 @@ struct Target {
     qp: verbs::Qp,
     /// Which of those with its number.
     count: u32,
+    /// The process that sends to it.
+    from: VerbsSection,
     /// Pairs with the process that sends to it.
     pairs: u32,
 }
@@ -207,16 +210,15 @@ impl Sharing {
         })
     }
 
-    /// The target here for a process elsewhere: one that a process of the node has, or a new one. Its number, and which of those
-    /// that had the number.
-    fn open_target(&mut self, peer: u64) -> Result<(u32, u32), ConnectError> {
+    /// Opens the target here for a process elsewhere: one that a process of the node has, or a new one.
+    fn open_target(&mut self, from: &VerbsSection) -> Result<(), CreateError> {
+        let peer = from.nonce;
         if let Some(target) = self.targets.get_mut(&peer) {
             target.pairs += 1;
-            return Ok((target.qp.num(), target.count));
+            return Ok(());
         }
-        let refused = |error: VerbsError| ConnectError::Device(words(&error));
         let lock = self.place.node.lock_target(self.place.slot, key_of(peer));
-        let lock = lock.map_err(|error| ConnectError::Device(error.to_string()))?;
+        let lock = lock.map_err(|error| CreateError::Refused { code: code_of(&error) })?;
         let found =
             match lock.number().map(|number| verbs::Qp::open_of_domain(&self.pd, &self.domain, number)) {
                 Some(Ok(qp)) => Some(qp),
@@ -238,9 +240,9 @@ impl Sharing {
                 qp
             }
         };
-        let (number, count) = (qp.num(), lock.count());
-        self.targets.insert(peer, Target { qp, count, pairs: 1 });
-        Ok((number, count))
+        let count = lock.count();
+        self.targets.insert(peer, Target { qp, count, from: *from, pairs: 1 });
+        Ok(())
     }
 
     fn close_target(&mut self, peer: u64) {
@@ -296,6 +298,19 @@ impl Drop for Sharing {
     }
 }
 
+/// What the system would say.
+fn code_of(error: &TargetError) -> i32 {
+    match error {
+        TargetError::Full => ENOSPC,
+        TargetError::Busy => EAGAIN,
+        TargetError::Table(error) => error.raw_os_error().unwrap_or(ENOMEM),
+    }
+}
+
+fn refused(error: VerbsError) -> CreateError {
+    CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) }
+}
+
 /// How the node's table knows a process.
 fn key_of(peer: u64) -> u64 {
     peer.max(1)
@@ -309,17 +324,17 @@ impl Rdma {
     }
 
     /// A pair that shares a queue pair to the peer's node; the first makes it.
-    pub(super) fn make_sharing(&mut self, home: u64, peer: u64) -> Result<Qp, CreateError> {
-        let refused =
-            |error: VerbsError| CreateError::Refused { code: error.error.raw_os_error().unwrap_or(0) };
+    pub(super) fn make_sharing(&mut self, home: u64, peer: &VerbsSection) -> Result<Qp, CreateError> {
         let known = self.sharing.as_ref().and_then(|sharing| sharing.initiators.get(&home)).cloned();
         let is_new = known.is_none();
         let ini = match known {
             Some(ini) => ini,
             None => Rc::new(self.make_initiator(home).map_err(refused)?),
         };
+        // A device that has none left says so now.
+        self.sharing.iter_mut().try_for_each(|sharing| sharing.open_target(peer))?;
         ini.pairs.set(ini.pairs.get() + 1);
-        let half = Half { ini: ini.clone(), peer, has_target: false, srq: 0, to: 0 };
+        let half = Half { ini: ini.clone(), peer: peer.nonce, srq: 0, to: 0 };
         let (index, generation) = self.links.insert(Link::new(End::Shared(half), 0, ini.psn, self.frugal));
         let name = NAMED | (generation << NAME_INDEX_BITS) & !NAMED | index;
         assert!(index < 1 << NAME_INDEX_BITS, "{index} connections");
@@ -368,17 +383,16 @@ impl Rdma {
         })
     }
 
-    /// RESET to INIT: there is a target for the peer.
+    /// RESET to INIT: tells what there is.
     pub(super) fn prepare_sharing(&mut self, qp: Qp, role: Role) -> Result<Params, ConnectError> {
         let (mtu, reads) = (self.settings.mtu as u16, self.settings.reads_in);
         let link = self.links.get_mut(qp.index(), qp.generation()).ok_or(ConnectError::Stale)?;
         check(link.name, link.state, QpState::Init)?;
-        let (sharing, half) = match (&mut self.sharing, &mut link.end) {
+        let (sharing, half) = match (&self.sharing, &link.end) {
             (Some(sharing), End::Shared(half)) => (sharing, half),
             _ => return Err(ConnectError::Stale),
         };
-        let (target, target_count) = sharing.open_target(half.peer)?;
-        half.has_target = true;
+        let target = sharing.targets.get(&half.peer).ok_or(ConnectError::Stale)?;
         let params = SharedParams {
             name: link.name,
             psn: half.ini.psn,
@@ -386,9 +400,9 @@ impl Rdma {
             reads,
             answers: role == Role::Answers,
             initiator: Sender { number: half.ini.qp.num(), generation: half.ini.generation },
-            target,
+            target: target.qp.num(),
             srq: sharing.srq_number,
-            target_count,
+            target_count: target.count,
         };
         link.state = QpState::Init;
         link.meeting = Meeting::new(role);
@@ -452,9 +466,7 @@ impl Rdma {
 
     /// A pair is no more, and has been taken out. The initiator is the others', if there are others.
     pub(super) fn unmake_sharing(&mut self, index: u32, half: &Half) {
-        if let (true, Some(sharing)) = (half.has_target, &mut self.sharing) {
-            sharing.close_target(half.peer);
-        }
+        self.sharing.iter_mut().for_each(|sharing| sharing.close_target(half.peer));
         let ini = &half.ini;
         ini.pairs.set(ini.pairs.get() - 1);
         if ini.pairs.get() > 0 {
@@ -588,6 +600,12 @@ impl Rdma {
                 self.break_link(index, why.clone());
             }
         }
+    }
+
+    /// The process that sends to a target.
+    pub(super) fn sender_to(&self, target: u32) -> Option<VerbsSection> {
+        let targets = &self.sharing.as_ref()?.targets;
+        targets.values().find(|known| known.qp.num() == target).map(|known| known.from)
     }
 
     pub(crate) fn shared_counts(&self) -> SharedCounts {
