@@ -235,6 +235,9 @@ pub enum Cause {
     /// There is no queue pair at the moment.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// The RDMA device has no room for what connections are shared by.
+    #[error("{0}: shared connections (--xrc) take a queue pair for each process of other nodes")]
+    TooSmallToShare(CreateError),
     /// The node's device is too small for any connection.
     #[error(
         "{error}; one for each of the node's {slots} processes, those that are kept and one more are needed (--qp-max)"

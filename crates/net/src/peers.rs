@@ -230,6 +230,13 @@ impl Endpoint {
 
     /// An RDMA device has no more of something: connections of this process have to go for others, if there are some.
     fn rdma_is_short(&self, cause: Cause) -> Refused {
+        // What others send to, of those that share connections, is not this process's to close.
+        let shares = self.context.card().verbs.is_some_and(|verbs| verbs.domain != 0);
+        if let Cause::Create(error) = cause
+            && shares
+        {
+            return Refused::ForGood(Cause::TooSmallToShare(error));
+        }
         let some = self.context.qps(ProviderKind::Verbs) >= Budget::QUEUE_PAIRS_MIN as usize;
         if some { Refused::Crowded(cause) } else { Refused::ForGood(cause) }
     }
