@@ -118,6 +118,8 @@ impl Compare {
         let calls = if ranks > 2 { self.calls / 10 } else { self.calls };
         let ended = bench.job(&what, round, ranks, NODES.min(ranks), |command, banyan| {
             command.args(["--connect", policy, "--wait", wait]);
+            // Now and then two that are not bound are left on one core: twenty times as long, by whatever policy.
+            command.args(["--bind-to", if ranks == 2 { "core" } else { "none" }]);
             command.arg(banyan).args(["bench", RANK_COMMAND, deed, &calls.max(1).to_string()]);
         });
         for line in &mut self.lines {
