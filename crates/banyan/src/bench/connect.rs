@@ -3,7 +3,8 @@
 //! Sections: `counts`, how many connections the processes of single calls and of kernels have, beside the counts of two
 //! papers; `pair`, how long two processes take to connect; `startup`, how long it takes to connect everybody, by phases;
 //! `first`, what the first exchange of everybody costs after that and without it; `static`, programs with static beside
-//! on-demand connections; and `auto`, programs by every policy and by the one that chooses itself. Counts follow from who talks to whom, and hardly depend on the machine: whether processes share
+//! on-demand connections; `auto`, programs by every policy and by the one that chooses itself; and `pattern`, what a recorded
+//! pattern is worth. Counts follow from who talks to whom, and hardly depend on the machine: whether processes share
 //! cores decides which algorithms collectives use, so that there is a table by the published ones as well (`--coll flat`).
 //! Times are for a quiet machine; the jobs that are compared run in turn.
 //!
@@ -17,6 +18,7 @@ mod graph;
 mod options;
 mod pair;
 mod papers;
+mod pattern;
 mod plan;
 mod rank;
 mod report;
@@ -32,6 +34,7 @@ use counts::Count;
 use first::First;
 use options::{HELP, Options};
 use pair::Pair;
+use pattern::Patterns;
 use plan::{Case, Section};
 use report::Report;
 use serde_json::Value;
@@ -72,6 +75,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     report.first = has(Section::First).then(|| First::new(if options.quick { 16 } else { FIRST_RANKS }));
     report.compare = has(Section::Static).then(|| Compare::new(&options.workloads, options.quick));
     report.auto = has(Section::Auto).then(|| Auto::new(&options.auto));
+    report.pattern = has(Section::Pattern).then(|| Patterns::new(options.quick));
     for round in 0..rounds {
         bench.progress.round(round);
         for count in &mut report.counts {
@@ -83,6 +87,7 @@ fn measure(options: &Options) -> Result<Report, String> {
             report.first.iter_mut().for_each(|first| first.run(&bench, round));
             report.compare.iter_mut().for_each(|compare| compare.run(&bench, round));
             report.auto.iter_mut().for_each(|auto| auto.run(&bench, round));
+            report.pattern.iter_mut().for_each(|pattern| pattern.run(&bench, round));
         }
     }
     Ok(report)

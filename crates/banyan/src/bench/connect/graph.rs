@@ -1,13 +1,17 @@
 //! Programs whose communication is a graph: whom each rank exchanges messages with, and how long that takes from the start of
 //! the job on. Section `auto` runs them.
-use mpi::{Communicator, Result, Stat, Universe};
+use mpi::{Communicator, Op, Result, Stat, Universe};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use sys::{cpu, say};
 
 /// Bytes of a message.
 const MESSAGE_BYTES: usize = 1024;
 /// Peers that a rank of the random graph draws; as many draw it, on average.
 const DRAWN: u64 = 4;
+
+/// What a program does before its ranks talk to their neighbours.
+const BEFORE: Duration = Duration::from_millis(20);
 
 /// What a rank says.
 pub const BEGUN: &str = "begun_ns";
@@ -87,6 +91,34 @@ pub fn exchange(graph: Graph, universe: &Universe, rounds: usize) -> Result<()> 
         }
     }
     say!("{BEGUN} {begun_ns}\n{ENDED} {}", cpu::now_ns());
+    Ok(())
+}
+
+/// A program with four neighbours: what it does before its first exchange with them, and how long that and later ones take.
+pub fn steps(universe: &Universe, rounds: usize) -> Result<()> {
+    let world = universe.world();
+    let begun_ns = cpu::now_ns().saturating_sub(universe.stat(Stat::InitTotal));
+    let peers = Graph::Halo.peers(world.rank(), world.size());
+    let mut mine = vec![0_u8; MESSAGE_BYTES];
+    world.bcast(&mut mine, 0)?;
+    std::thread::sleep(BEFORE);
+    world.allreduce(&[1.0_f64], &mut [0.0], Op::Sum)?;
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds.max(2) {
+        world.barrier()?;
+        let start_ns = cpu::now_ns();
+        neighbours(&world, &peers, &mine)?;
+        times.push((cpu::now_ns() - start_ns) as f64 / 1e3);
+    }
+    let ended_ns = cpu::now_ns();
+    let mut slowest = times.clone();
+    world.allreduce(&times, &mut slowest, Op::Max)?;
+    if world.rank() == 0 {
+        let mut later = slowest[1..].to_vec();
+        later.sort_by(f64::total_cmp);
+        say!("first_us {:.1}\nlater_us {:.1}", slowest[0], later[later.len() / 2]);
+    }
+    say!("{BEGUN} {begun_ns}\n{ENDED} {ended_ns}");
     Ok(())
 }
 

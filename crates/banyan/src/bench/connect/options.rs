@@ -19,11 +19,12 @@ Parallel Benchmarks do. Each checks its own result.
   first       the first alltoall of a program on demand, overlapped and rank by rank, and a later one
   static      messages, collectives and kernels with static and with on-demand connections, polling and sleeping
   auto        ring, halo, alltoall and a random graph by every policy, and by the one that chooses itself
+  pattern     the first exchange of neighbours with a pattern of another job, and what a wrong one costs
 
   --ranks LIST      (default 16,32,64); a workload that does not take a number runs with the next that it takes
   --per-node N      ranks on each emulated node (default: as in the papers, 4, and 8 from 64 ranks on)
   --workloads LIST  ring,barrier,bcast,allreduce,allgather,alltoall,cg,ep,ft,is,lu,mg,sp
-  --only LIST       counts,pair,startup,first,static,auto
+  --only LIST       counts,pair,startup,first,static,auto,pattern
   --startup LIST    ranks of startup, on 16 nodes (default 64,256,896,1024; what does not fit into memory is left out)
   --auto LIST       ranks of auto (default 64,256)
   --rdma            pair and startup on the host's RDMA device instead of an imitated one; only these two

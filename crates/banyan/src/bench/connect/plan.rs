@@ -19,12 +19,21 @@ pub enum Section {
     Static,
     /// Every policy beside the one that chooses itself.
     Auto,
+    /// What a recorded pattern is worth, and what a wrong one costs.
+    Pattern,
 }
 
 impl Section {
     /// In the order of the report.
-    pub const ALL: &'static [Section] =
-        &[Section::Counts, Section::Pair, Section::Startup, Section::First, Section::Static, Section::Auto];
+    pub const ALL: &'static [Section] = &[
+        Section::Counts,
+        Section::Pair,
+        Section::Startup,
+        Section::First,
+        Section::Static,
+        Section::Auto,
+        Section::Pattern,
+    ];
 
     /// The name on the command line.
     pub fn key(self) -> &'static str {
@@ -35,6 +44,7 @@ impl Section {
             Section::First => "first",
             Section::Static => "static",
             Section::Auto => "auto",
+            Section::Pattern => "pattern",
         }
     }
 }

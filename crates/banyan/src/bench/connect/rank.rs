@@ -1,5 +1,6 @@
 //! What ranks of the benchmark do beside kernels. It is the hidden command `bench connect-rank`.
 use super::graph::{self, Graph};
+use super::pattern;
 use mpi::{Communicator, Op, Result, Stat, Universe};
 use std::time::Duration;
 use sys::{cpu, say};
@@ -24,13 +25,14 @@ const LATER: usize = 9;
 type Deed = fn(&Universe, usize) -> Result<()>;
 
 /// What a rank can do beside kernels: its name, and who does it.
-const DEEDS: [(&str, Deed); 10] = [
+const DEEDS: [(&str, Deed); 11] = [
     ("idle", |_, _| Ok(())),
     ("waits", waits),
     ("pair", pair),
     ("first", first),
     ("messages", messages),
     ("together", together),
+    (pattern::DEED, graph::steps),
     (Graph::Ring.key(), |universe, rounds| graph::exchange(Graph::Ring, universe, rounds)),
     (Graph::Halo.key(), |universe, rounds| graph::exchange(Graph::Halo, universe, rounds)),
     (Graph::Alltoall.key(), |universe, rounds| graph::exchange(Graph::Alltoall, universe, rounds)),

@@ -9,6 +9,7 @@ use super::counts::Count;
 use super::first::First;
 use super::pair::Pair;
 use super::papers::{self, Judgement, judge};
+use super::pattern::Patterns;
 use super::plan::Algorithms;
 use super::startup::Startup;
 use serde_json::{Value, json};
@@ -44,6 +45,8 @@ pub struct Report {
     pub compare: Option<Compare>,
     /// Policies beside the one that chooses itself.
     pub auto: Option<Auto>,
+    /// Patterns of other jobs.
+    pub pattern: Option<Patterns>,
     /// Said if other things ran when it began.
     pub busy: Option<String>,
 }
@@ -154,6 +157,7 @@ impl Report {
             self.first.as_ref().map(|first| ("First exchange", first.text(), Vec::new())),
             self.compare.as_ref().map(|compare| ("Static and on demand", compare.text(), compare.verdicts())),
             self.auto.as_ref().map(|auto| ("A policy that chooses itself", auto.text(), auto.verdicts())),
+            self.pattern.as_ref().map(|pattern| ("Patterns", pattern.text(), pattern.verdicts())),
         ];
         for (title, section, verdicts) in sections.into_iter().flatten() {
             text += &format!("\n{title}\n{section}");
@@ -210,6 +214,7 @@ impl Report {
         all.extend(self.startup.iter().flat_map(Startup::verdicts));
         all.extend(self.compare.iter().flat_map(Compare::verdicts));
         all.extend(self.auto.iter().flat_map(Auto::verdicts));
+        all.extend(self.pattern.iter().flat_map(Patterns::verdicts));
         all
     }
 
@@ -221,6 +226,7 @@ impl Report {
         all.extend(self.first.iter().flat_map(First::failures));
         all.extend(self.compare.iter().flat_map(Compare::failures));
         all.extend(self.auto.iter().flat_map(Auto::failures));
+        all.extend(self.pattern.iter().flat_map(Patterns::failures));
         all
     }
 
@@ -243,6 +249,7 @@ impl Report {
             "first": self.first.as_ref().map(First::json),
             "static": self.compare.as_ref().map(Compare::json),
             "auto": self.auto.as_ref().map(Auto::json),
+            "pattern": self.pattern.as_ref().map(Patterns::json),
             "goals": self.all_verdicts().iter().map(Verdict::json).collect::<Vec<_>>(),
         })
     }
