@@ -322,7 +322,8 @@ fn who_polls_never_sleeps_and_who_blocks_does() {
         // (Page faults may wait for something, too.)
         assert!(sleeps(ranks, "poll") < 4, "{ranks} ranks");
         for wait in ["spin-block", "sleep"] {
-            assert!(sleeps(ranks, wait) >= 8, "{ranks} ranks, {wait}");
+            // (Who is not let run for long finds its message there.)
+            assert!(sleeps(ranks, wait) >= 5, "{ranks} ranks, {wait}");
         }
     }
 }

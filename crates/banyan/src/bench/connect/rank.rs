@@ -58,12 +58,14 @@ fn waits(universe: &Universe, count: usize) -> Result<()> {
     let world = universe.world();
     if world.rank() == 1 {
         for _ in 0..count {
+            world.recv::<u8>(0, 1)?;
             std::thread::sleep(LATE);
             world.send(&[1_u8], 0, 1)?;
         }
     } else if world.rank() == 0 && world.size() > 1 {
         let before = sleeps();
         for _ in 0..count {
+            world.send(&[1_u8], 1, 1)?;
             world.recv::<u8>(1, 1)?;
         }
         say!("sleeps {}", sleeps() - before);
