@@ -374,8 +374,8 @@ pub trait Provider {
     fn keep_ready(&mut self, _count: usize) -> bool {
         false
     }
-    /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time, which run on these cores; in the order of their numbers,
-    /// and fewer than wanted where there are no more. `None`: this provider cannot.
+    /// New queue pairs in INIT for peers whose cards nobody has yet, made by so many threads at a time, which run on these
+    /// cores; in the order of their numbers, and fewer than wanted where there are no more. `None`: this provider cannot.
     fn create_ahead(&mut self, _count: usize, _threads: usize, _cores: &CoreSet) -> Option<Ahead> {
         None
     }

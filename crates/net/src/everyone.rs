@@ -77,7 +77,7 @@ enum Near {
 }
 
 impl Served {
-    /// The other ranks of a rank's node.
+    /// The ranks of a node.
     fn mates(&self, node: NodeId) -> &[Rank] {
         self.nodes.get(&node).map_or(&[], |ranks| ranks)
     }
@@ -192,8 +192,8 @@ impl Endpoint {
         }
     }
 
-    /// Queue pairs for all who are served, by each provider in the order of ranks, and what is told of them; nothing, if few words could not tell of
-    /// them.
+    /// Queue pairs for all who are served, by each provider in the order of ranks, and what is told of them; nothing, if few
+    /// words could not tell of them.
     fn make_for(&mut self, everyone: &Everyone) -> Result<Vec<Bulletin>, StartError> {
         let (me, here) = (self.rank(), self.node_of(self.rank()));
         let by_turns = everyone.policy.trigger() == Trigger::StartByTurns;

@@ -241,17 +241,16 @@ impl Rdma {
 
     fn room(&mut self, qp: Qp) -> Result<(), RdmaError> {
         let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
-        if !link.meeting.open {
-            self.ask_if_later(qp.index() as u32);
-        }
-        let link = self.links.get(qp.index(), qp.generation()).ok_or(RdmaError::State)?;
         match link.state {
             QpState::ReadyToSend | QpState::SendDrained
                 if link.meeting.open && link.has_work_left() && self.has_completions_left() =>
             {
                 Ok(())
             }
-            QpState::ReadyToSend | QpState::SendDrained => Err(RdmaError::Full),
+            QpState::ReadyToSend | QpState::SendDrained => {
+                self.ask_if_later(qp.index() as u32);
+                Err(RdmaError::Full)
+            }
             _ => Err(RdmaError::State),
         }
     }
