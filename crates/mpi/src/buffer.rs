@@ -156,7 +156,7 @@ struct Line([u8; LINE]);
 /// An operation under way refers to it by address, so whoever owns a `Scratch` keeps it, and does not grow it,
 /// until the operation has completed. Moving the `Scratch` itself is fine: the bytes are on the heap.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     lines: Vec<Line>,
 }
 
@@ -187,7 +187,7 @@ impl Scratch {
     }
 
     /// As a source.
-    pub(crate) fn as_send(&self) -> SendBuf {
+    pub fn as_send(&self) -> SendBuf {
         SendBuf { at: self.lines.as_ptr().cast() }
     }
 
@@ -375,6 +375,11 @@ unsafe fn read_packed<A: Plain, B: Plain>(from: *const u8) -> Pair<A, B> {
     // SAFETY: as above.
     let index = unsafe { from.add(size_of::<A>()).cast::<B>().read_unaligned() };
     Pair { value, index }
+}
+
+/// target[i] = f(target[i]), for as many whole elements as the target has.
+pub(crate) fn change<T: Plain>(target: UserBufMut, f: impl Fn(T) -> T) {
+    combine::<T>(target.as_source(), target, |old, _| f(old));
 }
 
 /// Has the processor what [`combine_wide`] needs?

@@ -1,6 +1,7 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
 use crate::core::{
-    CommId, Dest, Mode, Mpi, Peer, Source as CoreSource, Status as CoreStatus, Tag as CoreTag,
+    CommId, Dest, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus, Synchronizing,
+    Tag as CoreTag,
 };
 use crate::datum::{Datum, received, sent};
 use crate::error::{ErrorClass, Result, fail};
@@ -131,6 +132,36 @@ impl Communicator {
 
     pub(crate) fn id(&self) -> CommId {
         self.inner.id
+    }
+
+    /// Its number in the engine, for a crate that brings an interface of its own to it; as are the three that follow.
+    pub fn core_id(&self) -> CommId {
+        self.inner.id
+    }
+
+    /// One call of the engine.
+    pub fn core<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
+        self.engine().call(call)
+    }
+
+    /// Waits for a synchronization of a window.
+    pub fn core_settle(&self, what: Synchronizing) -> Result<()> {
+        self.engine().settle(what)
+    }
+
+    /// Waits for a request whose operation combines nothing with a function of the program.
+    pub fn core_wait(&self, request: RequestId) -> Result<CoreStatus> {
+        self.engine().wait(request, no_job)
+    }
+
+    /// Waits until something holds that may come about with no message at all.
+    pub fn core_watch(&self, ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
+        self.engine().watch(ready)
+    }
+
+    /// Did the last operation of this process fail, so that others may wait for it in vain?
+    pub fn has_failed(&self) -> bool {
+        self.engine().has_failed()
     }
 
     /// Sends elements; returns when the slice may be reused.

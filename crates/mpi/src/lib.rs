@@ -34,7 +34,7 @@ pub mod selftest;
 mod universe;
 mod window;
 
-pub use buffer::{RecvBuf, SendBuf};
+pub use buffer::{RecvBuf, Scratch, SendBuf};
 pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
 pub use datum::{Datum, Op};

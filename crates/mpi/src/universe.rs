@@ -160,8 +160,13 @@ impl Engine {
 
     /// Waits for a synchronization of a window. A lock may come with no message at all: nobody sleeps for long.
     pub(crate) fn settle(&self, mut what: Synchronizing) -> Result<()> {
+        self.watch(|mpi| mpi.win_ended(&mut what))
+    }
+
+    /// Waits until something holds that may come about with no message at all.
+    pub(crate) fn watch(&self, mut ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
         let (mut backoff, mut nap) = (Backoff::default(), Nap::default());
-        while !self.call(|mpi| mpi.win_ended(&mut what))? {
+        while !self.call(&mut ready)? {
             let mut mpi = self.mpi.borrow_mut();
             if mpi.progress() {
                 backoff = Backoff::default();

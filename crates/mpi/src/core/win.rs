@@ -5,6 +5,7 @@
 //! | `making` | how a window comes about, and how it goes |
 //! | `window` | what one is, and how its targets are reached |
 //! | `ops` | operations; those on memory that is mapped here |
+//! | `scaled` | elements multiplied before they are combined |
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
@@ -17,6 +18,7 @@ mod far;
 mod making;
 mod memory;
 mod ops;
+mod scaled;
 mod serve;
 mod short;
 mod window;
@@ -32,6 +34,7 @@ pub(in crate::core) use far::Fate;
 use making::{Freeing, Making};
 use net::{Endpoint, Process, ReqId};
 use proto::rma::wire::HANDLER;
+pub use scaled::Factor;
 use std::rc::Rc;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
