@@ -28,7 +28,7 @@ pub(crate) use uplink::Uplink;
 
 use crate::describe::Parts;
 use crate::heartbeat::Heartbeat;
-use crate::job::{Group, Spread, Tree};
+use crate::job::{Counters, Group, Spread, Tree};
 use crate::leftover::Leftovers;
 use crate::link::Link;
 use asks::Asks;
@@ -162,7 +162,9 @@ impl Agent {
             }
             if here.ranks.all_started() {
                 let started = here.start_news(self.node);
-                self.report_all(started);
+                let bound = (tree.bindings == Counters::Wanted).then(|| here.ranks.bindings(site));
+                let bound = bound.map(|text| Frame::Note { node: self.node, text });
+                self.report_all(started.into_iter().chain(bound));
                 break;
             }
         }

@@ -76,7 +76,11 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         Bind::Package => w.u8(4),
         Bind::Memory => w.u8(5),
     };
-    w.u32(tree.qp_max).u32(tree.value_max).u8(tree.counters as u8).u8(tree.matrix as u8);
+    w.u32(tree.qp_max)
+        .u32(tree.value_max)
+        .u8(tree.counters as u8)
+        .u8(tree.matrix as u8)
+        .u8(tree.bindings as u8);
     w.u8(tree.contacts as u8);
     for word in tree.host.iter().chain(&tree.key) {
         w.u64(*word);
@@ -124,6 +128,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let (qp_max, value_max) = (r.u32()?, r.u32()?);
     let counters = wanted(r)?;
     let matrix = wanted(r)?;
+    let bindings = wanted(r)?;
     let contacts = wanted(r)?;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
@@ -158,6 +163,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         value_max,
         counters,
         matrix,
+        bindings,
         contacts,
         host,
         key,
@@ -286,6 +292,7 @@ mod tests {
             bind: Bind::User(vec![0]),
             universe: Some(9),
             matrix: true,
+            report_bindings: true,
             pattern: Some("p".into()),
             ..JobSpec::new("sh", vec!["-c".into(), "true".into()], 7)
         };

@@ -2,7 +2,7 @@
 //! others over authenticated links: nothing secret is ever in an argument list or in the environment of ranks.
 use crate::bootstrap::Bootstrap;
 use crate::program::{Found, Where, find_programs};
-use crate::spec::{Bind, HostName, JobSpec, QP_MAX_DEFAULT, StdinTo};
+use crate::spec::{Bind, HostName, JobSpec, QP_MAX_DEFAULT, StdinTo, Talk};
 use crate::unfinished::Unfinished;
 use proto::board::BoardKind;
 use proto::ids::{NodeId, Rank};
@@ -47,6 +47,8 @@ pub(crate) struct Tree {
     pub(crate) counters: Counters,
     /// And to know which ranks were connected?
     pub(crate) matrix: Counters,
+    /// And which processors each rank may use?
+    pub(crate) bindings: Counters,
     /// And with whom each had to do first?
     pub(crate) contacts: Counters,
     /// What the ranks of one host have in common.
@@ -134,6 +136,7 @@ impl Tree {
             value_max: spec.pmi_value_max,
             counters: Counters::wanted_if(spec.board_counters),
             matrix: Counters::wanted_if(spec.matrix),
+            bindings: Counters::wanted_if(spec.report_bindings || spec.talk == Talk::Verbose),
             contacts: Counters::wanted_if(spec.pattern.is_some()),
             host: random_words()?,
             key: random_words()?,

@@ -3,6 +3,7 @@
 mod cause;
 mod ending;
 mod events;
+mod exits;
 mod feed;
 mod files;
 mod key;
@@ -14,6 +15,7 @@ mod sink;
 mod spawning;
 mod writing;
 
+pub(crate) use cause::Ranks;
 pub use cause::{Cause, Spot, Who};
 pub(crate) use report::Extent;
 pub use report::{BoardReport, JobReport, NodeBoard, Phases};
@@ -29,6 +31,7 @@ use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
 use crate::unfinished::Unfinished;
 use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
+use exits::Exits;
 use feed::Feed;
 use key::{KeyFile, new_key};
 use outcome::{Outcome, Step};
@@ -121,6 +124,8 @@ struct Launcher<'j> {
     agents: u32,
     progress: Progress,
     pmgr: Option<Pmgr>,
+    /// How each rank ended, if that is to be said.
+    exits: Option<Exits>,
 }
 
 /// A job that has begun.
@@ -245,6 +250,7 @@ impl<'j> Launcher<'j> {
             agents: 0,
             progress,
             pmgr: None,
+            exits: spec.exit_codes.then(Exits::default),
         })
     }
 
@@ -268,6 +274,9 @@ impl<'j> Launcher<'j> {
         }
         self.kill_rest()?;
         self.tidy();
+        if let Some(exits) = &self.exits {
+            exits.lines(&self.jobs[0].group).iter().for_each(|line| self.err.say(line));
+        }
         drop(self.key_file.take());
         self.write_rest()?;
         self.phases.total = self.begun.elapsed();

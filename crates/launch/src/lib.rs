@@ -45,6 +45,7 @@ mod warden;
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
 pub use matrix::{Matrix, grid};
+pub use options::{Entry, OPTION_SECTIONS, OptionSection, Scope, Takes};
 pub use pattern::{Origin, Pattern, PatternError};
 pub use proto::placement::Placement;
 pub use recording::PatternReport;
@@ -131,13 +132,21 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
     if args.first().is_some_and(|word| word == singleton::CALL_OPTION) {
         return serve_caller(&args[1..]);
     }
-    match options::parse(args) {
+    let understood = options::parse(args).map(|understood| {
+        understood.notes.iter().for_each(|note| eprintln!("banyan: {note}"));
+        understood.command
+    });
+    match understood {
         Ok(Command::Help) => {
             sys::out::print(&options::help());
             0
         }
         Ok(Command::HelpStats) => {
             sys::out::print(&stats::names());
+            0
+        }
+        Ok(Command::Info) => {
+            sys::out::print(&options::info());
             0
         }
         Ok(Command::Version) => {

@@ -1,15 +1,23 @@
 //! The command line of `banyan run` and `mpiexec`. Long options may have one dash or two, as users of other
 //! launchers have them in their fingers.
 mod allocation;
+mod entry;
 mod environment;
+mod foreign;
 mod help;
 mod hosts;
 mod parser;
+mod placing;
+mod suggest;
+mod table;
 mod words;
 mod written;
 
+pub use entry::{Entry, Scope, Section as OptionSection, Takes};
+pub use table::SECTIONS as OPTION_SECTIONS;
+
 pub(crate) use environment::check_environment;
-pub(crate) use help::help;
+pub(crate) use help::{help, info};
 
 use crate::pattern::PatternError;
 use crate::spec::{JobSpec, RANKS_MAX};
@@ -27,7 +35,16 @@ pub(crate) enum Command {
     DryRun(Box<JobSpec>),
     Help,
     HelpStats,
+    Info,
     Version,
+}
+
+/// A command line that makes sense.
+#[derive(Debug)]
+pub(crate) struct Understood {
+    pub(crate) command: Command,
+    /// What the user should know of its options.
+    pub(crate) notes: Vec<String>,
 }
 
 /// How statistics are wanted.
@@ -56,8 +73,10 @@ impl StatsForm {
 /// Why a command line is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
-    #[error("unknown option '{0}'")]
-    Unknown(String),
+    #[error("unknown option '{option}'{}", suggestion(.meant))]
+    Unknown { option: String, meant: Option<&'static str> },
+    #[error("option '{option}': {reason}")]
+    Refused { option: String, reason: &'static str },
     #[error("option '{0}' needs a value")]
     NoValue(String),
     #[error("option '{option}': '{value}' is not {wanted}")]
@@ -74,6 +93,11 @@ pub(crate) enum UsageError {
     TooMany(u64),
     #[error("option '{0}' concerns the whole job: give it before the first program")]
     NotHere(String),
+    #[error(
+        "option '{0}': hosts are those of the whole job: give them before the first program, in the order in which \
+         programs take them, such as --hosts a:1,b:2"
+    )]
+    HostsHere(String),
     #[error("option '{0}' takes no value")]
     NeedlessValue(String),
     #[error("options '{0}' and '{1}' contradict each other")]
@@ -96,23 +120,29 @@ pub(crate) enum UsageError {
     NoSuchRank { rank: u32, ranks: u32 },
 }
 
+fn suggestion(meant: &Option<&'static str>) -> String {
+    meant.map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
+}
+
 /// The names in a list of hosts.
 pub(crate) fn parse_hosts(list: &str) -> Result<Vec<String>, HostsError> {
     hosts::expand_list(list)
 }
 
 /// Parses the arguments behind `banyan run`.
-pub(crate) fn parse(args: Vec<OsString>) -> Result<Command, UsageError> {
+pub(crate) fn parse(args: Vec<OsString>) -> Result<Understood, UsageError> {
     let mut parser = Parser::new(args);
-    loop {
+    let command = loop {
         match parser.section()? {
             Next::Section => {}
             Next::End => return parser.finish(),
-            Next::Help => return Ok(Command::Help),
-            Next::HelpStats => return Ok(Command::HelpStats),
-            Next::Version => return Ok(Command::Version),
+            Next::Help => break Command::Help,
+            Next::HelpStats => break Command::HelpStats,
+            Next::Info => break Command::Info,
+            Next::Version => break Command::Version,
         }
-    }
+    };
+    Ok(Understood { command, notes: Vec::new() })
 }
 
 #[cfg(test)]
@@ -127,10 +157,18 @@ mod tests {
     }
 
     fn run(line: &str) -> (JobSpec, Option<StatsWish>) {
-        match parse(words(line)).unwrap() {
+        match parse(words(line)).unwrap().command {
             Command::Run(spec, wish) => (*spec, wish),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn command(line: &str) -> Result<Command, UsageError> {
+        parse(words(line)).map(|understood| understood.command)
+    }
+
+    fn notes(line: &str) -> Vec<String> {
+        parse(words(line)).unwrap().notes
     }
 
     fn error(line: &str) -> String {
@@ -199,9 +237,9 @@ mod tests {
 
     #[test]
     fn help_wins() {
-        assert!(matches!(parse(words("-n 2 --help")), Ok(Command::Help)));
-        assert!(matches!(parse(words("--help-stats")), Ok(Command::HelpStats)));
-        assert!(matches!(parse(words("-version")), Ok(Command::Version)));
+        assert!(matches!(command("-n 2 --help"), Ok(Command::Help)));
+        assert!(matches!(command("--help-stats"), Ok(Command::HelpStats)));
+        assert!(matches!(command("-version"), Ok(Command::Version)));
     }
 
     #[test]
@@ -285,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_is_another_command() {
-        assert!(matches!(parse(words("--dry-run -n 2 a")), Ok(Command::DryRun(spec)) if spec.ranks() == 2));
+        assert!(matches!(command("--dry-run -n 2 a"), Ok(Command::DryRun(spec)) if spec.ranks() == 2));
     }
 
     #[test]
@@ -349,8 +387,8 @@ mod tests {
     #[test]
     fn every_option_has_a_line_in_the_help() {
         let help = help();
-        for name in parser::OPTIONS_OF_JOB.iter().chain(&parser::OPTIONS_OF_PROGRAM) {
-            let is_word = |word: &str| word.trim_start_matches('-').split('[').next() == Some(name);
+        for name in table::entries().flat_map(Entry::all_names) {
+            let is_word = |word: &str| word.split(['[', '.']).next() == Some(name);
             let found = help.split([' ', ',', '\n']).any(|word| word.starts_with('-') && is_word(word));
             assert!(found, "{name}");
         }
@@ -447,9 +485,69 @@ mod tests {
 
     #[test]
     fn an_option_of_the_job_is_misplaced_behind_a_program() {
-        for name in parser::OPTIONS_OF_JOB {
-            let text = error(&format!("a : --{name} 1 b"));
-            assert!(text.ends_with("concerns the whole job: give it before the first program"), "{text}");
+        for entry in table::entries().filter(|entry| entry.scope == Scope::Job) {
+            let text = error(&format!("a : {} 1 b", entry.names[0]));
+            assert!(text.contains("the whole job: give "), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_read() {
+        for entry in table::entries() {
+            // Whatever is said of the value, somebody reads the option.
+            for name in entry.all_names() {
+                let _ = parse(words(&format!("{name} 1 2 3")));
+            }
+        }
+    }
+
+    #[test]
+    fn options_of_other_launchers_do_what_is_meant() {
+        assert_eq!(run("-n 4 -perhost 2 a").0.slots, [2, 2]);
+        assert_eq!(run("-n4 --npernode=2 a").0.slots, [2, 2]);
+        assert_eq!(run("-n 4 --map-by ppr:2:node:OVERSUBSCRIBE a").0.slots, [2, 2]);
+        assert_eq!(run("-rr -n 2 a").0.slots, [1, 1]);
+        assert_eq!(run("--ntasks=3 --label a").0.label, Label::Rank);
+        assert_eq!(run("-map-by socket a").0.bind, Bind::Package);
+        assert_eq!(run("-map-by socket -bind-to core a").0.bind, Bind::Core);
+        assert_eq!(run("--cpus-per-task 2 a").0.bind, Bind::Several(2));
+        assert_eq!(run("--rank-by node --nodes 2 a").0.map, MapBy::Node);
+        assert_eq!(run("-iface eth3 a").0.net.variables()[0].1, "eth3");
+        assert!(run("--report-bindings -print-all-exitcodes a").0.exit_codes);
+        assert!(matches!(command("-info"), Ok(Command::Info)));
+        for quiet in ["--oversubscribe a", "--allow-run-as-root a", "-rr a", "a : --oversubscribe b"] {
+            assert_eq!(notes(quiet), [""; 0], "{quiet}");
+        }
+    }
+
+    #[test]
+    fn a_variable_for_all_may_stand_behind_a_colon() {
+        let (spec, _) = run("a : -genv K V -x L=1 b");
+        assert_eq!(spec.env, [("K".into(), "V".into()), ("L".into(), "1".into())]);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_noted_once() {
+        let of_mca = "note: '--mca' is a setting of Open MPI's library and means nothing to Banyan's ('banyan info --env' \
+                      lists what does)";
+        assert_eq!(notes("--mca btl tcp,self --mca pml ob1 -n 2 a"), [of_mca]);
+        assert_eq!(notes("-rmk slurm a").len(), 1);
+        assert!(notes("-N 2 a")[0].contains("as in Open MPI"), "{:?}", notes("-N 2 a"));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_the_reason_and_our_word() {
+        for (line, reason) in [
+            ("-disable-auto-cleanup a", "a process that dies ends its job here"),
+            ("--output-filename out a", "'--outfile-pattern FILE.%r'"),
+            ("--output=out a", "option '--output out': 'tag' is known"),
+            ("--rank-by moon a", "'--map-by node'"),
+            ("a : -host n2 b", "--hosts a:1,b:2"),
+            ("--partition debug a", "'sbatch' or 'salloc'"),
+            ("-c 2 a", "'--bind-to core:N'"),
+            ("--bind_to core a", "unknown option '--bind_to' (did you mean '--bind-to'?)"),
+        ] {
+            assert!(error(line).contains(reason), "{}", error(line));
         }
     }
 }

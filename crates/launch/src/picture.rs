@@ -25,7 +25,7 @@ pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
 }
 
 /// `0`, `0-3` or `0,2`; `-` for none.
-fn listed(cores: &[usize]) -> String {
+pub(crate) fn listed(cores: &[usize]) -> String {
     match cores {
         [] => "-".into(),
         [only] => only.to_string(),

@@ -240,6 +240,10 @@ pub struct JobSpec {
     pub err_files: Option<Pattern>,
     /// What the launcher says.
     pub talk: Talk,
+    /// Does it say on which processors each rank may run?
+    pub report_bindings: bool,
+    /// Does it say at the end how each rank ended?
+    pub exit_codes: bool,
     /// Time between a polite request to end and SIGKILL, and for others to end by themselves when one has ended with a code
     /// after MPI_Finalize, or without it.
     pub kill_grace: Duration,
@@ -282,6 +286,8 @@ impl JobSpec {
             out_files: None,
             err_files: None,
             talk: Talk::Quiet,
+            report_bindings: false,
+            exit_codes: false,
             kill_grace: KILL_GRACE_DEFAULT,
             timeout: None,
         }

@@ -275,7 +275,7 @@ fn nearest(name: &str) -> Option<&'static str> {
 }
 
 /// Letters to insert, remove or change to make one name of the other.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = core::mem::replace(&mut row[0], i + 1);

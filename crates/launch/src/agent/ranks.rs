@@ -6,6 +6,8 @@ use super::output::{Hold, LineStream, OutputQueue, PipeState};
 use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
 use super::template::Template;
 use crate::job::{Binding, Counters, Group, StdinBy, Tree};
+use crate::launcher::Ranks as Listed;
+use crate::picture::listed;
 use crate::recording::{CONTACTS_MAX, contacts_told};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
@@ -17,7 +19,7 @@ use proto::lane::{Bytes, JobId};
 use proto::pmi2::RequestId;
 use proto::stats::{Means, Met, Stat};
 use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -202,6 +204,20 @@ impl Ranks {
         let pid = template.program.start(&start, &self.failures)?;
         self.next += 1;
         self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)
+    }
+
+    /// Which processors the ranks here may use.
+    pub(crate) fn bindings(&self, site: Site<'_>) -> String {
+        let mut by_set: BTreeMap<&[usize], Vec<Rank>> = BTreeMap::new();
+        for (slot, &rank) in (0..).zip(&self.ranks) {
+            by_set.entry(self.binding.at(site.tree.turn(rank, slot))).or_default().push(rank);
+        }
+        let line = |(&cores, ranks): (&&[usize], &Vec<Rank>)| match cores {
+            [] => format!("{} bound to none, may use {}", Listed(ranks), listed(site.cores)),
+            [core] => format!("{} bound to processor {core}", Listed(ranks)),
+            cores => format!("{} bound to processors {}", Listed(ranks), listed(cores)),
+        };
+        by_set.iter().map(line).collect::<Vec<_>>().join("; ")
     }
 
     /// What a rank reads, if that is not nothing.

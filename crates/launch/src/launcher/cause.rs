@@ -150,7 +150,7 @@ impl fmt::Display for Cause {
 }
 
 /// Ranks in a row, as people write them.
-struct Ranks<'r>(&'r [Rank]);
+pub(crate) struct Ranks<'r>(pub(crate) &'r [Rank]);
 
 impl fmt::Display for Ranks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,7 +176,7 @@ impl fmt::Display for Ranks<'_> {
     }
 }
 
-struct Words(Ended);
+pub(super) struct Words(pub(super) Ended);
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

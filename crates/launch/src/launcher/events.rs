@@ -45,7 +45,7 @@ impl Launcher<'_> {
             }
             Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
             Frame::Note { node, text } => {
-                if self.talk == Talk::Verbose {
+                if self.talk == Talk::Verbose || self.spec.report_bindings {
                     let spot = self.spot(node);
                     self.err.say(&format!("{spot}: {text}"));
                 }
@@ -120,7 +120,12 @@ impl Launcher<'_> {
     fn on_event(&mut self, frame: Frame) {
         let step = match frame {
             Frame::RankEnded { who, pid, ended, pmi, words } => match self.who(who, pid) {
-                Some(who) => self.rank_ended(who, ended, pmi, words),
+                Some(who) => {
+                    if let Some(exits) = &mut self.exits {
+                        exits.add(who.member, ended);
+                    }
+                    self.rank_ended(who, ended, pmi, words)
+                }
                 None => Step::Wait,
             },
             Frame::Aborted { who, pid, code, message } => match self.who(who, pid) {

@@ -1,13 +1,18 @@
 //! Reads words one by one into a job.
 use super::allocation;
+use super::entry::{Entry, Scope};
+use super::foreign::{self, Does};
 use super::hosts::{Host, parse_file, parse_list};
+use super::placing::{Mapping, binding, mapping};
+use super::suggest::meant;
+use super::table;
 use super::words::sections;
-use super::written::{Written, check_word, cores, read_bounded, stats_form};
-use super::{Command, StatsForm, StatsWish, UsageError};
+use super::written::{Written, check_word, read_bounded, stats_form};
+use super::{Command, StatsForm, StatsWish, Understood, UsageError};
 use crate::bootstrap::{Bootstrap, SSH};
 use crate::job::is_here;
 use crate::pattern::Pattern;
-use crate::spec::{Bind, Inherit, JobSpec, Label, MapBy, RANKS_MAX, Section, StdinTo, Talk};
+use crate::spec::{Bind, Inherit, JobSpec, Label, RANKS_MAX, Section, StdinTo, Talk};
 use proto::board::{BoardKind, VALUE_BYTES_MAX};
 use proto::env::{FabricChoice, NetChoice, PortRange, Values};
 use std::collections::VecDeque;
@@ -15,77 +20,6 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Options that may stand before any program.
-#[cfg_attr(not(test), allow(dead_code))] // the others are found by the parser itself
-pub(super) const OPTIONS_OF_PROGRAM: [&str; 8] =
-    ["n", "np", "env", "envlist", "envnone", "envall", "wdir", "path"];
-/// Options that may stand only before the first.
-pub(super) const OPTIONS_OF_JOB: [&str; 63] = [
-    "genv",
-    "x",
-    "genvlist",
-    "genvnone",
-    "genvall",
-    "gwdir",
-    "gpath",
-    "nodes",
-    "ppn",
-    "hosts",
-    "host",
-    "f",
-    "hostfile",
-    "machinefile",
-    "map-by",
-    "bootstrap",
-    "launcher",
-    "launcher-exec",
-    "bootstrap-exec",
-    "agent-path",
-    "start-timeout",
-    "degree",
-    "max-links",
-    "key-file",
-    "bind-to",
-    "usize",
-    "configfile",
-    "dry-run",
-    "s",
-    "net",
-    "port-range",
-    "net-timeout",
-    "fabric",
-    "reg-cache",
-    "force-net",
-    "fault",
-    "qp-budget",
-    "conn-memory",
-    "qp-max",
-    "connect",
-    "connect-threads",
-    "xrc",
-    "device",
-    "pattern",
-    "wait",
-    "check",
-    "coll",
-    "rma",
-    "board",
-    "pmi-value-max",
-    "pmgr",
-    "l",
-    "prepend-rank",
-    "prepend-pattern",
-    "outfile-pattern",
-    "errfile-pattern",
-    "v",
-    "verbose",
-    "timeout",
-    "kill-grace",
-    "heartbeat",
-    "stats",
-    "stats-file",
-];
 
 /// Seconds that a job may take, for those who have set it for other launchers.
 const TIMEOUT_VARIABLE: &str = "MPIEXEC_TIMEOUT";
@@ -109,6 +43,12 @@ pub(super) struct Parser {
     /// Is the universe as large as the hosts?
     is_whole_system: bool,
     from_file: bool,
+    /// How processes share processors by how they are mapped, unless a binding is asked for.
+    mapped: Option<Bind>,
+    /// Was a binding asked for?
+    is_bound: bool,
+    /// What the user should know of options that were understood.
+    notes: Vec<String>,
 }
 
 /// The bootstrap that a user asks for.
@@ -125,6 +65,7 @@ pub(super) enum Next {
     End,
     Help,
     HelpStats,
+    Info,
     Version,
 }
 
@@ -146,11 +87,22 @@ impl Parser {
             is_dry: false,
             is_whole_system: false,
             from_file: false,
+            mapped: None,
+            is_bound: false,
+            notes: Vec::new(),
         }
     }
 
     /// The whole, once all programs have been read.
-    pub(super) fn finish(mut self) -> Result<Command, UsageError> {
+    pub(super) fn finish(mut self) -> Result<Understood, UsageError> {
+        let notes = std::mem::take(&mut self.notes);
+        Ok(Understood { command: self.command()?, notes })
+    }
+
+    fn command(mut self) -> Result<Command, UsageError> {
+        if let (false, Some(bind)) = (self.is_bound, self.mapped.take()) {
+            self.spec.bind = bind;
+        }
         self.use_allocation()?;
         self.use_timeout()?;
         if self.spec.pattern.is_none() {
@@ -307,11 +259,12 @@ impl Parser {
                 section.program = word;
                 return Ok(self.arguments(section));
             };
-            match written.name.as_str() {
-                "h" | "help" => return Ok(Next::Help),
-                "help-stats" => return Ok(Next::HelpStats),
-                "version" | "V" => return Ok(Next::Version),
-                _ => self.option(&written, &mut section)?,
+            match table::find(&written.name).map(Entry::key) {
+                Some("h") => return Ok(Next::Help),
+                Some("help-stats") => return Ok(Next::HelpStats),
+                Some("info") => return Ok(Next::Info),
+                Some("version") => return Ok(Next::Version),
+                _ => self.option(written, &mut section)?,
             }
         }
         Err(UsageError::NoProgram)
@@ -330,10 +283,92 @@ impl Parser {
         Next::End
     }
 
-    fn option(&mut self, written: &Written, section: &mut Section) -> Result<(), UsageError> {
-        let is_first = self.spec.sections.is_empty();
+    /// An option, by whatever name.
+    fn option(&mut self, written: Written, section: &mut Section) -> Result<(), UsageError> {
+        if let Some(entry) = table::find(&written.name) {
+            let is_first = self.spec.sections.is_empty();
+            let is_hosts = matches!(entry.key(), "hosts" | "f");
+            return match entry.scope {
+                Scope::Job if !is_first && is_hosts => Err(UsageError::HostsHere(written.text)),
+                Scope::Job if !is_first => Err(UsageError::NotHere(written.text)),
+                Scope::Program => self.option_of_program(&written.called(entry.key()), section),
+                Scope::Either if !is_first => self.option_of_program(&written.called(entry.key()), section),
+                _ => self.option_of_job(&written.called(entry.key())),
+            };
+        }
+        if let Some(row) = foreign::find(&written.name) {
+            return self.foreign_option(&written, row);
+        }
+        match written.with_number() {
+            Some(words) => {
+                words.into_iter().rev().for_each(|word| self.args.push_front(word));
+                Ok(())
+            }
+            None => Err(UsageError::Unknown { meant: meant(&written.text), option: written.text }),
+        }
+    }
+
+    /// An option of another launcher.
+    fn foreign_option(&mut self, written: &Written, row: &foreign::Foreign) -> Result<(), UsageError> {
+        if let Does::Refused(reason) = row.does {
+            return Err(UsageError::Refused { option: written.text.clone(), reason });
+        }
+        let mut values = Vec::new();
+        for _ in 0..row.words {
+            let first = values.is_empty().then(|| written.value.clone()).flatten();
+            let value = first.or_else(|| self.args.pop_front());
+            values.push(value.ok_or_else(|| UsageError::NoValue(written.text.clone()))?);
+        }
+        if row.words == 0 {
+            written.alone(())?;
+        }
+        match row.does {
+            Does::Means(words) => self.instead(words, &values),
+            Does::Noted(words, note) => {
+                self.note(written, note);
+                self.instead(words, &values);
+            }
+            Does::Choice(choices, reason) => {
+                let value = values[0].to_string_lossy();
+                let chosen = choices.iter().find(|(word, _)| *word == value);
+                let (_, words) = chosen.ok_or_else(|| written.refused(&value, reason))?;
+                self.instead(words, &values);
+            }
+            Does::Ignored(note) => self.note(written, note),
+            Does::Nothing | Does::Refused(_) => {}
+        }
+        Ok(())
+    }
+
+    /// These words come next, with the value where a place is left for it.
+    fn instead(&mut self, words: &[&str], values: &[OsString]) {
+        for word in words.iter().rev() {
+            let word = match word.split_once("{}") {
+                Some((before, _)) => {
+                    let mut word = OsString::from(before);
+                    word.push(&values[0]);
+                    word
+                }
+                None => word.into(),
+            };
+            self.args.push_front(word);
+        }
+    }
+
+    fn note(&mut self, written: &Written, note: &str) {
+        let option = written.text.split('=').next().unwrap_or_default();
+        let note = format!(
+            "note: '{option}' {}{note}",
+            if note.starts_with("is ") { "" } else { "changes nothing: " }
+        );
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn option_of_program(&mut self, written: &Written, section: &mut Section) -> Result<(), UsageError> {
         match written.name.as_str() {
-            "n" | "np" => {
+            "n" => {
                 section.ranks = self.count(written)?;
                 self.counted = true;
             }
@@ -341,14 +376,8 @@ impl Parser {
             "envlist" => section.inherit = Some(self.listed(written)?),
             "envnone" => section.inherit = Some(written.alone(Inherit::Nothing)?),
             "envall" => section.inherit = Some(written.alone(Inherit::All)?),
-            "wdir" if !is_first => section.folder = Some(self.value(written)?.into()),
-            "path" if !is_first => section.search = Some(self.value(written)?),
-            name if !is_first => {
-                let text = written.text.clone();
-                let known = OPTIONS_OF_JOB.contains(&name);
-                return Err(if known { UsageError::NotHere(text) } else { UsageError::Unknown(text) });
-            }
-            _ => return self.option_of_job(written),
+            "wdir" => section.folder = Some(self.value(written)?.into()),
+            _ => section.search = Some(self.value(written)?),
         }
         Ok(())
     }
@@ -433,23 +462,26 @@ impl Parser {
         match written.name.as_str() {
             "nodes" => self.nodes = Some(self.count(written)?),
             "ppn" => self.per_node = Some(self.count(written)?),
-            "hosts" | "host" => {
+            "hosts" => {
                 let text = self.text(written)?;
                 self.hosts = Some(parse_list(&text).map_err(|error| written.bad_hosts(error))?);
             }
-            "f" | "hostfile" | "machinefile" => {
+            "f" => {
                 let text = self.file(written)?.1;
                 self.hosts = Some(parse_file(&text).map_err(|error| written.bad_hosts(error))?);
             }
             "map-by" => {
-                let by = self.text(written)?;
-                self.spec.map = match by.as_str() {
-                    "slot" | "core" | "hwthread" => MapBy::Slot,
-                    "node" => MapBy::Node,
-                    other => return Err(written.bad(other, "slot or node")),
-                };
+                let text = self.text(written)?;
+                self.map(mapping(&text).map_err(|wanted| written.bad(&text, wanted))?);
             }
-            "bind-to" => self.spec.bind = self.binding(written)?,
+            "bind-to" => {
+                let text = self.text(written)?;
+                self.spec.bind = binding(&text).ok_or_else(|| {
+                    written.bad(&text, "core, core:2, hwthread, socket, numa, user:0,1,... or none")
+                })?;
+                self.is_bound = true;
+            }
+            "report-bindings" => self.spec.report_bindings = written.alone(true)?,
             _ => return self.option_of_start(written),
         }
         Ok(())
@@ -457,7 +489,7 @@ impl Parser {
 
     fn option_of_start(&mut self, written: &Written) -> Result<(), UsageError> {
         match written.name.as_str() {
-            "bootstrap" | "launcher" => {
+            "bootstrap" => {
                 let word = self.text(written)?;
                 self.bootstrap = Some(match word.as_str() {
                     "ssh" | "rsh" => Wanted::Ssh,
@@ -467,7 +499,7 @@ impl Parser {
                     other => return Err(written.bad(other, "ssh, slurm, manual or fork")),
                 });
             }
-            "launcher-exec" | "bootstrap-exec" => {
+            "launcher-exec" => {
                 let text = self.text(written)?;
                 let words: Vec<String> = text.split_whitespace().map(String::from).collect();
                 if words.is_empty() {
@@ -490,14 +522,15 @@ impl Parser {
 
     fn option_of_output(&mut self, written: &Written) -> Result<(), UsageError> {
         match written.name.as_str() {
-            "l" | "prepend-rank" => self.spec.label = written.alone(Label::Rank)?,
+            "l" => self.spec.label = written.alone(Label::Rank)?,
             "prepend-pattern" => self.spec.label = Label::Pattern(self.pattern(written)?),
             "outfile-pattern" => self.spec.out_files = Some(self.pattern(written)?),
             "errfile-pattern" => self.spec.err_files = Some(self.pattern(written)?),
-            "v" | "verbose" => self.spec.talk = written.alone(Talk::Verbose)?,
+            "v" => self.spec.talk = written.alone(Talk::Verbose)?,
+            "print-all-exitcodes" => self.spec.exit_codes = written.alone(true)?,
             "stats" => self.form = Some(stats_form(written)?),
             "stats-file" => self.file = Some(self.value(written)?.into()),
-            _ => return Err(UsageError::Unknown(written.text.clone())),
+            other => unreachable!("'{other}' is in the table and nobody reads it"),
         }
         Ok(())
     }
@@ -644,23 +677,11 @@ impl Parser {
         if fits { Ok(bytes) } else { Err(written.bad(&bytes.to_string(), "a number from 2 to 65536")) }
     }
 
-    fn binding(&mut self, written: &Written) -> Result<Bind, UsageError> {
-        let text = self.text(written)?;
-        let bind = match text.split_once(':') {
-            None => match text.as_str() {
-                "core" | "hwthread" | "rr" => Some(Bind::Core),
-                "socket" => Some(Bind::Package),
-                "numa" => Some(Bind::Memory),
-                "none" => Some(Bind::None),
-                _ => None,
-            },
-            Some(("user", list)) => cores(list).map(Bind::User),
-            Some(("core" | "hwthread", count)) => {
-                count.parse().ok().filter(|count| *count > 0).map(Bind::Several)
-            }
-            _ => None,
-        };
-        bind.ok_or_else(|| written.bad(&text, "core, core:2, hwthread, socket, numa, user:0,1,... or none"))
+    /// What `--map-by` says, of which much is said elsewhere, too.
+    fn map(&mut self, mapping: Mapping) {
+        self.spec.map = mapping.by;
+        self.per_node = mapping.per_node.or(self.per_node);
+        self.mapped = mapping.bind.or_else(|| self.mapped.take());
     }
 }
 

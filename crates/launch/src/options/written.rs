@@ -8,9 +8,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Processors that can be listed.
-const CORES_MAX: usize = 1024;
-
 /// An option as it was written: its name without dashes, and the value behind `=`.
 pub(super) struct Written {
     pub(super) text: String,
@@ -29,6 +26,27 @@ impl Written {
             None => (name, None),
         };
         Some(Written { text: text.into(), name: name.into(), value })
+    }
+
+    /// The same under another name.
+    pub(super) fn called(self, name: &str) -> Self {
+        Written { name: name.into(), ..self }
+    }
+
+    /// `-n4`, as `-n 4`.
+    pub(super) fn with_number(&self) -> Option<[OsString; 2]> {
+        let digits = self.name.find(|letter: char| letter.is_ascii_digit())?;
+        let (name, number) = self.name.split_at(digits);
+        let is_number = number.bytes().all(|letter| letter.is_ascii_digit());
+        let is_counter = matches!(name, "n" | "np" | "ppn" | "N");
+        (is_number && is_counter && self.value.is_none()).then(|| [format!("-{name}").into(), number.into()])
+    }
+
+    pub(super) fn refused(&self, value: &str, reason: &'static str) -> UsageError {
+        UsageError::Refused {
+            option: format!("{} {value}", self.text.split('=').next().unwrap_or_default()),
+            reason,
+        }
     }
 
     /// `what`, for an option without a value.
@@ -66,12 +84,6 @@ pub(super) fn stats_form(written: &Written) -> Result<StatsForm, UsageError> {
             Err(written.bad(other, "'table', 'json', 'matrix', or one of the first two and 'matrix'"))
         }
     }
-}
-
-/// `0,2,5`.
-pub(super) fn cores(text: &str) -> Option<Vec<usize>> {
-    let core = |text: &str| text.parse().ok().filter(|core| *core < CORES_MAX);
-    text.split(',').map(core).collect::<Option<Vec<usize>>>().filter(|cores| cores.len() <= CORES_MAX)
 }
 
 pub(super) fn read_bounded(path: &Path) -> Result<String, String> {
