@@ -137,11 +137,39 @@ fn lines_begin_with_a_pattern() {
 #[test]
 fn verbose_says_what_is_started_where() {
     let (code, _, err) = shell(&["-n", "3", "--nodes", "2", "-v"], "exit 0");
-    assert_eq!((code, err.lines().count()), (Some(0), 2));
+    assert_eq!((code, err.lines().count()), (Some(0), 4));
     let lines = sorted(&err);
     assert!(lines[0].starts_with("banyan: node 0 (agent ") && lines[0].contains("): ranks 0-1: "), "{err}");
-    assert!(lines[1].starts_with("banyan: node 1 (agent ") && lines[1].contains("): rank 2: "), "{err}");
-    assert!(lines[1].ends_with("/bash"), "{err}");
+    assert!(lines[1].starts_with("banyan: node 0: ranks 0-1 bound to none, may use "), "{err}");
+    assert!(lines[2].starts_with("banyan: node 1 (agent ") && lines[2].contains("): rank 2: "), "{err}");
+    assert!(lines[2].ends_with("/bash"), "{err}");
+}
+
+#[test]
+fn bindings_are_reported_as_agents_made_them() {
+    let core = sys::limit::allowed_cores().unwrap()[0];
+    let bind = format!("user:{core}");
+    let (code, _, err) = shell(&["-n", "3", "--bind-to", &bind, "--report-bindings"], "exit 0");
+    assert_eq!(code, Some(0));
+    assert_eq!(err, format!("banyan: node 0: ranks 0-2 bound to processor {core}\n"));
+}
+
+#[test]
+fn every_exit_code_is_told_if_asked_for() {
+    let (code, _, err) = shell(&["-n", "3", "-print-all-exitcodes"], "exit $((PMI_RANK / 2 * 5))");
+    assert_eq!(code, Some(5));
+    assert_eq!(err, "banyan: ranks 0-1: exited with code 0\nbanyan: rank 2: exited with code 5\n");
+}
+
+#[test]
+fn a_note_on_an_option_of_another_launcher_does_not_stop_the_job() {
+    let (code, out, err) = shell(&["-n", "1", "--mca", "btl", "self,tcp", "--oversubscribe"], "echo here");
+    assert_eq!((code, out.as_str()), (Some(0), "here\n"));
+    assert!(
+        err.starts_with("banyan: note: '--mca' is a setting of Open MPI's library")
+            && err.lines().count() == 1,
+        "{err}"
+    );
 }
 
 #[test]
