@@ -26,6 +26,7 @@
 
 mod armci;
 pub mod core;
+pub mod ga;
 mod memory;
 mod slices;
 

@@ -3,13 +3,16 @@ use mpi::Result;
 use mpi::core::{Mpi, TypeId};
 use std::collections::HashMap;
 
-/// So many are kept; then all are forgotten.
+/// So many are kept at least; when there are more, those are forgotten that were not used since it last happened. An
+/// operation has a shape on either side: the last few must stay.
 const KEPT_MAX: usize = 256;
 
 /// Shapes and their datatypes.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     known: HashMap<Vec<i64>, TypeId>,
+    /// Those before them.
+    earlier: HashMap<Vec<i64>, TypeId>,
     key: Vec<i64>,
 }
 
@@ -29,8 +32,9 @@ impl Shapes {
         if let Some(ty) = self.known.get(&self.key) {
             return Ok(*ty);
         }
-        if self.known.len() >= KEPT_MAX {
-            self.clear(mpi)?;
+        if let Some((key, ty)) = self.earlier.remove_entry(&self.key) {
+            self.keep(mpi, key, ty)?;
+            return Ok(ty);
         }
         let mut ty = mpi.type_contiguous(counts[0] / bytes as i64, element)?;
         for (count, stride) in counts[1..].iter().zip(strides) {
@@ -39,12 +43,22 @@ impl Shapes {
             ty = wider?;
         }
         mpi.type_commit(ty)?;
-        self.known.insert(self.key.clone(), ty);
+        let key = self.key.clone();
+        self.keep(mpi, key, ty)?;
         Ok(ty)
+    }
+
+    fn keep(&mut self, mpi: &mut Mpi, key: Vec<i64>, ty: TypeId) -> Result<()> {
+        if self.known.len() >= KEPT_MAX {
+            self.earlier.drain().try_for_each(|(_, ty)| mpi.type_free(ty))?;
+            std::mem::swap(&mut self.known, &mut self.earlier);
+        }
+        self.known.insert(key, ty);
+        Ok(())
     }
 
     /// Forgets them all. Operations that are under way keep their own.
     pub(super) fn clear(&mut self, mpi: &mut Mpi) -> Result<()> {
-        self.known.drain().try_for_each(|(_, ty)| mpi.type_free(ty))
+        self.known.drain().chain(self.earlier.drain()).try_for_each(|(_, ty)| mpi.type_free(ty))
     }
 }
