@@ -158,7 +158,7 @@ fn meaning<A: Abi>(errorcode: c_int) -> Outcome<(ErrorClass, String)> {
             None => fail(ErrorClass::Arg, format!("{errorcode} is not an error code")),
         },
         Some(class) => {
-            let name = crate::errors::name_of(class);
+            let name = class.name();
             let last = crate::errors::last_with(errorcode).map_or(String::new(), |what| format!(" ({what})"));
             Ok((class, format!("{name}: {}{last}", class.text())))
         }

@@ -193,7 +193,7 @@ pub fn raise_anywhere<A: Abi>(name: &'static str, on: On<A>, failure: Failure) -
         Failure::Error(error) => {
             let code = code::<A>(error.class);
             remember(code, format!("{name}: {}", error.cause()));
-            (code, format!("{} ({})", error.cause(), name_of(error.class)))
+            (code, format!("{} ({})", error.cause(), error.class.name()))
         }
         Failure::Callback(code) => (code, format!("a callback gave code {code}")),
     };
@@ -227,7 +227,7 @@ fn raise<A: Abi>(call: Call<A>, on: On<A>, failure: Failure) -> c_int {
             remember(code, format!("{}: {}", call.name, error.cause()));
             deliver(call, target, code, || {
                 let_root_speak(&error);
-                format!("{} ({}): {}", error.class.text(), name_of(error.class), error.cause())
+                format!("{} ({}): {}", error.class.text(), error.class.name(), error.cause())
             })
         }
         Failure::Callback(code) => deliver(call, target, code, || format!("a callback gave code {code}")),
@@ -341,16 +341,6 @@ macro_rules! class_codes {
             $(if wide == A::C.$field { return Some(ErrorClass::$class); })*
             u32::try_from(wide - A::C.err_lastcode - 1).ok().map(ErrorClass::User)
         }
-
-        /// The name of a class.
-        pub fn name_of(class: ErrorClass) -> String {
-            let field = match class {
-                ErrorClass::Success => "success",
-                $(ErrorClass::$class => stringify!($field),)*
-                ErrorClass::User(n) => return format!("error class {n} of the program"),
-            };
-            format!("MPI_{}", field.to_uppercase())
-        }
     };
 }
 
@@ -382,6 +372,7 @@ mod tests {
         for class in ErrorClass::ALL.iter().copied().chain([ErrorClass::User(0), ErrorClass::User(9)]) {
             assert_eq!(class_of::<Mpich>(code::<Mpich>(class)), Some(class));
             assert_eq!(class_of::<Standard>(code::<Standard>(class)), Some(class));
+            assert_eq!(code::<Standard>(class), class.code());
         }
     }
 
@@ -389,6 +380,6 @@ mod tests {
     fn codes_are_the_published_ones() {
         assert_eq!(code::<Mpich>(ErrorClass::Truncate), 14);
         assert_eq!(code::<Standard>(ErrorClass::Truncate), 15);
-        assert_eq!(name_of(ErrorClass::NoSuchFile), "MPI_ERR_NO_SUCH_FILE");
+        assert_eq!(ErrorClass::NoSuchFile.name(), "MPI_ERR_NO_SUCH_FILE");
     }
 }

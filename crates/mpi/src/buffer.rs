@@ -1,11 +1,12 @@
 //! Memory of the program as the engine sees it: an address whose length follows from a count and a datatype.
 //!
-//! The only module of the crate with `unsafe`. A [`SendBuf`] or [`RecvBuf`] is made by an unsafe constructor
+//! Here and in [`crate::datum`] stands the `unsafe` of the crate. A [`SendBuf`] or [`RecvBuf`] is made by an unsafe constructor
 //! whose promise covers the whole operation it is given to; everything behind that is bookkeeping.
 #![allow(unsafe_code)]
 pub(crate) mod atomic;
 mod kernel;
 
+use crate::datum::Datum;
 use net::{Common, UserBuf, UserBufMut};
 pub(crate) use proto::rma::wire::Grid;
 use std::arch::is_x86_feature_detected;
@@ -212,8 +213,16 @@ impl Scratch {
     }
 }
 
-/// Types whose bytes may be read and written as they are (padding aside): any bytes are a value.
-pub trait Plain: Copy {}
+/// Types whose bytes may be read and written as they are (padding aside): any bytes are a value. For the crate alone, which
+/// knows that of the types below; what programs send has promised it as [`Datum`].
+pub(crate) trait Plain: Copy {}
+
+/// What a program sends, as an operand of [`combine`].
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Element<T>(pub(crate) T);
+
+impl<T: Datum> Plain for Element<T> {}
 
 macro_rules! plain {
     ($($ty:ty),*) => { $(impl Plain for $ty {})* };
@@ -493,6 +502,27 @@ pub(crate) fn copy_runs(from: SendBuf, to: RecvBuf, runs: &[Run]) {
         let len = (pair[1].start - pair[0].start) as usize;
         to.range(pair[0].at as isize, len).copy_from(&from.range(pair[0].at as isize, len));
     }
+}
+
+/// The elements of a program's slice as a source. Crate-private: the safe API keeps the borrow until the operation has
+/// completed.
+#[inline]
+pub(crate) fn elements<T: Datum>(slice: &[T]) -> SendBuf {
+    SendBuf { at: slice.as_ptr().cast() }
+}
+
+/// The elements of a program's slice as a target. Crate-private, as [`elements`].
+#[inline]
+pub(crate) fn room_for<T: Datum>(slice: &mut [T]) -> RecvBuf {
+    RecvBuf { at: slice.as_mut_ptr().cast() }
+}
+
+/// As many elements, of zeros.
+pub(crate) fn zeros<T: Datum>(count: usize) -> Vec<T> {
+    // SAFETY: any bytes in the places of a `Datum`'s shape are a value of it, zeros among them, and no value of its padding is
+    // wrong.
+    let zero: T = unsafe { std::mem::zeroed() };
+    vec![zero; count]
 }
 
 /// The elements of a slice as a source. Crate-private: the safe API keeps the borrow until the operation has

@@ -1,11 +1,12 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
+use crate::buffer::zeros;
 use crate::core::{
-    CommId, Dest, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus, Synchronizing,
-    Tag as CoreTag,
+    CommId, Dest, Meanwhile, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus,
+    Synchronizing, Tag as CoreTag,
 };
-use crate::datum::{Datum, received, sent};
+use crate::datum::Datum;
 use crate::error::{ErrorClass, Result, fail};
-use crate::universe::{Engine, no_job};
+use crate::universe::{Engine, Here, On, no_job};
 use std::rc::Rc;
 
 /// Accepts any sender or any tag.
@@ -44,6 +45,9 @@ impl From<Any> for Tag {
     }
 }
 
+/// What errors call the calls of other crates on the engine.
+const CORE: &str = "a call";
+
 /// A rank as the engine takes it; one that is too large stays invalid.
 pub(crate) fn peer(rank: usize) -> Peer {
     Peer::Rank(i32::try_from(rank).unwrap_or(i32::MAX))
@@ -61,7 +65,7 @@ pub struct Status {
     pub source: usize,
     /// Its tag.
     pub tag: i32,
-    /// Length in bytes.
+    /// Length in bytes, without the padding of structs.
     pub bytes: usize,
 }
 
@@ -74,7 +78,7 @@ impl Status {
 
     /// Whole elements of a type.
     pub fn count<T: Datum>(&self) -> usize {
-        self.bytes / size_of::<T>()
+        self.bytes.checked_div(T::SHAPE.bytes()).unwrap_or(0)
     }
 }
 
@@ -134,6 +138,11 @@ impl Communicator {
         self.inner.id
     }
 
+    /// A call on this communicator, for its errors.
+    pub(crate) fn here(&self, call: &'static str) -> Here {
+        Here { call, on: On::Comm(self.inner.id) }
+    }
+
     /// Its number in the engine, for a crate that brings an interface of its own to it; as are the three that follow.
     pub fn core_id(&self) -> CommId {
         self.inner.id
@@ -141,22 +150,22 @@ impl Communicator {
 
     /// One call of the engine.
     pub fn core<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
-        self.engine().call(call)
+        self.engine().call(self.here(CORE), call)
     }
 
     /// Waits for a synchronization of a window.
     pub fn core_settle(&self, what: Synchronizing) -> Result<()> {
-        self.engine().settle(what)
+        self.engine().settle(self.here(CORE), what)
     }
 
     /// Waits for a request whose operation combines nothing with a function of the program.
     pub fn core_wait(&self, request: RequestId) -> Result<CoreStatus> {
-        self.engine().wait(request, no_job)
+        self.engine().wait(self.here(CORE), request, no_job)
     }
 
     /// Waits until something holds that may come about with no message at all.
     pub fn core_watch(&self, ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
-        self.engine().watch(ready)
+        self.engine().watch(self.here(CORE), ready)
     }
 
     /// Did the last operation of this process fail, so that others may wait for it in vain?
@@ -166,19 +175,20 @@ impl Communicator {
 
     /// Sends elements; returns when the slice may be reused.
     pub fn send<T: Datum>(&self, data: &[T], to: usize, tag: i32) -> Result<()> {
-        self.send_as(data, to, tag, Mode::Standard)
+        self.send_as("send", data, Dest::new(peer(to), tag), Mode::Standard)
     }
 
     /// Sends elements; returns when the receiver has begun to receive them.
     pub fn ssend<T: Datum>(&self, data: &[T], to: usize, tag: i32) -> Result<()> {
-        self.send_as(data, to, tag, Mode::Synchronous)
+        self.send_as("ssend", data, Dest::new(peer(to), tag), Mode::Synchronous)
     }
 
-    fn send_as<T: Datum>(&self, data: &[T], to: usize, tag: i32, mode: Mode) -> Result<()> {
-        let dest = Dest::new(peer(to), tag);
-        match self.engine().call(|mpi| mpi.send(self.id(), sent(data), dest, mode))? {
+    fn send_as<T: Datum>(&self, call: &'static str, data: &[T], dest: Dest, mode: Mode) -> Result<()> {
+        let (here, engine) = (self.here(call), self.engine());
+        let data = engine.sent(data)?;
+        match engine.call(here, |mpi| mpi.send(self.id(), data, dest, mode))? {
             None => Ok(()),
-            Some(request) => self.engine().wait(request, no_job).map(|_| ()),
+            Some(request) => engine.wait(here, request, no_job).map(|_| ()),
         }
     }
 
@@ -191,24 +201,24 @@ impl Communicator {
     /// # Ok::<(), mpi::MpiError>(())
     /// ```
     pub fn recv<T: Datum>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<(Vec<T>, Status)> {
-        let source = source(from, tag);
+        let (here, engine, source) = (self.here("recv"), self.engine(), source(from, tag));
         let mut backoff = net::Backoff::default();
-        loop {
-            let taken = self.engine().call(|mpi| mpi.improbe(self.id(), source))?;
-            let Some((message, status)) = taken else {
-                self.engine().mpi.borrow_mut().pause(&mut backoff);
-                continue;
-            };
-            if !status.bytes.is_multiple_of(size_of::<T>()) {
-                let text = format!("{} bytes are not whole elements of {}", status.bytes, size_of::<T>());
-                return self.engine().note(fail(ErrorClass::Type, text));
+        let (message, status) = loop {
+            match engine.call(here, |mpi| mpi.improbe(self.id(), source))? {
+                Some(taken) => break taken,
+                None => engine.mpi.borrow_mut().pause(&mut backoff),
             }
-            let mut data = vec![T::default(); status.bytes / size_of::<T>()];
-            let room = received(&mut data);
-            let request = self.engine().call(|mpi| mpi.imrecv(message, room))?;
-            let status = self.engine().wait(request, no_job)?.checked()?;
-            return Ok((data, Status::new(&status)));
+        };
+        let (bytes, element) = (status.bytes, T::SHAPE.bytes());
+        if !bytes.is_multiple_of(element) {
+            let text = format!("{bytes} bytes are not whole elements of {element}");
+            return engine.note(here, fail(ErrorClass::Type, text));
         }
+        let mut data = zeros(bytes.checked_div(element).unwrap_or(0));
+        let room = engine.received(&mut data)?;
+        let request = engine.call(here, |mpi| mpi.imrecv(message, room))?;
+        let status = engine.wait(here, request, no_job).and_then(CoreStatus::checked);
+        Ok((data, Status::new(&engine.note(here, status)?)))
     }
 
     /// Receives into a slice. A message that is longer is an error; one that is shorter leaves the rest.
@@ -218,8 +228,8 @@ impl Communicator {
         from: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status> {
-        let source = source(from, tag);
-        let status = self.engine().block(|mpi| mpi.recv(self.id(), received(data), source), no_job)?;
+        let (here, source, room) = (self.here("recv_into"), source(from, tag), self.engine().received(data)?);
+        let status = self.engine().block(here, |mpi| mpi.recv(self.id(), room, source), no_job)?;
         Ok(Status::new(&status))
     }
 
@@ -233,8 +243,9 @@ impl Communicator {
         tag: i32,
     ) -> Result<Status> {
         let (id, dest, source) = (self.id(), Dest::new(peer(to), tag), source(from, tag));
-        let call = |mpi: &mut Mpi| mpi.sendrecv(id, (sent(data), dest), (received(into), source));
-        let status = self.engine().block(call, no_job)?;
+        let (data, room) = (self.engine().sent(data)?, self.engine().received(into)?);
+        let call = |mpi: &mut Mpi| mpi.sendrecv(id, (data, dest), (room, source));
+        let status = self.engine().block(self.here("sendrecv"), call, no_job)?;
         Ok(Status::new(&status))
     }
 
@@ -243,7 +254,9 @@ impl Communicator {
         let source = source(from, tag);
         let mut backoff = net::Backoff::default();
         loop {
-            if let Some(status) = self.engine().call(|mpi| mpi.iprobe(self.id(), source))? {
+            if let Some(status) =
+                self.engine().call(self.here("probe"), |mpi| mpi.iprobe(self.id(), source))?
+            {
                 return Ok(Status::new(&status));
             }
             self.engine().mpi.borrow_mut().pause(&mut backoff);
@@ -253,14 +266,14 @@ impl Communicator {
     /// Is there a message?
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
         let source = source(from, tag);
-        let found = self.engine().call(|mpi| mpi.iprobe(self.id(), source))?;
+        let found = self.engine().call(self.here("iprobe"), |mpi| mpi.iprobe(self.id(), source))?;
         Ok(found.map(|status| Status::new(&status)))
     }
 
     /// Collective: the same processes, apart from this communicator's messages.
     pub fn dup(&self) -> Result<Communicator> {
-        let id = self.engine().call(|mpi| mpi.comm_dup(self.id()))?;
-        Communicator::new(self.inner.engine.clone(), id)
+        let made = self.make("dup", "MPI_Comm_dup", |mpi| mpi.start_dup(self.id(), Meanwhile::Waits))?;
+        self.in_it("dup", made)
     }
 
     /// Collective: one communicator for each color, ordered by key (then by rank). `None` takes part in none.
@@ -270,19 +283,23 @@ impl Communicator {
             Some(Ok(color)) => Some(color),
             Some(Err(_)) => {
                 let error = fail(ErrorClass::Arg, format!("color {color:?} is above 2^31 - 1"));
-                return self.engine().note(error);
+                return self.engine().note(self.here("split"), error);
             }
         };
-        let id = self.engine().call(|mpi| mpi.comm_split(self.id(), color, key))?;
-        id.map(|id| Communicator::new(self.inner.engine.clone(), id)).transpose()
+        self.make("split", "MPI_Comm_split", |mpi| mpi.start_split(self.id(), color, key))
     }
 
     /// Collective: one communicator for each node.
     pub fn split_by_node(&self) -> Result<Communicator> {
-        let id = self.engine().call(|mpi| mpi.comm_split_shared(self.id(), true, self.rank() as i32))?;
-        match id {
-            Some(id) => Communicator::new(self.inner.engine.clone(), id),
-            None => fail(ErrorClass::Intern, "every process has a node"),
-        }
+        let key = self.rank() as i32;
+        let start = |mpi: &mut Mpi| mpi.start_split_shared(self.id(), true, key);
+        let made = self.make("split_by_node", "MPI_Comm_split_type", start)?;
+        self.in_it("split_by_node", made)
+    }
+
+    /// Every process is in what was made.
+    pub(crate) fn in_it(&self, call: &'static str, made: Option<Communicator>) -> Result<Communicator> {
+        let missing = || fail(ErrorClass::Intern, "this process is not in the new communicator");
+        made.map_or_else(|| self.engine().note(self.here(call), missing()), Ok)
     }
 }

@@ -1,9 +1,7 @@
-//! Topologies of the safe API: processes as a grid or a graph, and what neighbors exchange.
+//! Topologies of the safe API: processes as a grid or a graph.
 use crate::communicator::Communicator;
-use crate::core::{Coll, Data, DistributedGraph, Made, Mpi};
-use crate::datum::{Datum, received, sent};
-use crate::error::{ErrorClass, Result, fail};
-use crate::universe::no_job;
+use crate::core::{DistributedGraph, Made, Mpi, enter_call};
+use crate::error::Result;
 
 /// The neighbors of a process, in the order of their blocks. `None` is beyond the edge of a grid: nothing comes from
 /// there.
@@ -19,7 +17,7 @@ impl Communicator {
     /// Collective: the first processes as a grid, of which the last dimension runs fastest; `None` for the others. Each
     /// has two neighbors in a dimension, the lower one first; a periodic dimension goes round.
     ///
-    /// ```no_run
+    /// ```
     /// # let world = mpi::init()?.world();
     /// let ring = world.grid(&[world.size()], &[true])?.expect("all are in it");
     /// let mut halo = [0.0; 2];
@@ -28,7 +26,7 @@ impl Communicator {
     /// ```
     pub fn grid(&self, dims: &[usize], periodic: &[bool]) -> Result<Option<Communicator>> {
         let dims: Vec<i32> = dims.iter().map(|dim| i32::try_from(*dim).unwrap_or(i32::MAX)).collect();
-        self.make(|mpi| mpi.start_cart(self.id(), &dims, periodic))
+        self.make("grid", "MPI_Cart_create", |mpi| mpi.start_cart(self.id(), &dims, periodic))
     }
 
     /// Collective: the same processes as a graph. Each names those from whom it receives and those to whom it sends.
@@ -36,50 +34,28 @@ impl Communicator {
         let ranks =
             |list: &[usize]| list.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
         let edges = DistributedGraph { sources: ranks(sources), dests: ranks(dests), weights: None };
-        match self.make(|mpi| mpi.start_adjacent(self.id(), edges))? {
-            Some(graph) => Ok(graph),
-            None => fail(ErrorClass::Intern, "every process is in the graph"),
-        }
+        let start = |mpi: &mut Mpi| mpi.start_adjacent(self.id(), edges);
+        let made = self.make("graph", "MPI_Dist_graph_create_adjacent", start)?;
+        self.in_it("graph", made)
     }
 
     /// The neighbors of this process; an error if the communicator is neither a grid nor a graph.
     pub fn neighbors(&self) -> Result<Neighbors> {
-        let around = self.engine().call(|mpi| mpi.neighborhood(self.id()))?;
+        let around = self.engine().call(self.here("neighbors"), |mpi| mpi.neighborhood(self.id()))?;
         let ranks = |list: Vec<Option<u32>>| list.into_iter().map(|rank| rank.map(|rank| rank as usize));
         Ok(Neighbors { sources: ranks(around.sources).collect(), dests: ranks(around.dests).collect() })
     }
 
-    /// Sends the elements to every neighbor, and collects those of every neighbor (equally many).
-    pub fn neighbor_allgather<T: Datum>(&self, data: &[T]) -> Result<Vec<T>> {
-        let sources = self.neighbors()?.sources.len();
-        let mut all = vec![T::default(); data.len() * sources];
-        let (send, room) = (sent(data), received(&mut all));
-        self.exchange(Coll::NeighborAllgather { send, recv: Data { count: send.count, ..room } })?;
-        Ok(all)
-    }
-
-    /// Sends every neighbor its part of `data`, and receives a part of `into` from every neighbor; parts are equal.
-    pub fn neighbor_alltoall<T: Datum>(&self, data: &[T], into: &mut [T]) -> Result<()> {
-        let around = self.neighbors()?;
-        let part = |len: usize, neighbors: usize| match neighbors {
-            0 if len == 0 => Ok(0),
-            1.. if len.is_multiple_of(neighbors) => Ok((len / neighbors) as i64),
-            _ => fail(ErrorClass::Count, format!("{len} elements for {neighbors} neighbors")),
-        };
-        let counts = part(data.len(), around.dests.len())
-            .and_then(|sent| Ok((sent, part(into.len(), around.sources.len())?)));
-        let (sends, recvs) = self.engine().note(counts)?;
-        let (send, recv) = (Data { count: sends, ..sent(data) }, Data { count: recvs, ..received(into) });
-        self.exchange(Coll::NeighborAlltoall { send, recv })
-    }
-
-    fn exchange(&self, call: Coll<'_>) -> Result<()> {
-        self.engine().block(|mpi| mpi.collective(self.id(), call), no_job)?;
-        Ok(())
-    }
-
-    fn make(&self, start: impl FnOnce(&mut Mpi) -> Result<Made>) -> Result<Option<Communicator>> {
-        let id = self.engine().call(|mpi| {
+    /// Waits for a communicator that is being made. Where programs are checked, members compare by which function of the
+    /// standard (`named`): some may be C programs.
+    pub(crate) fn make(
+        &self,
+        call: &'static str,
+        named: &'static str,
+        start: impl FnOnce(&mut Mpi) -> Result<Made>,
+    ) -> Result<Option<Communicator>> {
+        let id = self.engine().call(self.here(call), |mpi| {
+            enter_call(named);
             let made = start(mpi)?;
             mpi.make(made)
         })?;
@@ -103,5 +79,11 @@ mod tests {
         let mut into = [0; 4];
         graph.neighbor_alltoall(&[1, 2, 3, 4], &mut into).expect("an exchange");
         assert_eq!(into, [1, 2, 3, 4], "edges meet in their order");
+        let by_edge = graph.neighbor_alltoallv(&[1, 2, 3], &[1, 2], &[1, 2]).expect("an exchange");
+        assert_eq!(by_edge, [1, 2, 3]);
+        assert_eq!(graph.neighbor_allgatherv(&[7, 8], &[2, 2]).expect("an exchange"), [7, 8, 7, 8]);
+        let wrong = graph.neighbor_allgatherv(&[7, 8], &[4]).expect_err("two neighbors");
+        assert_eq!((wrong.class, wrong.call()), (crate::ErrorClass::Count, Some("neighbor_allgatherv")));
+        world.barrier().expect("a mistake of the caller ends nothing");
     }
 }

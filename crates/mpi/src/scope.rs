@@ -1,11 +1,12 @@
 //! Operations that go on while the program computes, soundly: a scope borrows their buffers and does not end
 //! before they have.
-use crate::collectives::reduction;
+mod collectives;
+
 use crate::communicator::{Communicator, Source, Status, Tag, peer, source};
-use crate::core::{Coll, Dest, Mode, RequestId, Status as CoreStatus};
-use crate::datum::{Datum, Op, received, sent};
+use crate::core::{Dest, Mode, RequestId, Status as CoreStatus};
+use crate::datum::Datum;
 use crate::error::Result;
-use crate::universe::no_job;
+use crate::universe::{Here, no_job};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
@@ -36,7 +37,7 @@ impl Communicator {
         }
         let waited = scope.wait_all();
         std::mem::forget(guard);
-        let result = self.engine().note(result)?;
+        let result = self.engine().note(self.here("scope"), result)?;
         waited?;
         Ok(result)
     }
@@ -57,9 +58,16 @@ impl Drop for EndOnPanic<'_> {
 /// Where operations are started. Their buffers are borrowed until the scope has ended.
 pub struct Scope<'s, 'env> {
     comm: &'env Communicator,
-    open: RefCell<Vec<Option<RequestId>>>,
+    open: RefCell<Vec<Option<Open>>>,
     /// Invariant in both lifetimes, so that neither can be shortened to let a buffer go early.
     marker: PhantomData<(&'s mut &'s (), &'env mut &'env ())>,
+}
+
+/// An operation under way: its request, and the call that began it.
+#[derive(Clone, Copy)]
+struct Open {
+    request: RequestId,
+    here: Here,
 }
 
 /// An operation under way. Dropping it does nothing: the scope waits for it.
@@ -71,24 +79,24 @@ pub struct Pending<'s, 'env> {
 impl<'s, 'env> Scope<'s, 'env> {
     /// Starts to send.
     pub fn isend<T: Datum>(&'s self, data: &'env [T], to: usize, tag: i32) -> Result<Pending<'s, 'env>> {
-        self.send(data, to, tag, Mode::Standard)
+        self.send("isend", data, Dest::new(peer(to), tag), Mode::Standard)
     }
 
     /// Starts a send that is complete when the receiver has begun to receive.
     pub fn issend<T: Datum>(&'s self, data: &'env [T], to: usize, tag: i32) -> Result<Pending<'s, 'env>> {
-        self.send(data, to, tag, Mode::Synchronous)
+        self.send("issend", data, Dest::new(peer(to), tag), Mode::Synchronous)
     }
 
     fn send<T: Datum>(
         &'s self,
+        call: &'static str,
         data: &'env [T],
-        to: usize,
-        tag: i32,
+        dest: Dest,
         mode: Mode,
     ) -> Result<Pending<'s, 'env>> {
-        let (comm, dest) = (self.comm.id(), Dest::new(peer(to), tag));
-        let request = self.comm.engine().call(|mpi| mpi.isend(comm, sent(data), dest, mode))?;
-        Ok(self.add(request))
+        let (here, data) = (self.comm.here(call), self.comm.engine().sent(data)?);
+        let request = self.comm.engine().call(here, |mpi| mpi.isend(self.comm.id(), data, dest, mode))?;
+        Ok(self.add(here, request))
     }
 
     /// Starts to receive.
@@ -98,48 +106,23 @@ impl<'s, 'env> Scope<'s, 'env> {
         from: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Pending<'s, 'env>> {
-        let (comm, source) = (self.comm.id(), source(from, tag));
-        let request = self.comm.engine().call(|mpi| mpi.irecv(comm, received(data), source))?;
-        Ok(self.add(request))
+        let (here, source) = (self.comm.here("irecv"), source(from, tag));
+        let room = self.comm.engine().received(data)?;
+        let request = self.comm.engine().call(here, |mpi| mpi.irecv(self.comm.id(), room, source))?;
+        Ok(self.add(here, request))
     }
 
-    /// Starts a barrier.
-    pub fn ibarrier(&'s self) -> Result<Pending<'s, 'env>> {
-        self.collective(Coll::Barrier)
-    }
-
-    /// Starts a broadcast.
-    pub fn ibcast<T: Datum>(&'s self, data: &'env mut [T], root: usize) -> Result<Pending<'s, 'env>> {
-        self.collective(Coll::Bcast { data: received(data), root: peer(root) })
-    }
-
-    /// Starts an allreduce.
-    pub fn iallreduce<T: Datum>(
-        &'s self,
-        data: &'env [T],
-        result: &'env mut [T],
-        op: Op,
-    ) -> Result<Pending<'s, 'env>> {
-        let of = self.comm.engine().note(reduction(data, result, op.id()))?;
-        self.collective(Coll::Allreduce(of))
-    }
-
-    fn collective(&'s self, call: Coll<'_>) -> Result<Pending<'s, 'env>> {
-        let request = self.comm.engine().call(|mpi| mpi.icollective(self.comm.id(), call))?;
-        Ok(self.add(request))
-    }
-
-    fn add(&'s self, request: RequestId) -> Pending<'s, 'env> {
+    fn add(&'s self, here: Here, request: RequestId) -> Pending<'s, 'env> {
         let mut open = self.open.borrow_mut();
-        open.push(Some(request));
+        open.push(Some(Open { request, here }));
         Pending { scope: self, index: open.len() - 1 }
     }
 
     /// After an error in the body, nobody may be about to send what it waits for.
     fn cancel_receives(&self) {
         let mut mpi = self.comm.engine().mpi.borrow_mut();
-        for request in self.open.borrow().iter().flatten() {
-            let cancelled = mpi.cancel(*request);
+        for open in self.open.borrow().iter().flatten() {
+            let cancelled = mpi.cancel(open.request);
             debug_assert!(cancelled.is_ok());
         }
     }
@@ -148,28 +131,32 @@ impl<'s, 'env> Scope<'s, 'env> {
     fn wait_all(&self) -> Result<()> {
         let open = std::mem::take(&mut *self.open.borrow_mut());
         let mut first = Ok(());
-        for request in open.into_iter().flatten() {
-            let done = self.comm.engine().wait(request, no_job).and_then(CoreStatus::checked);
-            first = first.and(done.map(|_| ()));
+        for open in open.into_iter().flatten() {
+            first = first.and(self.ended(open).map(|_| ()));
         }
-        self.comm.engine().note(first)
+        self.comm.engine().note(self.comm.here("scope"), first)
+    }
+
+    fn ended(&self, Open { request, here }: Open) -> Result<CoreStatus> {
+        let engine = self.comm.engine();
+        let ended = engine.wait(here, request, no_job).and_then(CoreStatus::checked);
+        engine.note(here, ended)
     }
 }
 
 impl Pending<'_, '_> {
     /// Waits for it.
     pub fn wait(self) -> Result<Status> {
-        let request = self.scope.open.borrow_mut()[self.index].take();
-        let Some(request) = request else { return Ok(Status::new(&CoreStatus::EMPTY)) };
-        let status = self.scope.comm.engine().wait(request, no_job).and_then(CoreStatus::checked)?;
-        Ok(Status::new(&status))
+        let open = self.scope.open.borrow_mut()[self.index].take();
+        let Some(open) = open else { return Ok(Status::new(&CoreStatus::EMPTY)) };
+        Ok(Status::new(&self.scope.ended(open)?))
     }
 
     /// Is it complete? Gives its status once.
     pub fn test(&mut self) -> Result<Option<Status>> {
-        let Some(request) = self.scope.open.borrow()[self.index] else { return Ok(None) };
+        let Some(Open { request, here }) = self.scope.open.borrow()[self.index] else { return Ok(None) };
         let engine = self.scope.comm.engine();
-        let done = engine.call(|mpi| {
+        let done = engine.call(here, |mpi| {
             mpi.progress();
             mpi.test(request)
         });
@@ -177,7 +164,7 @@ impl Pending<'_, '_> {
             self.scope.open.borrow_mut()[self.index] = None;
         }
         match done? {
-            Some(status) => Ok(Some(Status::new(&status.checked()?))),
+            Some(status) => Ok(Some(Status::new(&engine.note(here, status.checked())?))),
             None => Ok(None),
         }
     }

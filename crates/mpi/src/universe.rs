@@ -1,11 +1,14 @@
 //! A process's part in a job, from start to end.
+use crate::buffer::{elements, room_for};
 use crate::communicator::Communicator;
 use crate::core::{
-    Blocking, CommId, Mpi, RequestId, Status as CoreStatus, Synchronizing, UserReduce, Waited,
+    Blocking, CommId, Data, Mpi, RecvData, RequestId, SendData, Status as CoreStatus, Synchronizing, TypeId,
+    UserReduce, Waited, WinId, enter_call,
 };
-use crate::error::{ErrorClass, Result, fail};
+use crate::datum::Datum;
+use crate::error::{ErrorClass, MpiError, Result, Site, fail};
 use net::{Backoff, Nap, Rest};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// others. A panic ends the job instead, and so does a process whose last operation failed (it has most likely
 /// returned the error from `main`): others may wait for it forever.
 ///
-/// ```no_run
+/// ```
 /// let universe = mpi::init()?;
 /// let world = universe.world();
 /// let mut sum = [0];
@@ -29,7 +32,7 @@ pub fn init() -> Result<Universe> {
         return fail(ErrorClass::Other, "init was called before in this process");
     }
     let mpi = RefCell::new(*Mpi::start()?);
-    Ok(Universe { engine: Rc::new(Engine { mpi, failed: Cell::new(None) }) })
+    Ok(Universe { engine: Rc::new(Engine { mpi, failed: RefCell::default(), types: RefCell::default() }) })
 }
 
 /// This process in its job.
@@ -39,6 +42,10 @@ pub struct Universe {
 }
 
 impl Universe {
+    pub(crate) fn engine(&self) -> &Rc<Engine> {
+        &self.engine
+    }
+
     /// All processes of the job.
     pub fn world(&self) -> Communicator {
         Communicator::predefined(self.engine.clone(), CommId::WORLD)
@@ -76,7 +83,7 @@ impl Universe {
     /// All counters of this process by name, now. `banyan run --help-stats` and [`Stat::line`](net::Stat::line) say
     /// what they mean.
     ///
-    /// ```no_run
+    /// ```
     /// let universe = mpi::init()?;
     /// for (name, value) in universe.stats() {
     ///     println!("{name} {value}");
@@ -101,13 +108,30 @@ impl Universe {
 /// The engine and how handles use it.
 pub(crate) struct Engine {
     pub(crate) mpi: RefCell<Mpi>,
-    /// The error of the last operation.
-    failed: Cell<Option<ErrorClass>>,
+    /// The error of the last operation, in words.
+    failed: RefCell<Option<String>>,
+    /// Datatypes of structs and arrays, made when they were first needed.
+    types: RefCell<Vec<(std::any::TypeId, TypeId)>>,
+}
+
+/// Which call of the safe API this is, for its errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here {
+    pub(crate) call: &'static str,
+    pub(crate) on: On,
+}
+
+/// What a call works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum On {
+    Comm(CommId),
+    Win(WinId),
 }
 
 impl Engine {
     /// One call of the engine.
-    pub(crate) fn call<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
+    pub(crate) fn call<T>(&self, here: Here, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
+        enter_call(here.call);
         let result = {
             let mut mpi = self.mpi.borrow_mut();
             let result = call(&mut mpi);
@@ -115,33 +139,60 @@ impl Engine {
             mpi.push_out();
             result
         };
-        self.note(result)
+        self.note(here, result)
     }
 
-    /// Remembers whether the last operation failed.
-    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
-        self.failed.set(result.as_ref().err().map(|error| error.class));
-        result
+    /// Remembers whether the last operation failed, and has its error say which one it was.
+    #[inline]
+    pub(crate) fn note<T>(&self, here: Here, result: Result<T>) -> Result<T> {
+        match result {
+            Ok(value) => {
+                *self.failed.borrow_mut() = None;
+                Ok(value)
+            }
+            Err(error) => Err(self.located(here, error)),
+        }
+    }
+
+    #[cold]
+    fn located(&self, here: Here, error: MpiError) -> MpiError {
+        let mpi = self.mpi.borrow();
+        let error = error.at(|| Site {
+            call: here.call,
+            object: match here.on {
+                On::Comm(id) => name_of(&mpi, id),
+                On::Win(id) => mpi.win_name(id).ok(),
+            },
+            rank: mpi.comm_rank(CommId::WORLD).unwrap_or(0),
+        });
+        *self.failed.borrow_mut() = Some(error.to_string());
+        error
     }
 
     /// Runs a blocking call to its end. `job` runs the program's reduction function.
     pub(crate) fn block(
         &self,
+        here: Here,
         call: impl FnOnce(&mut Mpi) -> Result<Blocking>,
         job: impl FnMut(&UserReduce),
     ) -> Result<CoreStatus> {
-        let status = match self.call(call)? {
+        let status = match self.call(here, call)? {
             Blocking::Done(status) => status,
-            Blocking::Pending(request) => self.wait(request, job)?,
+            Blocking::Pending(request) => self.wait(here, request, job)?,
         };
-        self.note(status.checked())
+        self.note(here, status.checked())
     }
 
     /// Waits for a request.
-    pub(crate) fn wait(&self, request: RequestId, mut job: impl FnMut(&UserReduce)) -> Result<CoreStatus> {
+    pub(crate) fn wait(
+        &self,
+        here: Here,
+        request: RequestId,
+        mut job: impl FnMut(&UserReduce),
+    ) -> Result<CoreStatus> {
         loop {
             // The engine is not borrowed while the function runs: it may use communicators.
-            match self.call(|mpi| mpi.wait(request))? {
+            match self.call(here, |mpi| mpi.wait(request))? {
                 Waited::Done(status) => return Ok(status),
                 Waited::Job(due) => {
                     job(&due);
@@ -150,23 +201,57 @@ impl Engine {
             }
         }
     }
-}
 
-impl Engine {
+    /// The datatype of elements.
+    #[inline]
+    pub(crate) fn datatype<T: Datum>(&self) -> Result<TypeId> {
+        match T::SHAPE.predefined() {
+            Some(ty) => Ok(ty),
+            None => self.composed::<T>(),
+        }
+    }
+
+    /// That of a struct or an array: made once, for as long as the process is in the job.
+    fn composed<T: Datum>(&self) -> Result<TypeId> {
+        let wanted = std::any::TypeId::of::<T>();
+        let mut types = self.types.borrow_mut();
+        if let Some((_, ty)) = types.iter().find(|(of, _)| *of == wanted) {
+            return Ok(*ty);
+        }
+        let mut mpi = self.mpi.borrow_mut();
+        let ty = T::SHAPE.build(&mut mpi)?;
+        mpi.type_commit(ty)?;
+        mpi.type_set_name(ty, std::any::type_name::<T>())?;
+        types.push((wanted, ty));
+        Ok(ty)
+    }
+
+    /// The elements of a slice as data to send. The caller keeps the borrow until the operation has completed.
+    #[inline]
+    pub(crate) fn sent<T: Datum>(&self, slice: &[T]) -> Result<SendData> {
+        Ok(Data::new(elements(slice), slice.len() as i64, self.datatype::<T>()?))
+    }
+
+    /// The elements of a slice as room for what arrives, as [`Engine::sent`].
+    #[inline]
+    pub(crate) fn received<T: Datum>(&self, slice: &mut [T]) -> Result<RecvData> {
+        Ok(Data::new(room_for(slice), slice.len() as i64, self.datatype::<T>()?))
+    }
+
     /// Did the last operation fail?
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.get().is_some()
+        self.failed.borrow().is_some()
     }
 
     /// Waits for a synchronization of a window. A lock may come with no message at all: nobody sleeps for long.
-    pub(crate) fn settle(&self, mut what: Synchronizing) -> Result<()> {
-        self.watch(|mpi| mpi.win_ended(&mut what))
+    pub(crate) fn settle(&self, here: Here, mut what: Synchronizing) -> Result<()> {
+        self.watch(here, |mpi| mpi.win_ended(&mut what))
     }
 
     /// Waits until something holds that may come about with no message at all.
-    pub(crate) fn watch(&self, mut ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
+    pub(crate) fn watch(&self, here: Here, mut ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
         let (mut backoff, mut nap) = (Backoff::default(), Nap::default());
-        while !self.call(&mut ready)? {
+        while !self.call(here, &mut ready)? {
             let mut mpi = self.mpi.borrow_mut();
             if mpi.progress() {
                 backoff = Backoff::default();
@@ -184,6 +269,33 @@ impl Engine {
         }
         Ok(())
     }
+
+    /// Calls until there is an answer, and lets messages come meanwhile.
+    pub(crate) fn until<T>(
+        &self,
+        here: Here,
+        mut ready: impl FnMut(&mut Mpi) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(value) = self.call(here, &mut ready)? {
+                return Ok(value);
+            }
+            let mut mpi = self.mpi.borrow_mut();
+            match mpi.progress() {
+                true => backoff = Backoff::default(),
+                false => mpi.pause(&mut backoff),
+            }
+        }
+    }
+}
+
+/// What errors call a communicator: by its name, or by its size.
+fn name_of(mpi: &Mpi, comm: CommId) -> Option<String> {
+    match mpi.comm_name(comm).ok()? {
+        "" => Some(format!("a communicator of {}", mpi.comm_size(comm).ok()?)),
+        name => Some(name.into()),
+    }
 }
 
 /// For calls that combine nothing, or by predefined operations.
@@ -197,8 +309,12 @@ impl Drop for Engine {
         if std::thread::panicking() {
             mpi.abort(1, "a process panicked");
         }
-        if let Some(class) = self.failed.get() {
-            mpi.abort(1, &format!("a process left after an error ({})", class.text()));
+        if let Some(what) = self.failed.get_mut() {
+            mpi.abort(1, &format!("a process left after an error: {what}"));
+        }
+        for (_, ty) in self.types.get_mut().drain(..) {
+            let freed = mpi.type_free(ty);
+            debug_assert!(freed.is_ok());
         }
         if let Err(error) = mpi.finish() {
             mpi.abort(1, &error.to_string());

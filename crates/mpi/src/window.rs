@@ -3,12 +3,13 @@
 //! No reference to a window's memory is ever given out, since others change it at any time: a process reads and writes
 //! its own part as it does everybody's, inside an epoch, or by [`Window::read`] and [`Window::write`] outside. An epoch
 //! is a scope: it borrows the buffers of its operations and ends when they have.
-use crate::buffer::{source_of, target_of};
+use crate::buffer::{RecvBuf, elements, room_for, zeros};
 use crate::communicator::{Communicator, peer};
 use crate::core::{Assert, GroupId, Mpi, NewWindow, Remote, Synchronizing, WinFlavor, WinId};
-use crate::datum::{Datum, Op, received, sent};
+use crate::datum::{Datum, Number, Op};
 use crate::error::{ErrorClass, Result, fail};
 use crate::scope::EndOnPanic;
+use crate::universe::{Engine, Here, On};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -23,7 +24,7 @@ pub enum Lock {
 
 /// Elements of every process of a communicator, zero at first. Collective to make and to drop.
 ///
-/// ```no_run
+/// ```
 /// # let world = mpi::init()?.world();
 /// let counter = world.window::<u64>(if world.rank() == 0 { 1 } else { 0 })?;
 /// let ticket = counter.lock_all(|all| all.fetch_and_op(0, 0, 1, mpi::Op::Sum))?;
@@ -42,13 +43,14 @@ impl Communicator {
     pub fn window<T: Datum>(&self, len: usize) -> Result<Window<T>> {
         let new = NewWindow {
             flavor: WinFlavor::Allocate,
-            base: target_of::<u8>(&mut []),
+            base: RecvBuf::NONE,
             bytes: len.checked_mul(size_of::<T>()).and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1),
             disp_unit: size_of::<T>() as i64,
             info: None,
         };
-        let (id, made) = self.engine().call(|mpi| mpi.win_make(self.id(), new))?;
-        self.engine().settle(made)?;
+        let here = self.here("window");
+        let (id, made) = self.engine().call(here, |mpi| mpi.win_make(self.id(), new))?;
+        self.engine().settle(here, made)?;
         Ok(Window { comm: self.clone(), id, len, marker: PhantomData })
     }
 }
@@ -56,11 +58,12 @@ impl Communicator {
 impl<T: Datum> Drop for Window<T> {
     fn drop(&mut self) {
         // A process that panics or leaves with an error ends the job: it does not wait for those who go on.
-        let engine = self.comm.engine();
+        let (here, engine) = (self.here("window"), self.comm.engine());
         if std::thread::panicking() || engine.has_failed() {
             return;
         }
-        let freed = engine.call(|mpi| mpi.win_free(self.id)).and_then(|freeing| engine.settle(freeing));
+        let freed =
+            engine.call(here, |mpi| mpi.win_free(self.id)).and_then(|freeing| engine.settle(here, freeing));
         debug_assert!(freed.is_ok(), "no epoch outlives its window");
     }
 }
@@ -91,7 +94,7 @@ impl<T: Datum> Window<T> {
     /// Collective: everybody may access everybody's memory in `body`, and what was done there is done for all when this
     /// returns.
     ///
-    /// ```no_run
+    /// ```
     /// # let world = mpi::init()?.world();
     /// let window = world.window::<f64>(1)?;
     /// let right = (world.rank() + 1) % world.size();
@@ -109,12 +112,12 @@ impl<T: Datum> Window<T> {
     /// });
     /// ```
     pub fn fence<'env, R>(&'env self, body: impl FnOnce(&Access<'env, T>) -> Result<R>) -> Result<R> {
-        let (id, engine) = (self.id, self.comm.engine());
+        let (id, engine, here) = (self.id, self.comm.engine(), self.here("fence"));
         let open = Assert { no_precede: true, ..Assert::default() };
         let close = Assert { no_succeed: true, ..Assert::default() };
-        let begun = engine.call(|mpi| mpi.win_fence(id, open))?;
-        engine.settle(begun)?;
-        self.epoch(self.accessed(), body, || engine.call(|mpi| mpi.win_fence(id, close)))
+        let begun = engine.call(here, |mpi| mpi.win_fence(id, open))?;
+        engine.settle(here, begun)?;
+        self.epoch(here, self.accessed(), body, || engine.call(here, |mpi| mpi.win_fence(id, close)))
     }
 
     /// Accesses the memory of one process, which need not do anything for it.
@@ -124,30 +127,33 @@ impl<T: Datum> Window<T> {
         lock: Lock,
         body: impl FnOnce(&Locked<'env, T>) -> Result<R>,
     ) -> Result<R> {
-        let (id, engine) = (self.id, self.comm.engine());
+        let (id, engine, here) = (self.id, self.comm.engine(), self.here("lock"));
         let rank = i32::try_from(rank).unwrap_or(i32::MAX);
         let exclusive = lock == Lock::Exclusive;
-        let begun = engine.call(|mpi| mpi.win_lock(id, rank, exclusive, Assert::default()))?;
-        engine.settle(begun)?;
-        self.epoch(Locked(self.accessed()), body, || engine.call(|mpi| mpi.win_unlock(id, rank)))
+        let begun = engine.call(here, |mpi| mpi.win_lock(id, rank, exclusive, Assert::default()))?;
+        engine.settle(here, begun)?;
+        self.epoch(here, Locked(self.accessed()), body, || engine.call(here, |mpi| mpi.win_unlock(id, rank)))
     }
 
     /// Accesses the memory of everybody with shared locks.
     pub fn lock_all<'env, R>(&'env self, body: impl FnOnce(&Locked<'env, T>) -> Result<R>) -> Result<R> {
-        let (id, engine) = (self.id, self.comm.engine());
-        let begun = engine.call(|mpi| mpi.win_lock_all(id, Assert::default()))?;
-        engine.settle(begun)?;
-        self.epoch(Locked(self.accessed()), body, || engine.call(|mpi| mpi.win_unlock_all(id)))
+        let (id, engine, here) = (self.id, self.comm.engine(), self.here("lock_all"));
+        let begun = engine.call(here, |mpi| mpi.win_lock_all(id, Assert::default()))?;
+        engine.settle(here, begun)?;
+        self.epoch(here, Locked(self.accessed()), body, || engine.call(here, |mpi| mpi.win_unlock_all(id)))
     }
 
     /// Lets these processes access this one's memory while `body` runs, and waits until they are done. Each of them
     /// calls [`Window::access`].
     pub fn expose<R>(&self, to: &[usize], body: impl FnOnce() -> Result<R>) -> Result<R> {
-        let (id, engine) = (self.id, self.comm.engine());
-        self.with_group(to, |group| engine.call(|mpi| mpi.win_post(id, group, Assert::default())))?;
+        let (id, engine, here) = (self.id, self.comm.engine(), self.here("expose"));
+        self.with_group(here, to, |group| {
+            engine.call(here, |mpi| mpi.win_post(id, group, Assert::default()))
+        })?;
         let result = body();
-        let waited = engine.call(|mpi| mpi.win_wait(id)).and_then(|waiting| engine.settle(waiting));
-        let result = engine.note(result)?;
+        let waited =
+            engine.call(here, |mpi| mpi.win_wait(id)).and_then(|waiting| engine.settle(here, waiting));
+        let result = engine.note(here, result)?;
         waited?;
         Ok(result)
     }
@@ -158,18 +164,23 @@ impl<T: Datum> Window<T> {
         to: &[usize],
         body: impl FnOnce(&Access<'env, T>) -> Result<R>,
     ) -> Result<R> {
-        let (id, engine) = (self.id, self.comm.engine());
-        let start = |group| engine.call(|mpi| mpi.win_start(id, group, Assert::default()));
-        let begun = self.with_group(to, start)?;
-        engine.settle(begun)?;
-        self.epoch(self.accessed(), body, || engine.call(|mpi| mpi.win_complete(id)))
+        let (id, engine, here) = (self.id, self.comm.engine(), self.here("access"));
+        let start = |group| engine.call(here, |mpi| mpi.win_start(id, group, Assert::default()));
+        let begun = self.with_group(here, to, start)?;
+        engine.settle(here, begun)?;
+        self.epoch(here, self.accessed(), body, || engine.call(here, |mpi| mpi.win_complete(id)))
     }
 
     /// A group of ranks for as long as `call` takes.
-    fn with_group<R>(&self, ranks: &[usize], call: impl FnOnce(GroupId) -> Result<R>) -> Result<R> {
+    fn with_group<R>(
+        &self,
+        here: Here,
+        ranks: &[usize],
+        call: impl FnOnce(GroupId) -> Result<R>,
+    ) -> Result<R> {
         let engine = self.comm.engine();
         let ranks: Vec<i32> = ranks.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
-        let group = engine.call(|mpi| {
+        let group = engine.call(here, |mpi| {
             let all = mpi.win_group(self.id)?;
             let some = mpi.group_incl(all, &ranks);
             mpi.group_free(all)?;
@@ -180,6 +191,10 @@ impl<T: Datum> Window<T> {
         result
     }
 
+    fn here(&self, call: &'static str) -> Here {
+        Here { call, on: On::Win(self.id) }
+    }
+
     fn accessed(&self) -> Access<'_, T> {
         Access { window: self, marker: PhantomData }
     }
@@ -187,6 +202,7 @@ impl<T: Datum> Window<T> {
     /// Runs the body of an epoch that has begun, and ends it, also after an error.
     fn epoch<A, R>(
         &self,
+        here: Here,
         access: A,
         body: impl FnOnce(&A) -> Result<R>,
         end: impl FnOnce() -> Result<Synchronizing>,
@@ -194,12 +210,12 @@ impl<T: Datum> Window<T> {
         let engine = self.comm.engine();
         let guard = EndOnPanic(&self.comm);
         let result = body(&access);
-        if let Err(error) = end().and_then(|ending| engine.settle(ending)) {
+        if let Err(error) = end().and_then(|ending| engine.settle(here, ending)) {
             // Operations may be under way whose buffers are about to go.
             engine.mpi.borrow_mut().abort(1, &error.to_string());
         }
         std::mem::forget(guard);
-        engine.note(result)
+        engine.note(here, result)
     }
 }
 
@@ -213,20 +229,40 @@ pub struct Access<'env, T: Datum> {
 impl<'env, T: Datum> Access<'env, T> {
     /// Begins to write elements at `at` of a process's part.
     pub fn put(&self, data: &'env [T], to: usize, at: usize) -> Result<()> {
-        let remote = remote::<T>(to, at, data.len());
-        self.call(|mpi, win| mpi.win_put(win, sent(data), remote))
+        let remote = self.remote(to, at, data.len())?;
+        let data = self.engine().sent(data)?;
+        self.call("put", |mpi, win| mpi.win_put(win, data, remote))
     }
 
     /// Begins to read elements at `at` of a process's part.
     pub fn get(&self, into: &'env mut [T], from: usize, at: usize) -> Result<()> {
-        let remote = remote::<T>(from, at, into.len());
-        self.call(|mpi, win| mpi.win_get(win, received(into), remote))
+        let remote = self.remote(from, at, into.len())?;
+        let room = self.engine().received(into)?;
+        self.call("get", |mpi, win| mpi.win_get(win, room, remote))
     }
 
+    fn call<R>(&self, call: &'static str, run: impl FnOnce(&mut Mpi, WinId) -> Result<R>) -> Result<R> {
+        self.engine().call(self.window.here(call), |mpi| run(mpi, self.window.id))
+    }
+
+    fn engine(&self) -> &'env Engine {
+        self.window.comm.engine()
+    }
+
+    /// Elements of a process's part.
+    fn remote(&self, rank: usize, at: usize, count: usize) -> Result<Remote> {
+        let ty = self.engine().datatype::<T>()?;
+        Ok(Remote { peer: peer(rank), disp: place(at), count: count as i64, ty })
+    }
+}
+
+/// Combining takes numbers.
+impl<'env, T: Number> Access<'env, T> {
     /// Begins to combine elements with those at `at` of a process's part, each of them atomically.
     pub fn accumulate(&self, data: &'env [T], to: usize, at: usize, op: Op) -> Result<()> {
-        let remote = remote::<T>(to, at, data.len());
-        self.call(|mpi, win| mpi.win_accumulate(win, sent(data), remote, op.id()))
+        let remote = self.remote(to, at, data.len())?;
+        let data = self.engine().sent(data)?;
+        self.call("accumulate", |mpi, win| mpi.win_accumulate(win, data, remote, op.id()))
     }
 
     /// As [`Access::accumulate`], and gives what was there before. Both slices have one length.
@@ -240,14 +276,11 @@ impl<'env, T: Datum> Access<'env, T> {
     ) -> Result<()> {
         if data.len() != into.len() {
             let text = format!("{} elements are combined, and {} fetched", data.len(), into.len());
-            return self.window.comm.engine().note(fail(ErrorClass::Count, text));
+            return self.engine().note(self.window.here("get_accumulate"), fail(ErrorClass::Count, text));
         }
-        let remote = remote::<T>(to, at, data.len());
-        self.call(|mpi, win| mpi.win_get_accumulate(win, sent(data), received(into), remote, op.id()))
-    }
-
-    fn call<R>(&self, call: impl FnOnce(&mut Mpi, WinId) -> Result<R>) -> Result<R> {
-        self.window.comm.engine().call(|mpi| call(mpi, self.window.id))
+        let remote = self.remote(to, at, data.len())?;
+        let (data, room) = (self.engine().sent(data)?, self.engine().received(into)?);
+        self.call("get_accumulate", |mpi, win| mpi.win_get_accumulate(win, data, room, remote, op.id()))
     }
 }
 
@@ -265,46 +298,53 @@ impl<'env, T: Datum> Deref for Locked<'env, T> {
 impl<T: Datum> Locked<'_, T> {
     /// Waits until what was begun for a process is done there.
     pub fn flush(&self, rank: usize) -> Result<()> {
-        let rank = i32::try_from(rank).unwrap_or(i32::MAX);
-        let begun = self.call(|mpi, win| mpi.win_flush(win, Some(rank)))?;
-        self.window.comm.engine().settle(begun)
+        self.flush_as("flush", Some(i32::try_from(rank).unwrap_or(i32::MAX)))
     }
 
     /// Waits until what was begun for anybody is done there.
     pub fn flush_all(&self) -> Result<()> {
-        let begun = self.call(|mpi, win| mpi.win_flush(win, None))?;
-        self.window.comm.engine().settle(begun)
+        self.flush_as("flush_all", None)
     }
 
+    fn flush_as(&self, call: &'static str, rank: Option<i32>) -> Result<()> {
+        let begun = self.call(call, |mpi, win| mpi.win_flush(win, rank))?;
+        self.engine().settle(self.window.here(call), begun)
+    }
+}
+
+impl<T: Number> Locked<'_, T> {
     /// Combines one element with that at `at` of a process's part, atomically, and gives what was there before.
     pub fn fetch_and_op(&self, rank: usize, at: usize, value: T, op: Op) -> Result<T> {
-        self.fetch(rank, [value], |mpi, win, [value], into| {
-            let (from, into) = (source_of(std::slice::from_ref(value)), target_of(into));
-            mpi.win_fetch_and_op(win, from, into, T::TYPE, peer(rank), place(at), op.id())
+        let ty = self.engine().datatype::<T>()?;
+        self.fetch("fetch_and_op", rank, [value], |mpi, win, [value], into| {
+            let (from, into) = (elements(std::slice::from_ref(value)), room_for(into));
+            mpi.win_fetch_and_op(win, from, into, ty, peer(rank), place(at), op.id())
         })
     }
 
     /// Stores `value` at `at` of a process's part if `expected` is there, atomically; gives what was there. Integers
     /// only.
     pub fn compare_and_swap(&self, rank: usize, at: usize, expected: T, value: T) -> Result<T> {
-        self.fetch(rank, [expected, value], |mpi, win, [expected, value], into| {
-            let from = source_of(std::slice::from_ref(value));
-            let compare = source_of(std::slice::from_ref(expected));
-            mpi.win_compare_and_swap(win, from, compare, target_of(into), T::TYPE, peer(rank), place(at))
+        let ty = self.engine().datatype::<T>()?;
+        self.fetch("compare_and_swap", rank, [expected, value], |mpi, win, [expected, value], into| {
+            let from = elements(std::slice::from_ref(value));
+            let compare = elements(std::slice::from_ref(expected));
+            mpi.win_compare_and_swap(win, from, compare, room_for(into), ty, peer(rank), place(at))
         })
     }
 
     /// Begins something that gives one element, and waits for it.
     fn fetch<const N: usize>(
         &self,
+        call: &'static str,
         rank: usize,
         given: [T; N],
         begin: impl FnOnce(&mut Mpi, WinId, &[T; N], &mut [T]) -> Result<()>,
     ) -> Result<T> {
-        let mut used = Box::new((given, [T::default()]));
+        let mut used = Box::new((given, zeros(1)));
         let (given, into) = &mut *used;
-        self.call(|mpi, win| begin(mpi, win, given, into))?;
-        match self.flush(rank) {
+        self.call(call, |mpi, win| begin(mpi, win, given, into))?;
+        match self.flush_as(call, Some(i32::try_from(rank).unwrap_or(i32::MAX))) {
             Ok(()) => Ok(used.1[0]),
             Err(error) => {
                 // It may still be under way, until the epoch ends, which then ends the job.
@@ -318,9 +358,4 @@ impl<T: Datum> Locked<'_, T> {
 /// Where an element is. What is too far stays out of every process's part.
 fn place(at: usize) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
-}
-
-/// Elements of a process's part.
-fn remote<T: Datum>(rank: usize, at: usize, count: usize) -> Remote {
-    Remote { peer: peer(rank), disp: place(at), count: count as i64, ty: T::TYPE }
 }

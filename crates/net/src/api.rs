@@ -196,6 +196,20 @@ impl NetError {
             _ => false,
         }
     }
+
+    /// The process that it is about, if it is about one.
+    pub fn peer(&self) -> Option<Peer> {
+        match self {
+            NetError::NoSuchPeer { peer, .. }
+            | NetError::Unreachable { peer, .. }
+            | NetError::Refused { peer }
+            | NetError::Left { peer }
+            | NetError::Gone { to: peer }
+            | NetError::Withdrawn { peer }
+            | NetError::OutOfReach { peer, .. } => Some(*peer),
+            NetError::Pmi(_) | NetError::StaleRequest => None,
+        }
+    }
 }
 
 fn place(node: NodeId, host: &Option<Arc<str>>) -> String {

@@ -43,7 +43,7 @@ impl Core {
     ) -> Result<T> {
         let near = self.part(place.region, place.rank)?.is_near();
         let win = self.region(place.region)?.win;
-        let (given, mut old) = ([value], [T::default()]);
+        let (given, mut old) = ([value], [value]);
         let (peer, at) = (Peer::Rank(place.rank as i32), i64::try_from(place.at).unwrap_or(i64::MAX));
         let (from, into) = (source(&given), target(&mut old));
         driver.call(|mpi| mpi.win_fetch_and_op(win, from, into, ty, peer, at, op))?;
