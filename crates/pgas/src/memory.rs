@@ -2,7 +2,7 @@
 use crate::armci::{Armci, OfComm};
 use crate::core::{Core, Factor, Place, RegionId, Rmw, Strides};
 use crate::slices::{source, target};
-use mpi::{Datum, ErrorClass, MpiError, Result};
+use mpi::{Datum, ErrorClass, MpiError, Number, Result};
 use std::marker::PhantomData;
 
 /// Elements that every process has brought. Collective to make ([`Armci::malloc`]) and to drop.
@@ -18,7 +18,7 @@ pub struct Memory<T: Datum> {
 }
 
 /// An element that can be accumulated with a factor.
-pub trait Element: Datum {
+pub trait Element: Number + Default {
     /// What the core calls the factor.
     fn factor(self) -> Factor;
 }
