@@ -16,11 +16,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mpi", &["net", "proto", "mpi-derive"]),
     ("pgas", &["mpi"]),
     ("kernels", &["mpi"]),
+    ("pgas-kernels", &["mpi", "pgas"]),
     ("capi", &["mpi"]),
     ("capi-mpich", &["capi"]),
     ("capi-abi", &["capi"]),
     ("launch", &["proto", "sys"]),
-    ("banyan", &["proto", "sys", "verbs", "fabric", "net", "mpi", "pgas", "kernels", "capi", "launch"]),
+    (
+        "banyan",
+        &[
+            "proto",
+            "sys",
+            "verbs",
+            "fabric",
+            "net",
+            "mpi",
+            "pgas",
+            "pgas-kernels",
+            "kernels",
+            "capi",
+            "launch",
+        ],
+    ),
 ];
 
 /// Crates that may use `unsafe`; the others forbid it for all of their code.

@@ -239,11 +239,10 @@ impl<const N: usize> Search<N> {
         }
     }
 
-    /// Faces between blocks, as a part of the volume of one. Of equals, the first stays, which has the most blocks in the
+    /// Faces between blocks, as a part of all elements. Of equals, the first stays, which has the most blocks in the
     /// last dimensions: those are neighbours by their numbers, and often on one node.
     fn judge(&mut self) {
-        let cut = |d: &usize| self.grid[*d] > 1;
-        let surface = (0..N).filter(cut).map(|d| self.grid[d] as f64 / self.dims[d] as f64).sum();
+        let surface = (0..N).map(|d| (self.grid[d] - 1) as f64 / self.dims[d] as f64).sum();
         if self.best.is_none_or(|(least, _)| surface < least * (1.0 - 1e-12)) {
             self.best = Some((surface, self.grid));
         }
@@ -258,7 +257,7 @@ mod tests {
     #[test]
     fn grids_have_blocks_for_everybody_and_little_surface() {
         let grid = |dims, ranks| Distribution::blocks(dims, [1, 1], ranks).unwrap().grid();
-        assert_eq!(grid([100, 100], 16), [4, 4]);
+        assert_eq!((grid([100, 100], 4), grid([100, 100], 16)), ([2, 2], [4, 4]));
         assert_eq!(grid([100, 100], 128), [8, 16]);
         assert_eq!(grid([1000, 10], 8), [8, 1]);
         assert_eq!(grid([100, 100], 7), [1, 7]);
