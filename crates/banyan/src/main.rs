@@ -40,6 +40,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
+    if args.first().is_some_and(|word| word == launch::SERVER_OPTION) {
+        sys::process::set_name(launch::SERVER_NAME);
+        return mpi::serve_node();
+    }
     if invoked_as.file_name().is_some_and(|name| name == "mpiexec" || name == "mpirun") {
         return launch::main(args);
     }

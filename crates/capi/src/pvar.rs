@@ -28,9 +28,8 @@ impl Class {
         use Stat::*;
         match stat {
             Connections | ConnectionsRemote | ConnectionsShared | ConnectionsSockets | ConnectionsRdma
-            | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest | FirstMessageLongest => {
-                Class::HighWaterMark
-            }
+            | ConnectionsServers | ConnectionsXrc | PinnedBytesPeak | PlaceWaitLongest
+            | FirstMessageLongest => Class::HighWaterMark,
             OpenShared | OpenSockets | OpenRdma | RdmaDevice | ConnectPolicy | ConnectReason
             | RegisteredBytes | Opening | Closing | MappedBytes | TouchedBytes | SocketBytes
             | PinnedBytes => Class::Level,
@@ -43,7 +42,9 @@ impl Class {
             | ConnectedTogether | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals
             | PlaceWaits | FirstMessages | DatagramsDropped | Strangers | Repeated | EagerSent
             | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets | ExchangeRanges
-            | DirectCollectives | Registrations | RegistrationsKept | Complete => Class::Counter,
+            | OperationsServed | DirectCollectives | Registrations | RegistrationsKept | Complete => {
+                Class::Counter
+            }
         }
     }
 
@@ -66,7 +67,9 @@ pub fn category(stat: Stat) -> &'static str {
         MappedBytes | TouchedBytes | SocketBytes | RegisteredBytes | PinnedBytes | PinnedBytesPeak => {
             "memory"
         }
-        EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes => "messages",
+        EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes | OperationsServed => {
+            "messages"
+        }
         _ if stat.phase().is_some() => "init",
         _ => "connections",
     }

@@ -15,6 +15,7 @@ mod output;
 mod pmi;
 mod ranks;
 mod reports;
+mod server;
 mod start;
 mod template;
 mod token;
@@ -114,7 +115,15 @@ impl Agent {
         let here = Here::new(group, site, self.seats, stdin, self.limit)?;
         here.ranks.register(Token::Failures(here.group.id.0).pack(), &self.poll)?;
         self.seats += here.ranks.count();
+        let job = here.group.id;
         self.jobs.push(here);
+        if self.tree.data_server
+            && let Some(here) = self.jobs.last_mut()
+            && let Err(error) = here.start_server(&self.poll)
+        {
+            here.ranks.give_up_starting();
+            self.server_missing(job, &error);
+        }
         Ok(())
     }
 
@@ -145,7 +154,7 @@ impl Agent {
         if self.ending.is_some() {
             return Ok(());
         }
-        let Some(here) = self.jobs.iter_mut().find(|here| !here.ranks.all_started()) else { return Ok(()) };
+        let Some(here) = self.jobs.iter_mut().find(|here| here.may_start()) else { return Ok(()) };
         if let Some(failed) = here.ranks.first_obstacle() {
             here.ranks.give_up_starting();
             self.report(&failed);
@@ -172,7 +181,7 @@ impl Agent {
     }
 
     fn is_starting(&self) -> bool {
-        self.ending.is_none() && self.jobs.iter().any(|here| !here.ranks.all_started())
+        self.ending.is_none() && self.jobs.iter().any(Here::may_start)
     }
 
     fn on_failures(&mut self, job: JobId) -> io::Result<()> {
@@ -276,6 +285,8 @@ impl Agent {
             Some(Token::Listener(_) | Token::Knock(_)) => self.on_door(event.token),
             Some(Token::StarterIn(index) | Token::StarterErr(index)) => self.on_starter(index),
             Some(Token::Input(seat)) => self.on_input_room(seat),
+            Some(Token::ServerPmi(job)) => self.on_server(JobId(job)),
+            Some(Token::ServerReady(job)) => self.on_server_ready(JobId(job)),
             Some(Token::Warden) => self.on_warden_lost(),
             Some(Token::Out(seat) | Token::Err(seat)) => {
                 let Some((index, slot)) = self.find_seat(seat) else { return Ok(()) };
@@ -335,7 +346,7 @@ impl Agent {
         {
             return self.on_rank_end(index, slot, pid, ended);
         }
-        if self.on_starter_end(pid, ended)? {
+        if self.on_server_end(pid, ended) || self.on_starter_end(pid, ended)? {
             return Ok(());
         }
         let Some(index) = self.below.iter().position(|below| below.pid == Some(pid)) else { return Ok(()) };

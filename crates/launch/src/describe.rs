@@ -81,7 +81,7 @@ pub(crate) fn write_tree(tree: &Tree) -> Vec<u8> {
         .u8(tree.counters as u8)
         .u8(tree.matrix as u8)
         .u8(tree.bindings as u8);
-    w.u8(tree.contacts as u8);
+    w.u8(tree.contacts as u8).u8(tree.data_server.into());
     for word in tree.host.iter().chain(&tree.key) {
         w.u64(*word);
     }
@@ -130,6 +130,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
     let matrix = wanted(r)?;
     let bindings = wanted(r)?;
     let contacts = wanted(r)?;
+    let data_server = wanted(r)? == Counters::Wanted;
     let host = [r.u64()?, r.u64()?];
     let key = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
     let host_name = |r: &mut Reader<'_>| {
@@ -160,6 +161,7 @@ fn tree(r: &mut Reader<'_>) -> Option<Tree> {
         universe,
         bind,
         qp_max,
+        data_server,
         value_max,
         counters,
         matrix,
@@ -293,6 +295,7 @@ mod tests {
             universe: Some(9),
             matrix: true,
             report_bindings: true,
+            data_server: true,
             pattern: Some("p".into()),
             ..JobSpec::new("sh", vec!["-c".into(), "true".into()], 7)
         };

@@ -41,6 +41,8 @@ pub(crate) struct Tree {
     pub(crate) universe: Option<u32>,
     pub(crate) bind: Bind,
     pub(crate) qp_max: u32,
+    /// Does each node have a data server for each job?
+    pub(crate) data_server: bool,
     /// Longest value of a key that PMI-1 clients are told, with its terminating zero.
     pub(crate) value_max: u32,
     /// Does the launcher want the counters of boards?
@@ -133,6 +135,7 @@ impl Tree {
             universe: spec.universe,
             bind: spec.bind.clone(),
             qp_max,
+            data_server: spec.data_server || data_server(env::var(proto::env::DATA_SERVER).ok())?,
             value_max: spec.pmi_value_max,
             counters: Counters::wanted_if(spec.board_counters),
             matrix: Counters::wanted_if(spec.matrix),
@@ -324,6 +327,13 @@ fn qp_max(value: Option<String>) -> io::Result<u32> {
     let number = proto::env::number(proto::env::QP_MAX, &text, 1..=proto::env::QP_MAX_MOST);
     let number = number.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(u32::try_from(number).expect("within its range"))
+}
+
+/// Does the environment want data servers?
+fn data_server(value: Option<String>) -> io::Result<bool> {
+    let Some(text) = value.filter(|text| !text.is_empty()) else { return Ok(false) };
+    let wanted = proto::env::switch(proto::env::DATA_SERVER, &text);
+    wanted.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
 fn agent_path(spec: &JobSpec) -> io::Result<String> {

@@ -18,7 +18,7 @@ mod writing;
 pub(crate) use cause::Ranks;
 pub use cause::{Cause, Spot, Who};
 pub(crate) use report::Extent;
-pub use report::{BoardReport, JobReport, NodeBoard, Phases};
+pub use report::{BoardReport, JobReport, NodeBoard, NodeServer, Phases};
 
 use crate::bootstrap::Bootstrap;
 use crate::heartbeat::Heartbeat;
@@ -121,6 +121,7 @@ struct Launcher<'j> {
     begun: Instant,
     phases: Phases,
     boards: Vec<NodeBoard>,
+    servers: Vec<NodeServer>,
     agents: u32,
     progress: Progress,
     pmgr: Option<Pmgr>,
@@ -245,6 +246,7 @@ impl<'j> Launcher<'j> {
             told: Told::default(),
             jobs: vec![Begun { group, nodes_started: 0, asked_by: None, ties: Ties::Bound }],
             boards: Vec::new(),
+            servers: Vec::new(),
             begun,
             phases: Phases::default(),
             agents: 0,
@@ -292,6 +294,7 @@ impl<'j> Launcher<'j> {
             told: self.told,
             pattern: None,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },
+            servers: self.servers,
             phases: self.phases,
             stdout: self.out.into_captured(),
             stderr: self.err.into_captured(),

@@ -43,7 +43,7 @@ mod unfinished;
 mod warden;
 
 pub use bootstrap::Bootstrap;
-pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, Phases, Spot, Who};
+pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, NodeServer, Phases, Spot, Who};
 pub use matrix::{Matrix, grid};
 pub use options::{Entry, OPTION_SECTIONS, OptionSection, Scope, Takes};
 pub use pattern::{Origin, Pattern, PatternError};
@@ -62,6 +62,11 @@ use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+
+/// The first word of the command line with which an agent starts the data server of its node: this program has to understand it.
+pub const SERVER_OPTION: &str = "--node-server";
+/// What a data server is called in lists of processes.
+pub const SERVER_NAME: &str = "banyan-server";
 
 /// The exit code for a command line that makes no sense.
 pub const EXIT_USAGE: i32 = 2;

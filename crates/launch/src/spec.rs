@@ -222,6 +222,8 @@ pub struct JobSpec {
     pub pmi_value_max: u32,
     /// Queue pairs of a node's device, if the user says so.
     pub qp_max: Option<u32>,
+    /// Does each node get a data server, for windows?
+    pub data_server: bool,
     /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
     pub pmgr: bool,
     /// What ranks are told about traffic between hosts.
@@ -277,6 +279,7 @@ impl JobSpec {
             pattern: None,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             qp_max: None,
+            data_server: false,
             pmgr: false,
             net: NetOptions::default(),
             universe: None,

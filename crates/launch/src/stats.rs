@@ -1,6 +1,6 @@
 //! What a job has cost, for people and for scripts.
 use crate::agent::COUNTER_KEYS;
-use crate::launcher::{Extent, JobReport, NodeBoard};
+use crate::launcher::{Extent, JobReport, NodeBoard, NodeServer};
 use crate::matrix::ranges;
 use proto::stats::{Kind, RdmaDevice, Stat};
 use proto::wireup::Policy;
@@ -61,7 +61,7 @@ fn round(value: f64) -> f64 {
 /// One JSON object: `ranks`, `nodes`, how many ranks have counted and which have not, `{avg, min, max, sum, ranks}` per
 /// counter (`null` if no rank has counted; `ranks` is how many have), `init_ms` and `init_least_ms` with the maximum and
 /// the minimum over ranks of each phase of start-up, `launch_ms` with the launcher's own phases, `connect`
-/// with the policies by which ranks connected and why, `board` with what the bulletin board has counted on each node, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
+/// with the policies by which ranks connected and why, `board` with what the bulletin board has counted on each node, `servers` with the data servers, if there are any, `pattern` with what one was good for, and `matrix` with who was connected to whom, if that was
 /// asked for.
 pub fn json(report: &JobReport) -> Value {
     let mut object = Map::new();
@@ -92,6 +92,9 @@ pub fn json(report: &JobReport) -> Value {
         .map(|(policy, why, ranks)| json!({"policy": policy.name(), "why": why.words(), "ranks": ranks}));
     object.insert("connect".into(), connecting.collect());
     object.insert("board".into(), board(report));
+    if let Some(servers) = servers(report) {
+        object.insert("servers".into(), servers);
+    }
     if let Some(pattern) = &report.pattern {
         object.insert("pattern".into(), pattern.json(report));
     }
@@ -158,6 +161,60 @@ fn board(report: &JobReport) -> Value {
     json!({ "kind": report.board.kind.word(), "nodes": nodes.into_iter().map(node).collect::<Vec<_>>() })
 }
 
+/// Connections of a data server to processes of other nodes, at most at one time.
+fn clients(server: &NodeServer) -> u64 {
+    server.values.get(Stat::ConnectionsRemote as usize).copied().unwrap_or(0)
+}
+
+/// Connections of clients to servers and of servers to clients, as Vishnu and Krishnan count them: averages over processes, and
+/// over nodes. `None`: there were no servers.
+fn server_averages(report: &JobReport) -> Option<(f64, f64)> {
+    let sum: u64 = report.servers.iter().map(clients).sum();
+    let of_servers = (!report.servers.is_empty()).then(|| sum as f64 / report.servers.len() as f64)?;
+    Some((spread(report, Stat::ConnectionsServers).map_or(0.0, |spread| spread.avg), of_servers))
+}
+
+/// What data servers have counted.
+fn servers(report: &JobReport) -> Option<Value> {
+    let (of_clients, of_servers) = server_averages(report)?;
+    let node = |server: &NodeServer| {
+        let counters = Stat::ALL.iter().zip(&server.values).filter(|(stat, _)| stat.phase().is_none());
+        let mut object: Map<String, Value> =
+            counters.map(|(stat, value)| (stat.key().into(), json!(value))).collect();
+        object.insert("node".into(), json!(server.node.0));
+        object.insert("job".into(), json!(server.job.0));
+        Value::Object(object)
+    };
+    let mut nodes: Vec<&NodeServer> = report.servers.iter().collect();
+    nodes.sort_by_key(|server| (server.job, server.node));
+    Some(json!({
+        "count": nodes.len(),
+        "client_server_avg": round(of_clients),
+        "server_client_avg": round(of_servers),
+        "nodes": nodes.into_iter().map(node).collect::<Vec<_>>(),
+    }))
+}
+
+/// The same in lines.
+fn server_lines(report: &JobReport) -> String {
+    let Some((of_clients, of_servers)) = server_averages(report) else { return String::new() };
+    let most = report.servers.iter().map(clients).max().unwrap_or(0);
+    let values =
+        |stat: Stat| report.servers.iter().filter_map(move |server| server.values.get(stat as usize));
+    let count = report.servers.len();
+    let mut text = format!("{:<25} {:>14}\n", format!("data servers, {count}"), "");
+    let _ = writeln!(text, "  {:<23} {of_clients:>14.2}  (average over processes)", "client-server");
+    let _ = writeln!(
+        text,
+        "  {:<23} {of_servers:>14.2}  (average over servers, {most} at most)",
+        "server-client"
+    );
+    for stat in [Stat::OperationsServed, Stat::Handshakes, Stat::Evictions, Stat::Strangers] {
+        let _ = writeln!(text, "  {:<23} {:>14}", stat.key(), values(stat).sum::<u64>());
+    }
+    text
+}
+
 /// The names of all counters, with a line for each.
 pub fn names() -> String {
     let mut text = "What Banyan's library counts in every process:\n\n".to_string();
@@ -201,6 +258,7 @@ pub fn table(report: &JobReport) -> String {
             let _ = writeln!(text, "  {:<23} {ms:>14.3}", stat.phase().unwrap_or_default());
         }
     }
+    text += &server_lines(report);
     if !report.board.nodes.is_empty() {
         let _ = writeln!(text, "{:<25} {:>14}", format!("board ({})", report.board.kind.word()), "all nodes");
         for (index, key) in COUNTER_KEYS.iter().enumerate() {
@@ -305,6 +363,36 @@ mod tests {
         assert_eq!(json["connections"], json!({ "avg": 4.2, "min": 1, "max": 9, "sum": 21, "ranks": 5 }));
         assert_eq!((&json["measured_ranks"], &json["not_measured"]), (&json!(5), &json!([2])));
         assert_eq!(report.stats.len(), 3);
+    }
+
+    #[test]
+    fn connections_of_clients_and_servers_are_averages_of_their_own() {
+        let mut report = report();
+        assert!(json(&report).get("servers").is_none() && !table(&report).contains("data servers"));
+        (
+            report.stats[0][Stat::ConnectionsServers as usize],
+            report.stats[1][Stat::ConnectionsServers as usize],
+        ) = (1, 2);
+        for (node, clients) in [(1, 3), (0, 6)] {
+            let mut values = vec![0; Stat::ALL.len()];
+            values[Stat::ConnectionsRemote as usize] = clients;
+            let (node, job) = (proto::ids::NodeId(node), proto::lane::JobId(0));
+            report.servers.push(NodeServer { node, job, values });
+        }
+        let servers = &json(&report)["servers"];
+        assert_eq!(
+            (&servers["client_server_avg"], &servers["server_client_avg"]),
+            (&json!(1.5), &json!(4.5))
+        );
+        assert_eq!(
+            (&servers["nodes"][0]["node"], &servers["nodes"][0]["connections_remote"]),
+            (&json!(0), &json!(6))
+        );
+        let text = table(&report);
+        assert!(
+            text.contains("data servers, 2") && text.contains("4.50  (average over servers, 6 at most)"),
+            "{text}"
+        );
     }
 
     #[test]

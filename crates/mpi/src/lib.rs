@@ -173,6 +173,8 @@ mod window;
 pub use buffer::{RecvBuf, Scratch, SendBuf};
 pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
+#[doc(hidden)]
+pub use core::serve_node;
 pub use datum::{Datum, Number, Op};
 pub use error::{Cause, ErrorClass, MpiError, Result};
 pub use mpi_derive::Datum;

@@ -120,7 +120,37 @@ impl Endpoint {
     /// This process.
     #[inline]
     pub fn me(&self) -> Peer {
-        self.peer(self.job.rank)
+        match self.job.serves {
+            None => self.peer(self.job.rank),
+            Some(node) => Peer::Server { job: self.job.id, node },
+        }
+    }
+
+    /// This process and its place, for people.
+    pub(crate) fn name(&self) -> String {
+        match self.me() {
+            // Its name says which node.
+            me @ Peer::Server { node, .. } => match self.host_known(node) {
+                Some(host) => format!("{me} (host {host})"),
+                None => me.to_string(),
+            },
+            me => format!("{me} on {}", self.place_of(me)),
+        }
+    }
+
+    /// The data server of this process's node, if it has one.
+    pub fn own_server(&self) -> Option<Peer> {
+        self.job.server.map(|node| Peer::Server { job: self.job.id, node })
+    }
+
+    /// The data server of the node of a rank of the own job, if there is one there.
+    pub fn server_of(&self, rank: Rank) -> Peer {
+        Peer::Server { job: self.job.id, node: self.node_of(rank) }
+    }
+
+    /// A data server has done so many operations.
+    pub fn note_served(&mut self, operations: u64) {
+        self.counters.served += operations;
     }
 
     /// A rank of this process's own job.

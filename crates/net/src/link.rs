@@ -556,14 +556,11 @@ impl Endpoint {
         }
         // Who waits for anybody of the own job waits on: others may send. But perhaps none of them does.
         if own && self.matcher.posted_iter().any(|(pattern, _)| pattern.source.is_none()) {
-            let text = format!(
-                "banyan: rank {} on {} receives from any rank, and one is lost: {error}\n",
-                self.rank(),
-                self.place_of(self.me())
-            );
+            let text = format!("banyan: {} receives from any rank, and one is lost: {error}\n", self.name());
             sys::socket::write_stderr(text.as_bytes());
         }
-        if untold {
+        // (A server does without: the launcher says who is lost.)
+        if untold && self.job.serves.is_none() {
             // Messages to it count as sent, so that nobody here could be told.
             self.abort(1, &error.to_string());
         }

@@ -386,7 +386,11 @@ impl Endpoint {
         }
         self.forget_parked(ix);
         let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
-        if gone && self.job.leaving {
+        if gone && self.job.serves.is_some() {
+            // A rank that has left. If it has not, its agent says so.
+            self.lose(ix, cause);
+            self.carry_out();
+        } else if gone && self.job.leaving {
             self.link(ix).ready = None;
         } else if gone && self.job.pmi.is_some() {
             let due_ns = self.now_ns() + NOTICE_NS;

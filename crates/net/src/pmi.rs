@@ -525,7 +525,7 @@ impl Client {
     }
 
     /// Reads the answers that are owed.
-    fn settle(&mut self) -> Result<(), PmiError> {
+    pub fn settle(&mut self) -> Result<(), PmiError> {
         while let Some(&verb) = self.owed.front() {
             let line = self.stream.receive().map_err(|error| self.failed(verb, error))?;
             self.take_owed(&line)?;

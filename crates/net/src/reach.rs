@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::pmi::PmiError;
 use fabric::{Card, Context, rdma, sockets};
 use proto::env::{FabricChoice, NetChoice, NetSettings};
-use proto::ids::{NodeId, Peer, Rank};
+use proto::ids::{NodeId, Peer};
 use proto::wireup;
 use std::io;
 use std::net::IpAddr;
@@ -58,47 +58,50 @@ pub enum ReachSetupError {
     NoKey,
 }
 
-/// The name of a rank's card on the board, or of one more piece of it.
-pub(crate) fn card_key(rank: Rank, piece: usize) -> String {
-    if piece == 0 { format!("card-{rank}") } else { format!("card-{rank}-{piece}") }
+/// The name of a process's card on the board, or of one more piece of it.
+pub(crate) fn card_key(of: Peer, piece: usize) -> String {
+    let name = match of {
+        Peer::Rank { rank, .. } => format!("card-{rank}"),
+        Peer::Server { node, .. } => format!("card-server-{node}"),
+    };
+    if piece == 0 { name } else { format!("{name}-{piece}") }
 }
 
 impl Endpoint {
     /// The card of a peer; `None` while not all have put theirs.
     pub(crate) fn card_of(&mut self, peer: Peer) -> Result<Option<Card>, Cause> {
-        let Some(rank) = peer.rank() else { return Err(Cause::NoCard) };
         if peer.job() != self.job.id {
             return self.job.met.get(&peer).copied().map(Some).ok_or(Cause::NoCard);
         }
         #[cfg(test)]
-        if let Some(card) = self.job.cards.get(rank.index()) {
+        if let Some(card) = peer.rank().and_then(|rank| self.job.cards.get(rank.index())) {
             return Ok(Some(*card));
         }
-        if let Some(card) = self.pieces(rank, Self::card_here)? {
+        if let Some(card) = self.pieces(peer, Self::card_here)? {
             return Ok(Some(card));
         }
         if !self.fence_is_over() {
             return Ok(None);
         }
-        let here = self.pieces(rank, Self::card_here)?;
+        let here = self.pieces(peer, Self::card_here)?;
         match here {
             Some(card) => Ok(Some(card)),
-            None => self.pieces(rank, Self::card_asked)?.map(Some).ok_or(Cause::NoCard),
+            None => self.pieces(peer, Self::card_asked)?.map(Some).ok_or(Cause::NoCard),
         }
     }
 
     /// A card from its pieces, if the first one is there.
     fn pieces(
         &mut self,
-        rank: Rank,
+        of: Peer,
         get: fn(&mut Self, &str) -> Result<Option<String>, Cause>,
     ) -> Result<Option<Card>, Cause> {
-        let Some(mut text) = get(self, &card_key(rank, 0))? else { return Ok(None) };
+        let Some(mut text) = get(self, &card_key(of, 0))? else { return Ok(None) };
         for piece in 1..PIECES_MAX {
             match text.parse::<Card>() {
                 Ok(card) => return Ok(Some(card)),
                 // Too short for what it says it holds.
-                Err(fabric::CardError::Length(_)) => match get(self, &card_key(rank, piece))? {
+                Err(fabric::CardError::Length(_)) => match get(self, &card_key(of, piece))? {
                     Some(more) => text += &more,
                     None => break,
                 },
@@ -149,10 +152,15 @@ impl Endpoint {
         hosts.get(node.index()).map(|name| name.as_str().into())
     }
 
+    /// The name of a node's host, if it was asked for.
+    pub(crate) fn host_known(&self, node: NodeId) -> Option<&str> {
+        self.job.hosts.as_ref()?.get(node.index()).map(String::as_str)
+    }
+
     /// Where a peer is, for people.
     pub(crate) fn place_of(&self, peer: Peer) -> String {
         let node = self.node_of_peer(peer);
-        match self.job.hosts.as_ref().and_then(|hosts| hosts.get(node.index())) {
+        match self.host_known(node) {
             Some(host) => format!("node {node} (host {host})"),
             None => format!("node {node}"),
         }

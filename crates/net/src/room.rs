@@ -84,8 +84,9 @@ impl Endpoint {
         self.say_if_lacking();
         let node = self.node_of(self.rank());
         let rank: Option<Rank> = self.job.facts.placement.ranks_of(node).nth(slot as usize);
-        let Some(rank) = rank.filter(|rank| *rank != self.rank()) else { return };
-        let peer = Peer::Rank { job: self.job.id, rank };
+        // The slot behind those of the ranks is the server's.
+        let peer = rank.map(|rank| self.peer(rank)).or_else(|| self.own_server());
+        let Some(peer) = peer.filter(|peer| *peer != self.me()) else { return };
         // Whoever has no card yet has no queue pair either; and what cannot be said now is said again.
         if let Ok(Some(card)) = self.card_of(peer) {
             let _ = self.context.knock(&card, &Word::Device(word).emit(self.me()));

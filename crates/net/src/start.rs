@@ -13,7 +13,7 @@ use fabric::fault::{Faults, FaultsError};
 use fabric::imitate::{Imitation, ImitationError};
 use fabric::{Context, Node, OpenError};
 use proto::env::{self, BadValue, NetSettings, Values};
-use proto::ids::{Job, Peer, Rank};
+use proto::ids::{Job, NodeId, Peer, Rank};
 use proto::rma::Policy;
 use proto::stats::{SLOT_STATS_MAX, Stat};
 use proto::transfer::{self, Long};
@@ -47,6 +47,8 @@ pub struct Config {
     pub node: Option<Locator>,
     /// This process's slot in it.
     pub slot: u32,
+    /// The number of this process's node, if it has a data server (`BANYAN_SERVER`).
+    pub server: Option<NodeId>,
     /// May memory of other processes be read directly (`BANYAN_CMA=off` forbids it)?
     pub cma: bool,
     /// When connections are made (`BANYAN_CONNECT`), and by how many threads at the start (`BANYAN_CONNECT_THREADS`).
@@ -145,6 +147,9 @@ pub enum StartError {
     /// A peer that everybody connects to at the start cannot be connected to.
     #[error(transparent)]
     Connect(#[from] NetError),
+    /// It is no agent that started this process as a data server.
+    #[error("{name} is not set: agents start data servers", name = env::SERVER)]
+    NoServer,
     /// The process manager does not answer as it should.
     #[error("process manager: {0}")]
     Pmi(#[from] PmiError),
@@ -182,6 +187,10 @@ impl Config {
         Ok(Config {
             node,
             slot: number("MPI_LOCALRANKID", 0, u64::from(u32::MAX))? as u32,
+            server: get(env::SERVER)
+                .map(|text| env::number(env::SERVER, &text, 0..=u64::from(u32::MAX)))
+                .transpose()?
+                .map(|node| NodeId(node as u32)),
             cma: get(env::CMA).map_or(Ok(true), |text| env::switch(env::CMA, &text))?,
             connect: get(env::CONNECT)
                 .map(|text| env::word(env::CONNECT, &text, &auto::Asked::NAMES).map(auto::Asked::at))
@@ -249,6 +258,10 @@ pub(crate) struct Membership {
     pub rank: Rank,
     pub size: u32,
     pub facts: JobFacts,
+    /// Its node, if this process is no rank but the data server there. Its rank is then that of the node's first process.
+    pub serves: Option<NodeId>,
+    /// Its node, if that has a data server.
+    pub server: Option<NodeId>,
     /// By which policy it connects, and why.
     pub connect: auto::Choice,
     /// Do collectives that need everybody connect all together?
@@ -288,17 +301,41 @@ impl Endpoint {
     ///
     /// Boxed: what start-up touches of the stack stays with the process, and each frame that holds an endpoint adds to it.
     pub fn start(config: &Config) -> Result<Box<Endpoint>, StartError> {
+        Self::join(config, None)
+    }
+
+    /// Joins the job as the data server of this process's node: known to the ranks by its card, but no part of their fences.
+    /// It sleeps soon where it has nothing to do, and never says that it waits long.
+    pub fn start_server(config: &Config) -> Result<Box<Endpoint>, StartError> {
+        let node = config.server.ok_or(StartError::NoServer)?;
+        let wait = if config.wait == Wait::Poll { Wait::Auto } else { config.wait };
+        // What a pattern foretells concerns ranks, and so does who connects everybody at the start.
+        let connect = match config.connect {
+            auto::Asked::Fixed(wireup::Policy::Overlapped) => config.connect,
+            _ => auto::Asked::default(),
+        };
+        // A node has one server, so that a connection to it is one per process and node already.
+        let xrc = Xrc::Off;
+        let config =
+            Config { wait, connect, xrc, warn_s: 0, forecast: None, pattern: None, ..config.clone() };
+        Self::join(&config, Some(node))
+    }
+
+    fn join(config: &Config, serves: Option<NodeId>) -> Result<Box<Endpoint>, StartError> {
         let age_ns = cpu::process_age_ns().unwrap_or(0);
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
         let facts = JobFacts::discover(pmi.as_mut())?;
         let id = pmi.as_ref().map_or_else(own_number, |pmi| Job::named(pmi.kvs_name()));
-        let me = Peer::Rank { job: id, rank: facts.rank };
+        let me = match serves {
+            None => Peer::Rank { job: id, rank: facts.rank },
+            Some(node) => Peer::Server { job: id, node },
+        };
         if facts.rank.0 == 0 && config.node.is_none() {
             warn_of_unknown_variables(); // Banyan's own launcher has done so
         }
         let pmi_ns = clock.lap();
-        let mut context = Context::open(&device_config(config, &facts))?;
+        let mut context = Context::open(&device_config(config, &facts, serves))?;
         // A spawned job may be on one host alone, and its parent on another.
         let several = match config.node {
             None => facts.placement.nodes() > 1,
@@ -321,15 +358,21 @@ impl Endpoint {
             budget: wireup::Budget { queue_pairs: config.qp_budget },
             homes: context.card().is_sharing().then_some(home),
         });
-        let oversubscribed = context.facts().oversubscribed;
+        // A server leaves the cores to the ranks.
+        let oversubscribed = context.facts().oversubscribed || serves.is_some();
         let (rank, size, warn_s) = (facts.rank, facts.size, config.warn_s);
         let job = Membership {
             id,
             rank,
             size,
             facts,
+            serves,
+            server: config.server,
             connect,
-            together: Together::new(config, connect, &known, context.card()),
+            together: match serves {
+                None => Together::new(config, connect, &known, context.card()),
+                Some(_) => None,
+            },
             pmi,
             oversubscribed,
             long: config.long,
@@ -355,6 +398,10 @@ impl Endpoint {
             endpoint.waits.keeps = QPS_KEPT;
         }
         endpoint.publish_card()?;
+        if serves.is_some() {
+            endpoint.settle_server()?;
+            return Ok(endpoint);
+        }
         let everyone = endpoint.make_ahead(config, known.shortage())?;
         let ahead_ns = clock.lap();
         endpoint.begin_fence(config.node.is_none())?;
@@ -380,12 +427,23 @@ impl Endpoint {
 
     /// Tells the others where this process is, and, if it is the first, what only the job may know.
     fn publish_card(&mut self) -> Result<(), StartError> {
+        let me = self.me();
         let Some(pmi) = self.job.pmi.as_mut() else { return Ok(()) };
-        publish(pmi, &self.job.facts, &self.context)?;
+        publish(pmi, me, &self.context)?;
         // Even if this process needs none: another may.
         if self.job.ways.agent.is_none() && self.job.rank.0 == 0 {
             pmi.put(reach::KEY_OF_JOB, &reach::new_key()?)?;
         }
+        Ok(())
+    }
+
+    /// A server has told where it is: that is on the board when the agent has answered.
+    fn settle_server(&mut self) -> Result<(), StartError> {
+        if let Some(pmi) = self.job.pmi.as_mut() {
+            pmi.settle()?;
+        }
+        self.set_timers();
+        self.publish_stats();
         Ok(())
     }
 
@@ -491,9 +549,8 @@ impl Endpoint {
 
     /// Ends the whole job with an exit code.
     pub fn abort(&mut self, code: i32, why: &str) -> ! {
-        let place = self.place_of(self.me());
         // One write: whoever ends this process may do so in the middle of two.
-        let text = format!("banyan: rank {} on {place} aborts with code {code}: {why}\n", self.rank());
+        let text = format!("banyan: {} aborts with code {code}: {why}\n", self.name());
         sys::socket::write_stderr(text.as_bytes());
         self.publish_last_stats();
         if let Some(pmi) = self.job.pmi.as_mut() {
@@ -505,27 +562,29 @@ impl Endpoint {
 }
 
 /// Tells the others where this process is. A card that is longer than a board takes goes there in pieces.
-fn publish(pmi: &mut Client, facts: &JobFacts, context: &Context) -> Result<(), PmiError> {
+fn publish(pmi: &mut Client, me: Peer, context: &Context) -> Result<(), PmiError> {
     let text = context.card().to_string();
     // Whole bytes: a piece has an even number of digits.
     let most = (pmi.value_max(text.len())? & !1).max(2);
     for (number, piece) in text.as_bytes().chunks(most).enumerate() {
         let piece = String::from_utf8_lossy(piece);
-        pmi.put(&reach::card_key(facts.rank, number), &piece)?;
+        pmi.put(&reach::card_key(me, number), &piece)?;
     }
     Ok(())
 }
 
-fn device_config(config: &Config, facts: &JobFacts) -> fabric::Config {
+fn device_config(config: &Config, facts: &JobFacts, serves: Option<NodeId>) -> fabric::Config {
     let node = match config.node {
         Some(segment) => Node::Agent { segment, slot: config.slot },
         None => Node::Own(Box::new(facts_without_agent(facts))),
     };
+    // Each process has faults of its own.
+    let number = serves.map_or(facts.rank.0.into(), |node| u64::from(node.0) | 1 << 32);
     fabric::Config {
         node,
         cma: config.cma,
         force_net: config.net.force,
-        faults: config.faults.clone().map(|faults| faults.for_process(facts.rank.0.into())),
+        faults: config.faults.clone().map(|faults| faults.for_process(number)),
         ring_bytes_max: config.ring_bytes_max,
         conn_memory: config.conn_memory,
         imitation: config.imitation,

@@ -50,6 +50,10 @@ pub(crate) struct Counters {
     pub all: Level,
     /// Those to other nodes.
     pub remote: Level,
+    /// Those to data servers of other nodes.
+    pub servers: Level,
+    /// Operations done as a data server.
+    pub served: u64,
     /// Connections by provider.
     pub open: [Level; ProviderKind::COUNT],
     /// Bytes of the program that peers may read.
@@ -110,6 +114,7 @@ impl Endpoint {
             Stat::PairsDirect => self.context.shared_counts().direct,
             Stat::PairsIndirect => self.context.shared_counts().indirect,
             Stat::ConnectionsRemote => counters.remote.peak,
+            Stat::ConnectionsServers => counters.servers.peak,
             Stat::ConnectionsShared => open(ProviderKind::Soft).peak,
             Stat::ConnectionsSockets => open(ProviderKind::Sockets).peak,
             Stat::ConnectionsRdma => open(ProviderKind::Verbs).peak,
@@ -159,6 +164,7 @@ impl Endpoint {
             Stat::ExchangeRanges => counters.exchange_ranges,
             Stat::QpCreate => counters.qp_create_ns,
             Stat::QpReady => counters.qp_ready_ns,
+            Stat::OperationsServed => counters.served,
             Stat::Complete => counters.complete,
             Stat::InitLoad
             | Stat::InitPmi
@@ -212,11 +218,13 @@ impl Endpoint {
     pub(crate) fn note_ready(&mut self, ix: PeerIx, kind: ProviderKind) {
         let (now_ns, remote) = (self.now_ns(), self.is_remote(ix));
         let shares = self.link(ix).qp.is_some_and(|qp| self.context.shares(qp));
+        let server = remote && self.is_server(ix);
         let first = !shares || !self.has_counted_beside(ix);
         let link = self.link(ix);
         let needed_ns = link.take_needed_ns();
         link.counted = Some(Counted { kind, remote, shared: shares });
         let counters = &mut self.counters;
+        counters.servers.add(server.into());
         if first {
             counters.all.add(1);
             counters.open[kind as usize].add(1);
@@ -233,6 +241,10 @@ impl Endpoint {
         self.publish_soon();
     }
 
+    fn is_server(&self, ix: PeerIx) -> bool {
+        matches!(self.who(ix), Peer::Server { .. })
+    }
+
     /// Is the connection counted that a peer shares, for another peer on its node?
     fn has_counted_beside(&self, ix: PeerIx) -> bool {
         let node = self.node_of_peer(self.who(ix));
@@ -246,6 +258,8 @@ impl Endpoint {
     /// A connection was closed.
     pub(crate) fn note_closed(&mut self, ix: PeerIx) {
         let counted = self.link(ix).counted.take();
+        let server = counted.is_some_and(|counted| counted.remote) && self.is_server(ix);
+        self.counters.servers.sub(server.into());
         if let Some(Counted { kind, remote, shared }) = counted
             && (!shared || !self.has_counted_beside(ix))
         {
@@ -279,8 +293,7 @@ impl Endpoint {
     pub(crate) fn warn_of_refusal(&mut self) {
         let Some(why) = self.context.take_refusal() else { return };
         if !std::mem::replace(&mut self.counters.refusal_told, true) {
-            let (rank, place) = (self.rank(), self.place_of(self.me()));
-            eprintln!("banyan: warning: rank {rank} on {place}: {why}; long messages are copied instead");
+            eprintln!("banyan: warning: {}: {why}; long messages are copied instead", self.name());
         }
     }
 

@@ -142,6 +142,8 @@ fn endpoint(
         rank: Rank(rank),
         size,
         facts,
+        serves: None,
+        server: None,
         connect: Choice { policy: wireup::Policy::OnDemand, why: Why::Asked },
         together: None,
         pmi: None,

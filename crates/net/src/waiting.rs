@@ -1,10 +1,10 @@
 //! How to wait: spin, yield, sleep; what is due meanwhile; and for whom. The one place where time enters.
-use crate::api::{Addressee, NetError, Outcome, ReqId};
+use crate::api::{NetError, Outcome, ReqId};
 use crate::endpoint::Endpoint;
 use crate::peers::Doomed;
 use crate::request::{Lent, State};
 use fabric::Sleep;
-use proto::ids::{PeerIx, Process};
+use proto::ids::{Peer, PeerIx};
 use proto::wireup::{StateName, Waiting};
 use std::fmt;
 use std::os::fd::AsFd;
@@ -122,7 +122,7 @@ impl fmt::Debug for Doing {
 
 /// Names who is waited for, and what they are to do, where that is not to be seen from messages.
 #[derive(Clone)]
-pub struct Awaiting(pub Rc<dyn Fn() -> Option<(Process, &'static str)>>);
+pub struct Awaiting(pub Rc<dyn Fn() -> Option<(Peer, &'static str)>>);
 
 impl fmt::Debug for Awaiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -509,11 +509,7 @@ impl Endpoint {
     /// Without its launcher a process has nobody to end it: it ends itself.
     pub(crate) fn exit_if_abandoned(&mut self) {
         if self.job.pmi.as_mut().is_some_and(|pmi| pmi.is_closed()) {
-            eprintln!(
-                "banyan: rank {} on {}: the launcher is gone; exiting",
-                self.rank(),
-                self.place_of(self.me())
-            );
+            eprintln!("banyan: {}: the launcher is gone; exiting", self.name());
             std::process::exit(1);
         }
     }
@@ -536,12 +532,7 @@ impl Endpoint {
         }
         backoff.warned += 1;
         let doing = self.waits.doing.as_ref().map_or(String::new(), |doing| format!(" in {}", doing.0()));
-        eprintln!(
-            "banyan: rank {} on {} has waited {waited_s} s{doing}{}",
-            self.rank(),
-            self.place_of(self.me()),
-            self.waits_for()
-        );
+        eprintln!("banyan: {} has waited {waited_s} s{doing}{}", self.name(), self.waits_for());
     }
 
     pub(crate) fn waits_for(&self) -> String {
@@ -564,8 +555,7 @@ impl Endpoint {
                 None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
             };
         }
-        if let Some((who, what)) = self.waits.awaiting.as_ref().and_then(|awaiting| awaiting.0()) {
-            let peer = who.peer(self.job.id, &self.wireup);
+        if let Some((peer, what)) = self.waits.awaiting.as_ref().and_then(|awaiting| awaiting.0()) {
             text += &format!("; for {peer} on {} {what}", self.place_of(peer));
         }
         self.waits.meetings.iter().take(4).for_each(|awaited| text += &format!("; for {awaited}"));

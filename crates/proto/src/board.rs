@@ -62,6 +62,7 @@ pub struct Board {
     kind: BoardKind,
     links: Links,
     clients: u32,
+    guests: u32,
     children: usize,
     /// Bounds on what is kept here.
     entries_max: usize,
@@ -95,6 +96,7 @@ impl Board {
             kind: config.kind,
             links: Links::new(config.job, config.generation, place),
             clients: clients as u32,
+            guests: config.guests,
             children: place.children().len(),
             entries_max,
             bytes_max: config.bytes_max,
@@ -104,7 +106,7 @@ impl Board {
             fresh_bytes: 0,
             complete: is_root || config.kind.broadcasts(),
             waiting: BTreeMap::new(),
-            gets_open: vec![0; clients],
+            gets_open: vec![0; clients + config.guests as usize],
             fence: Muster::new(clients, place.children().len()),
             actions: VecDeque::new(),
             mirror: config.mirror,
@@ -178,7 +180,9 @@ impl Board {
 
     /// A local process enters the fence. When all are in, an [`Action::FenceDone`] says so.
     pub fn enter(&mut self, client: u32) -> Result<(), BoardError> {
-        self.check_client(client)?;
+        if client >= self.clients {
+            return Err(BoardError::NoClient(client));
+        }
         if !self.fence.client_enters(client as usize) {
             return Err(BoardError::EnteredTwice(client));
         }
@@ -239,7 +243,7 @@ impl Board {
     }
 
     fn check_client(&self, client: u32) -> Result<(), BoardError> {
-        if client < self.clients { Ok(()) } else { Err(BoardError::NoClient(client)) }
+        if client < self.clients + self.guests { Ok(()) } else { Err(BoardError::NoClient(client)) }
     }
 
     /// Only the root can be full: it keeps everything.

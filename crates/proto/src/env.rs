@@ -95,6 +95,11 @@ pub const PROGRAMS: &str = "BANYAN_PROGRAMS";
 /// Queue pairs of a node's device.
 pub const QP_MAX: &str = "BANYAN_QP_MAX";
 
+/// Is a data server started on each node?
+pub const DATA_SERVER: &str = "BANYAN_DATA_SERVER";
+/// The number of the node, where it has a data server.
+pub const SERVER: &str = "BANYAN_SERVER";
+
 /// Most queue pairs that a node's device can be given.
 pub const QP_MAX_MOST: u64 = 1 << 24;
 
@@ -127,7 +132,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 45] = {
+pub const VARIABLES: [Variable; 47] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -189,6 +194,8 @@ pub const VARIABLES: [Variable; 45] = {
             Values::Number(1, QP_MAX_MOST),
             "queue pairs of a node's device (--qp-max)",
         ),
+        variable(DATA_SERVER, Launcher, Values::Switch, "a data server on each node (--data-server)"),
+        variable(SERVER, LibraryFromLauncher, Values::Text, "the node's number, where it has a data server"),
         variable(NODE, LibraryFromLauncher, Values::Text, "where the node's segment is"),
         variable(MAPPING, LibraryFromLauncher, Values::Text, "the placement of ranks on nodes"),
         variable(BOARD, LibraryFromLauncher, Values::Text, "where the job's board is in memory"),

@@ -126,7 +126,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::Rank { rank, .. } => write!(f, "rank {rank}"),
-            Peer::Server { node, .. } => write!(f, "the server of node {node}"),
+            Peer::Server { node, .. } => write!(f, "the data server of node {node}"),
         }
     }
 }
@@ -218,6 +218,6 @@ mod tests {
     fn peers_have_names() {
         let job = Job(7);
         assert_eq!(format!("{}", Peer::Rank { job, rank: Rank(3) }), "rank 3");
-        assert_eq!(format!("{}", Peer::Server { job, node: NodeId(2) }), "the server of node 2");
+        assert_eq!(format!("{}", Peer::Server { job, node: NodeId(2) }), "the data server of node 2");
     }
 }

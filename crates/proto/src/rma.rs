@@ -16,8 +16,11 @@
 //! InfiniBand*), each by itself; the last one is what they add up to. It is not known here how an operation is carried
 //! out, nor when it has ended.
 //!
-//! [`wire`] is what these messages look like, and [`lock`] the word that says who may access a process's memory.
+//! [`wire`] is what these messages look like, [`lock`] the word that says who may access a process's memory, [`queue`]
+//! who waits for it, and [`server`] which messages go to a node's data server.
 pub mod lock;
+pub mod queue;
+pub mod server;
 #[cfg(test)]
 mod tests;
 pub mod wire;

@@ -52,6 +52,8 @@ stats! {
     ConnectionsSockets = "connections_sockets", Spread;
     /// The most of them at one time that went through RDMA devices.
     ConnectionsRdma = "connections_rdma", Spread;
+    /// The most of them at one time that went to data servers of other nodes (--data-server).
+    ConnectionsServers = "connections_servers", Spread;
     /// Connections through shared memory that are open now (in the report: when the process left).
     OpenShared = "open_shared", Spread;
     /// Connections through sockets that are open now (in the report: when the process left).
@@ -150,6 +152,8 @@ stats! {
     ExchangeGets = "exchange_gets", Spread;
     /// Ranges of numbers that its queue pairs made for everybody have.
     ExchangeRanges = "exchange_ranges", Spread;
+    /// Operations on windows that a data server has done for processes of other nodes; ranks do none.
+    OperationsServed = "operations_served", Spread;
     /// 1 if the counters were written when the process left; 0: they are those of init or of its last connection.
     Complete = "complete", Spread;
     /// Phase: from the start of the process to the start of init.

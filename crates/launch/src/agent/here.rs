@@ -1,13 +1,15 @@
 //! A job's part on this node: its ranks, if it has any here, and its board.
 use super::asks::Asks;
 use super::mirror::SharedBoard;
-use super::pmi::Attributes;
+use super::pmi::{Attributes, Desk};
 use super::ranks::{Ranks, Service, Site};
+use super::server::{Seat, Server, number_of};
 use crate::job::{Counters, Group, Tree};
 use proto::board::{Action, Board, BoardConfig, BoardCounters, Message, Mirror};
 use proto::ids::NodeId;
 use proto::lane::{Generation, Neighbour, Place};
 use proto::tree::Frame;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -21,6 +23,7 @@ pub(crate) struct Here {
     attributes: Attributes,
     /// What this node's ranks read of it without asking.
     shared: Option<SharedBoard>,
+    server: Option<Server>,
     /// The nodes below that have ranks of the job at or below them.
     pub(crate) children: Vec<NodeId>,
     /// Has the launcher heard that all ranks here have been started?
@@ -42,7 +45,8 @@ impl Here {
         let shared = (!place.local().is_empty()).then(SharedBoard::create).and_then(Result::ok);
         let mirror = if shared.is_some() { Mirror::On } else { Mirror::Off };
         let config = BoardConfig::new(group.id, Generation(0), site.tree.board);
-        let mut board = Board::new(BoardConfig { mirror, ..config }, &place);
+        let guests = u32::from(site.tree.data_server);
+        let mut board = Board::new(BoardConfig { mirror, guests, ..config }, &place);
         for pair in &group.preputs {
             board.preload(&pair.key, &pair.value).map_err(io::Error::other)?;
         }
@@ -53,8 +57,74 @@ impl Here {
         if let Some(shared) = &shared {
             ranks.add_variable(shared.variable());
         }
+        if let Some(node) = number_of(&group, site.node).filter(|_| site.tree.data_server) {
+            ranks.add_variable(format!("{}={node}", proto::env::SERVER).into());
+        }
         let (children, attributes) = (place.children().to_vec(), Attributes::default());
-        Ok(Here { group, ranks, board, attributes, shared, children, told_start: false, told_fence: false })
+        let (told_start, told_fence, server) = (false, false, None);
+        Ok(Here { group, ranks, board, attributes, shared, server, children, told_start, told_fence })
+    }
+
+    /// Starts the data server of a node that has ranks.
+    pub(crate) fn start_server(&mut self, poll: &Poll) -> io::Result<()> {
+        let (Some(segment), Some(rank)) = (self.ranks.segment(), self.ranks.first()) else { return Ok(()) };
+        let seat = Seat {
+            group: &self.group,
+            rank: rank.0,
+            slot: self.ranks.count(),
+            segment,
+            variables: self.ranks.variables(),
+            limit: self.ranks.limit(),
+        };
+        self.server = Some(Server::start(&seat, poll)?);
+        Ok(())
+    }
+
+    pub(crate) fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    pub(crate) fn server_mut(&mut self) -> Option<&mut Server> {
+        self.server.as_mut()
+    }
+
+    /// Are there ranks to start, and is what they need there?
+    pub(crate) fn may_start(&self) -> bool {
+        !self.ranks.all_started() && self.server.as_ref().is_none_or(Server::is_ready)
+    }
+
+    /// Lets the PMI service of this job's server act.
+    pub(crate) fn serve_server(&mut self, tree: &Tree, asks: &mut Asks, poll: &Poll) -> io::Result<()> {
+        self.at_servers_desk(tree, asks, |server, desk| server.serve(desk, poll))
+    }
+
+    fn at_servers_desk(
+        &mut self,
+        tree: &Tree,
+        asks: &mut Asks,
+        act: impl FnOnce(&mut Server, &mut Desk<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (Some(server), Some(rank)) = (&mut self.server, self.ranks.first()) else { return Ok(()) };
+        let mut woken = VecDeque::new();
+        let mut desk = Desk {
+            tree,
+            group: &self.group,
+            rank,
+            slot: self.ranks.count(),
+            seat: u32::MAX, // it asks nothing that the launcher answers
+            board: &mut self.board,
+            asks,
+            attributes: &mut self.attributes,
+            woken: &mut woken,
+        };
+        act(server, &mut desk)
+    }
+
+    /// What the server has counted.
+    pub(crate) fn server_stats(&self, node: NodeId) -> Option<Frame> {
+        self.server.as_ref()?;
+        let values = self.ranks.counters_of(self.ranks.count())?;
+        Some(Frame::ServerStats { node, job: self.group.id, values })
     }
 
     /// Lets the PMI service of this job's ranks act.
@@ -123,6 +193,11 @@ impl Here {
                     said.extend(
                         self.serve(tree, asks, poll, |ranks, service| ranks.release_barrier(service))?,
                     );
+                }
+                Action::Answer { client, key, value } if client == self.ranks.count() => {
+                    self.at_servers_desk(tree, asks, |server, desk| {
+                        server.got(&key, value.as_ref(), desk, poll)
+                    })?;
                 }
                 Action::Answer { client, key, value } => {
                     said.extend(self.serve(tree, asks, poll, |ranks, service| {

@@ -66,7 +66,8 @@ impl Agent {
             Frame::End { grace_ms } => {
                 self.tell_all_below(&Frame::End { grace_ms });
                 let stats = self.jobs.iter().map(|here| here.board_stats(&self.tree, self.node));
-                let stats: Vec<Frame> = stats.flatten().collect();
+                let servers = self.jobs.iter().filter_map(|here| here.server_stats(self.node));
+                let stats: Vec<Frame> = stats.flatten().chain(servers).collect();
                 self.report_all(stats);
                 self.begin_end(Ending::ordered(grace_ms, Instant::now()));
             }
@@ -101,8 +102,11 @@ impl Agent {
         let Some(index) = self.jobs.iter().position(|here| here.group.id == job) else { return Ok(()) };
         let mut here = self.jobs.remove(index);
         here.ranks.drain(&mut self.output, &self.poll)?;
-        let stats = here.board_stats(&self.tree, self.node);
+        let stats = here.board_stats(&self.tree, self.node).into_iter().chain(here.server_stats(self.node));
         self.report_all(stats);
+        if let Some(server) = here.server_mut() {
+            server.kill(&self.poll);
+        }
         here.ranks.unregister(&self.poll);
         Ok(())
     }

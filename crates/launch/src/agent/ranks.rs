@@ -96,7 +96,9 @@ impl Ranks {
     ) -> io::Result<Self> {
         let ranks = group.ranks_on(site.node);
         let count = ranks.len() as u32;
-        let segment = (count > 0).then(|| segment_of(site, &group, count)).transpose()?;
+        // The slot behind those of the ranks is the data server's.
+        let slots = count + u32::from(site.tree.data_server);
+        let segment = (count > 0).then(|| segment_of(site, &group, slots)).transpose()?;
         let stream = |stream, slot: u32| {
             let hold = match group.unfinished[stream as usize] {
                 Unfinished::Shown => Hold::Briefly,
@@ -134,6 +136,28 @@ impl Ranks {
     /// What the ranks here share.
     pub(crate) fn segment(&self) -> Option<&NodeSegment> {
         self.segment.as_ref()
+    }
+
+    /// The first rank here.
+    pub(crate) fn first(&self) -> Option<Rank> {
+        self.ranks.first().copied()
+    }
+
+    /// What ranks here find in their environment, beside what all of the job find.
+    pub(crate) fn variables(&self) -> &[Vec<u8>] {
+        &self.variables
+    }
+
+    /// The limit of descriptors that processes here get.
+    pub(crate) fn limit(&self) -> DescriptorLimit {
+        self.limit
+    }
+
+    /// The counters in a slot, if a process is, or was, in it.
+    pub(crate) fn counters_of(&self, slot: u32) -> Option<Vec<u64>> {
+        let segment = self.segment.as_ref().filter(|segment| segment.is_claimed(slot))?;
+        let value = |stat: &Stat| segment.stat(slot, *stat as usize).load(Ordering::Relaxed);
+        Some(Stat::ALL.iter().map(value).collect())
     }
 
     /// One more variable (`K=V`) for all ranks here, before the first is started.
@@ -536,8 +560,7 @@ impl Ranks {
         let Some(segment) = self.segment.as_ref().filter(|segment| segment.is_claimed(slot)) else {
             return vec![Frame::Stats { of, values: Vec::new() }];
         };
-        let value = |stat: &Stat| segment.stat(slot, *stat as usize).load(Ordering::Relaxed);
-        let mut frames = vec![Frame::Stats { of, values: Stat::ALL.iter().map(value).collect() }];
+        let mut frames = vec![Frame::Stats { of, values: self.counters_of(slot).unwrap_or_default() }];
         let words = words_of(segment, slot);
         frames.extend(words.chunks(MET_MAX).map(|words| Frame::Met { of, words: words.to_vec() }));
         if segment.records().contacts > 0 {

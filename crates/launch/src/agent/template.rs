@@ -34,23 +34,9 @@ impl Template {
         variables: &[Vec<u8>],
     ) -> io::Result<Self> {
         let found = &group.programs[section];
-        let mut env = found.env.clone();
-        env.push(PMI_FD.into());
-        env.push(format!("PMI_SIZE={}", group.ranks()).into());
-        env.push(format!("{JOB_VARIABLE}={}", group.name).into());
-        env.push(format!("MPI_LOCALNRANKS={local}").into());
-        env.push(format!("{}={}", proto::env::NODE, segment.locator()?).into());
-        env.extend_from_slice(variables);
+        let mut env = environment(found.env.clone(), group, local, segment, variables)?;
         if segment.facts().oversubscribed && !is_set(&found.env, WAIT_MODE) {
             env.push(format!("{WAIT_MODE}=1").into());
-        }
-        if group.spawner.is_some() {
-            env.push(b"PMI_SPAWNED=1".to_vec());
-        }
-        // Spares Banyan's library a question; a placement that is no few blocks is asked for.
-        let mapping = group.placement.to_string();
-        if mapping.len() <= MAPPING_BYTES_MAX {
-            env.push(format!("{}={mapping}", proto::env::MAPPING).into());
         }
         let path = found.path_here().map_err(|error| error.as_system())?;
         let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
@@ -59,6 +45,31 @@ impl Template {
         let pmgr_rank = is_set(&found.env, variables::PORT).then(|| program.add_number(variables::RANK));
         Ok(Template { program, rank, local_rank, pmgr_rank })
     }
+}
+
+/// What processes of a job on a node find in their environment, behind what their user has put there.
+pub(super) fn environment(
+    mut env: Vec<Vec<u8>>,
+    group: &Group,
+    local: u32,
+    segment: &NodeSegment,
+    variables: &[Vec<u8>],
+) -> io::Result<Vec<Vec<u8>>> {
+    env.push(PMI_FD.into());
+    env.push(format!("PMI_SIZE={}", group.ranks()).into());
+    env.push(format!("{JOB_VARIABLE}={}", group.name).into());
+    env.push(format!("MPI_LOCALNRANKS={local}").into());
+    env.push(format!("{}={}", proto::env::NODE, segment.locator()?).into());
+    env.extend_from_slice(variables);
+    if group.spawner.is_some() {
+        env.push(b"PMI_SPAWNED=1".to_vec());
+    }
+    // Spares Banyan's library a question; a placement that is no few blocks is asked for.
+    let mapping = group.placement.to_string();
+    if mapping.len() <= MAPPING_BYTES_MAX {
+        env.push(format!("{}={mapping}", proto::env::MAPPING).into());
+    }
+    Ok(env)
 }
 
 /// Is there a variable of this name?

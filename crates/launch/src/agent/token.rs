@@ -18,6 +18,10 @@ pub(crate) enum Token {
     /// The standard input of a rank.
     Input(u32),
     Warden,
+    /// What the data server of this job asks.
+    ServerPmi(u32),
+    /// That it can be reached.
+    ServerReady(u32),
 }
 
 impl Token {
@@ -36,6 +40,8 @@ impl Token {
             Token::StarterErr(index) => (10, index),
             Token::Input(index) => (11, index),
             Token::Warden => (12, 0),
+            Token::ServerPmi(job) => (13, job),
+            Token::ServerReady(job) => (14, job),
         };
         kind << 32 | u64::from(index)
     }
@@ -56,6 +62,8 @@ impl Token {
             10 => Token::StarterErr(index),
             11 => Token::Input(index),
             12 => Token::Warden,
+            13 => Token::ServerPmi(index),
+            14 => Token::ServerReady(index),
             _ => return None,
         })
     }

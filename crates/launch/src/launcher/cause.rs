@@ -1,5 +1,6 @@
 //! Why a job was ended before its time: the words for it, and its part in the exit code. Pure.
 use proto::ids::{NodeId, Rank};
+use proto::lane::JobId;
 use proto::tree::{Ended, Member};
 use std::fmt;
 use std::time::Duration;
@@ -76,6 +77,10 @@ pub enum Cause {
     AgentFailed(Spot, String),
     /// An agent could not be started.
     AgentMissing(Spot, String),
+    /// The data server of a node is gone.
+    ServerLost(Spot, JobId, i32, Ended),
+    /// The data server of a node could not be started.
+    ServerMissing(Spot, JobId, String),
     /// The warden is gone.
     WardenLost(i32, Ended),
     /// The launcher got a signal.
@@ -101,10 +106,12 @@ impl Cause {
             Cause::Failed(_, code) => (*code).max(1),
             Cause::NeverJoined(_, ended, _) => code_of(*ended).max(1),
             Cause::LeftEarly(..) | Cause::BadPmi(..) | Cause::OutputFile(_) => 1,
-            Cause::AgentFailed(..) | Cause::AgentMissing(..) => 1,
+            Cause::AgentFailed(..) | Cause::AgentMissing(..) | Cause::ServerMissing(..) => 1,
             Cause::Aborted(_, code, _) => (code & 255).max(1),
             Cause::StartFailed(_, _, _, code) => *code,
-            Cause::AgentLost(_, _, ended) | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
+            Cause::AgentLost(_, _, ended)
+            | Cause::ServerLost(_, _, _, ended)
+            | Cause::WardenLost(_, ended) => code_of(*ended).max(1),
             Cause::OutputClosed => 128 + sys::signal::SIGPIPE,
             Cause::TimedOut(_) => EXIT_TIMEOUT,
         }
@@ -140,6 +147,13 @@ impl fmt::Display for Cause {
             Cause::AgentMissing(spot, reason) => {
                 write!(f, "the agent of {spot} could not be started: {reason}")
             }
+            Cause::ServerLost(spot, job, pid, ended) => {
+                let (job, words) = (OfJob(*job), Words(*ended));
+                write!(f, "the data server of {spot}{job} (pid {pid}) died: {words}")
+            }
+            Cause::ServerMissing(spot, job, reason) => {
+                write!(f, "the data server of {spot}{} could not be started: {reason}", OfJob(*job))
+            }
             Cause::WardenLost(pid, ended) => write!(f, "the warden (pid {pid}) died: {}", Words(*ended)),
             Cause::Signalled(signal) => write!(f, "got signal {signal} ({})", signal_text(*signal)),
             Cause::OutputClosed => f.write_str("standard output was closed"),
@@ -173,6 +187,18 @@ impl fmt::Display for Ranks<'_> {
             if first == last { write!(f, "{joint}{first}")? } else { write!(f, "{joint}{first}-{last}")? }
         }
         Ok(())
+    }
+}
+
+/// Names a job that was spawned.
+struct OfJob(JobId);
+
+impl fmt::Display for OfJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            JobId(0) => Ok(()),
+            JobId(job) => write!(f, " for spawned job {job}"),
+        }
     }
 }
 

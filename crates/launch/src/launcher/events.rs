@@ -1,6 +1,6 @@
 //! What the tree reports: agents and ranks that start, end and fail.
 use super::outcome::Step;
-use super::{Cause, Launcher, NodeBoard, Spot, Who};
+use super::{Cause, Launcher, NodeBoard, NodeServer, Spot, Who};
 use crate::job::is_this_host;
 use crate::picture;
 use crate::program::Found;
@@ -44,6 +44,7 @@ impl Launcher<'_> {
                 }
             }
             Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
+            Frame::ServerStats { node, job, values } => self.servers.push(NodeServer { node, job, values }),
             Frame::Note { node, text } => {
                 if self.talk == Talk::Verbose || self.spec.report_bindings {
                     let spot = self.spot(node);
@@ -145,6 +146,14 @@ impl Launcher<'_> {
                 Some(who) => self.start_failed(who, step, errno),
                 None => Step::Wait,
             },
+            Frame::ServerEnded { node, job, pid, ended, reason } => {
+                let spot = self.spot(node);
+                let cause = match reason.is_empty() {
+                    true => Cause::ServerLost(spot, job, pid, ended),
+                    false => Cause::ServerMissing(spot, job, reason),
+                };
+                self.fail_of(job, cause)
+            }
             Frame::AgentLost { node, pid, ended } => {
                 self.outcome.fail(Cause::AgentLost(self.spot(node), pid, ended))
             }

@@ -32,6 +32,17 @@ pub struct NodeBoard {
     pub(crate) values: Vec<u64>,
 }
 
+/// What the data server of a job on one node has counted.
+#[derive(Clone, Debug)]
+pub struct NodeServer {
+    /// The node.
+    pub node: NodeId,
+    /// The job.
+    pub job: JobId,
+    /// Its counters, in the order of [`proto::stats::Stat::ALL`].
+    pub values: Vec<u64>,
+}
+
 /// What the boards have counted.
 #[derive(Clone, Debug, Default)]
 pub struct BoardReport {
@@ -104,6 +115,8 @@ pub struct JobReport {
     pub pattern: Option<PatternReport>,
     /// What boards have counted, where that was asked for.
     pub board: BoardReport,
+    /// What data servers have counted, where there are any.
+    pub servers: Vec<NodeServer>,
     /// Times of start-up and end.
     pub phases: Phases,
     /// Captured standard output.

@@ -437,6 +437,7 @@ impl Parser {
             }
             "reg-cache" => self.tell_ranks(written, proto::env::REG_CACHE)?,
             "force-net" => self.spec.net.force = written.alone(true)?,
+            "data-server" => self.spec.data_server = written.alone(true)?,
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,
             "connect" => self.tell_ranks(written, proto::env::CONNECT)?,
             "connect-threads" => self.tell_ranks(written, proto::env::CONNECT_THREADS)?,

@@ -311,6 +311,13 @@ const PROGRAMS: &[Entry] = &[
          published algorithms only, with messages",
     ),
     Entry::new(
+        &["--data-server"],
+        "",
+        Takes::Nothing,
+        "a process of each node does what other nodes ask of windows that the library has allocated \
+         (MPI_Win_allocate), while the node's ranks compute; it sleeps when nobody asks",
+    ),
+    Entry::new(
         &["--rma"],
         "HOW",
         Takes::Word(&proto::rma::Policy::NAMES),

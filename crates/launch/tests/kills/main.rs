@@ -172,7 +172,9 @@ fn is_named(plan: &Plan, hit: &Hit, ended: &Ended) -> bool {
         return true;
     }
     match plan.event {
-        Event::StopRankAndEnd | Event::StopAgentAndEnd => ended.text.contains("signal 15"),
+        Event::StopRankAndEnd | Event::StopAgentAndEnd | Event::StopServerAndEnd => {
+            ended.text.contains("signal 15")
+        }
         _ => {
             let pids = hit.pids();
             pids.iter().chain(&hit.bereaved).any(|pid| ended.text.contains(&format!("(pid {pid}")))

@@ -38,10 +38,15 @@ pub enum Event {
     StopWarden,
     /// The warden is stopped, and the launcher killed.
     StopWardenKillLauncher,
+    KillServer,
+    /// A data server is stopped and goes on: no failure.
+    StopServer,
+    /// A data server is stopped, and the job ended meanwhile.
+    StopServerAndEnd,
 }
 
 /// Drawn as often as they are listed.
-const EVENTS: [Event; 26] = [
+const EVENTS: [Event; 30] = [
     Event::KillRank,
     Event::KillRank,
     Event::KillRank,
@@ -68,6 +73,10 @@ const EVENTS: [Event; 26] = [
     Event::StopAgentAndEnd,
     Event::StopWarden,
     Event::StopWardenKillLauncher,
+    Event::KillServer,
+    Event::KillServer,
+    Event::StopServer,
+    Event::StopServerAndEnd,
 ];
 
 impl Event {
@@ -81,12 +90,19 @@ impl Event {
                 | Event::StopAgent
                 | Event::StopAgentAndEnd
                 | Event::StopWarden
+                | Event::StopServer
+                | Event::StopServerAndEnd
         )
     }
 
     /// Does the job go on as if nothing had happened?
     pub fn is_harmless(self) -> bool {
-        matches!(self, Event::StopRank | Event::StopLauncher | Event::StopWarden)
+        matches!(self, Event::StopRank | Event::StopLauncher | Event::StopWarden | Event::StopServer)
+    }
+
+    /// Is it a data server that is hit?
+    fn hits_server(self) -> bool {
+        matches!(self, Event::KillServer | Event::StopServer | Event::StopServerAndEnd)
     }
 }
 
@@ -156,6 +172,10 @@ impl Plan {
         if !self.event.kills() {
             args.extend(["--heartbeat", "1"].map(String::from));
         }
+        // Some of the others have servers as well.
+        if self.event.hits_server() || self.round.is_multiple_of(5) {
+            args.push("--data-server".into());
+        }
         if self.event == Event::StopAgent {
             args.push("-v".into());
         }
@@ -220,6 +240,7 @@ struct Cast {
     warden: Vec<Process>,
     agents: Vec<Process>,
     ranks: Vec<Process>,
+    servers: Vec<Process>,
     all: Vec<Process>,
 }
 
@@ -228,13 +249,15 @@ impl Cast {
         let all = job.processes();
         let named = |name: &str| all.iter().filter(|p| p.name == name).cloned().collect::<Vec<_>>();
         let (warden, agents) = (named("banyan-warden"), named("banyan-agent"));
+        let servers = named(banyan_launch::SERVER_NAME);
         let is_agent = |pid: i32| agents.iter().any(|agent| agent.pid == pid);
         // What a rank put into a session of its own comes to the agent when its parent ends.
         let is_rank =
             |p: &&Process| is_agent(p.parent) && !is_agent(p.pid) && p.group == p.pid && p.session != p.pid;
+        let is_rank = |p: &&Process| is_rank(p) && servers.iter().all(|server| server.pid != p.pid);
         let ranks = all.iter().filter(is_rank).cloned().collect();
         let launcher = all.iter().filter(|p| p.pid == job.launcher()).cloned().collect();
-        Cast { launcher, warden, agents, ranks, all }
+        Cast { launcher, warden, agents, ranks, servers, all }
     }
 
     /// A process that is to be stopped for good must exist; what is killed may be anything that exists.
@@ -244,6 +267,7 @@ impl Cast {
             // Without the first agent there is no job that could end well.
             Event::StopWarden => !cast.warden.is_empty() && !cast.agents.is_empty(),
             Event::StopWardenKillLauncher => !cast.warden.is_empty(),
+            Event::KillServer | Event::StopServer | Event::StopServerAndEnd => !cast.servers.is_empty(),
             _ => true,
         };
         let mut cast = Cast::of(job);
@@ -303,6 +327,7 @@ pub fn strike(plan: &Plan, job: &mut Watched, chance: &mut Chance) -> Hit {
     let victims = match plan.event {
         Event::KillRank | Event::StopRank | Event::StopRankAndEnd => cast.one(&cast.ranks, chance),
         Event::KillAgent | Event::StopAgent | Event::StopAgentAndEnd => cast.one(&cast.agents, chance),
+        Event::KillServer | Event::StopServer | Event::StopServerAndEnd => cast.one(&cast.servers, chance),
         Event::KillWarden | Event::StopWarden | Event::StopWardenKillLauncher => {
             cast.one(&cast.warden, chance)
         }
@@ -316,12 +341,12 @@ pub fn strike(plan: &Plan, job: &mut Watched, chance: &mut Chance) -> Hit {
     let mut hit =
         Hit { victims, bereaved, alone: cast.all.len() == 1, can_be_told, launcher: job.launcher() };
     match plan.event {
-        Event::StopRank | Event::StopLauncher => {
+        Event::StopRank | Event::StopLauncher | Event::StopServer => {
             send(&hit.pids(), SIGSTOP);
             std::thread::sleep(plan.stop_for);
             send(&hit.pids(), SIGCONT);
         }
-        Event::StopRankAndEnd | Event::StopAgentAndEnd => {
+        Event::StopRankAndEnd | Event::StopAgentAndEnd | Event::StopServerAndEnd => {
             send(&hit.pids(), SIGSTOP);
             send(&[hit.launcher], SIGTERM);
             send(&[hit.launcher], SIGCONT); // there may have been no rank yet

@@ -9,6 +9,8 @@
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
+//! | `server` | the same, done by the data server of a node |
+//! | `route` | which of both is sent what |
 //! | `epochs` | synchronization |
 //! | `memory` | what is done to memory, and the one rule that makes it atomic |
 //!
@@ -18,8 +20,10 @@ mod far;
 mod making;
 mod memory;
 mod ops;
+mod route;
 mod scaled;
 mod serve;
+mod server;
 mod short;
 mod window;
 
@@ -27,14 +31,13 @@ use super::ids::{CommId, ErrhandlerId, GroupId, InfoId, TypeId, WinId};
 use super::registry::registry;
 use super::status::Peer;
 use super::{Mpi, Pairs};
-use crate::buffer::{RecvBuf, source_of};
+use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use epochs::{Looking, Wanted};
 pub(in crate::core) use far::Fate;
 use making::{Freeing, Making};
-use net::{Endpoint, Process, ReqId};
-use proto::rma::wire::HANDLER;
 pub use scaled::Factor;
+pub use server::serve_node;
 use std::rc::Rc;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
@@ -144,11 +147,6 @@ impl std::fmt::Debug for Synchronizing {
     }
 }
 
-/// Sends a message to the windows of another process. `None`: the bytes are free already.
-fn post(endpoint: &mut Endpoint, to: Process, argument: u64, bytes: &[u8]) -> Result<Option<ReqId>> {
-    Ok(endpoint.send_active(to, HANDLER, argument, source_of(bytes).range(0, bytes.len()))?)
-}
-
 impl Mpi {
     /// Has it ended? Makes no progress; to be asked until it says so (or fails).
     pub fn win_ended(&mut self, what: &mut Synchronizing) -> Result<bool> {
@@ -169,7 +167,8 @@ impl Mpi {
             what.stage = Stage::Ended;
         }
         let windows = self.hall.windows.borrow();
-        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window));
+        let endpoint = &self.endpoint;
+        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window, endpoint));
         self.hall.awaits.set(awaits);
         ended
     }

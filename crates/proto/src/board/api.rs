@@ -67,6 +67,9 @@ pub struct BoardConfig {
     pub bytes_max: usize,
     /// Does it tell what it keeps?
     pub mirror: Mirror,
+    /// Clients of the node that take no part in fences; their numbers follow those of the local processes. What they put is
+    /// published by the next fence of the others.
+    pub guests: u32,
 }
 
 impl BoardConfig {
@@ -79,6 +82,7 @@ impl BoardConfig {
             entries_per_process: ENTRIES_PER_PROCESS,
             bytes_max: BOARD_BYTES_MAX,
             mirror: Mirror::Off,
+            guests: 0,
         }
     }
 }

@@ -31,6 +31,12 @@ pub enum Kind {
     Answers = 4,
     /// A lock may be free now.
     Nudge = 5,
+    /// To a data server: it is to map the memory of a window ([`super::server`]).
+    Register = 6,
+    /// From a data server: whether it has.
+    Registered = 7,
+    /// To a data server: the window is gone.
+    Forget = 8,
 }
 
 const RANK_BITS: u32 = 24;
@@ -49,6 +55,9 @@ impl Subject {
             3 => Kind::Work,
             4 => Kind::Answers,
             5 => Kind::Nudge,
+            6 => Kind::Register,
+            7 => Kind::Registered,
+            8 => Kind::Forget,
             _ => return None,
         };
         let rank = (word >> 32) as u32 & ((1 << RANK_BITS) - 1);
@@ -217,6 +226,11 @@ pub enum Item<'a> {
     Ask {
         id: u32,
     },
+    /// To a data server: a rank of the window tells the target that its memory is exposed, or that its access is over.
+    Tell {
+        kind: Kind,
+        rank: u32,
+    },
 }
 
 /// What a target says to it.
@@ -294,6 +308,12 @@ impl Writer {
     /// Asks where the window's memory is.
     pub fn ask(&mut self, id: u32) {
         self.head(8, id);
+    }
+
+    /// Has a data server pass on that memory is exposed (`Post`), or that everything before this is done (`Complete`): the
+    /// word of a rank of the window.
+    pub fn tell(&mut self, kind: Kind, rank: u32) {
+        self.head(if kind == Kind::Post { 10 } else { 11 }, rank);
     }
 
     /// An update that combines nothing: it gives what is there.
@@ -380,6 +400,8 @@ impl<'a> Reader<'a> {
             6 => Item::Unlock { id },
             7 => Item::Flush { id },
             8 => Item::Ask { id },
+            10 => Item::Tell { kind: Kind::Post, rank: id },
+            11 => Item::Tell { kind: Kind::Complete, rank: id },
             _ => return None,
         })
     }
@@ -412,7 +434,8 @@ mod tests {
 
     #[test]
     fn subjects_survive_the_wire() {
-        for kind in [Kind::Post, Kind::Complete, Kind::Work, Kind::Answers, Kind::Nudge] {
+        let answers = [Kind::Answers, Kind::Nudge, Kind::Register, Kind::Registered, Kind::Forget];
+        for kind in [Kind::Post, Kind::Complete, Kind::Work].into_iter().chain(answers) {
             let subject = Subject { window: u32::MAX - 5, rank: (1 << RANK_BITS) - 1, kind };
             assert_eq!(Subject::decode(subject.encode()), Some(subject));
         }
@@ -436,6 +459,8 @@ mod tests {
         message.unlock(5);
         message.ask(6);
         message.load(7, how, 24, &Shape::Row(8));
+        message.tell(Kind::Post, 8);
+        message.tell(Kind::Complete, 9);
         let mut reader = Reader::new(&message.0);
         let mut items = Vec::new();
         while !reader.is_empty() {
@@ -453,6 +478,8 @@ mod tests {
                 Item::Unlock { id: 5 },
                 Item::Ask { id: 6 },
                 Item::Update { id: 7, how, at: 24, shape: Shape::Row(8), data: &[] },
+                Item::Tell { kind: Kind::Post, rank: 8 },
+                Item::Tell { kind: Kind::Complete, rank: 9 },
             ]
         );
         // Wherever it is cut, it ends in nothing, and never in a panic.

@@ -43,6 +43,10 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::FenceBegun { who } => member(w.u8(19), *who),
         Frame::Spare { who, parted } => member(w.u8(29), *who).u8(u8::from(*parted)),
         Frame::BoardStats { node, job, values } => numbers(w.u8(20).u32(node.0).u32(job.0), values),
+        Frame::ServerStats { node, job, values } => numbers(w.u8(31).u32(node.0).u32(job.0), values),
+        Frame::ServerEnded { node, job, pid, ended, reason } => {
+            write_ended(w.u8(32).u32(node.0).u32(job.0).i32(*pid), *ended).bytes(reason.as_bytes())
+        }
         Frame::Note { node, text } => w.u8(21).u32(node.0).bytes(text.as_bytes()),
         Frame::Input { node, to, bytes } => member(w.u8(22).u32(node.0), *to).bytes(bytes),
         Frame::InputTaken { from, bytes } => member(w.u8(23), *from).u32(*bytes),
@@ -69,6 +73,7 @@ pub(super) fn read(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         27 => Frame::Met { of: read_member(r)?, words: r.list(Reader::u32)? },
         30 => Frame::Contacts { of: read_member(r)?, count: r.u64()?, words: r.list(Reader::u32)? },
         20 => Frame::BoardStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
+        31 => Frame::ServerStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
         22 => Frame::Input { node: node(r)?, to: read_member(r)?, bytes: r.vec()? },
         23 => Frame::InputTaken { from: read_member(r)?, bytes: r.u32()? },
         16 => Frame::End { grace_ms: r.u32()? },
@@ -94,6 +99,10 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         18 => Frame::BadPmi { who: read_member(r)?, pid: r.i32()?, reason: r.text()? },
         19 => Frame::FenceBegun { who: read_member(r)? },
         29 => Frame::Spare { who: read_member(r)?, parted: r.u8()? != 0 },
+        32 => {
+            let (node, job, pid) = (node(r)?, job(r)?, r.i32()?);
+            Frame::ServerEnded { node, job, pid, ended: read_ended(r)?, reason: r.text()? }
+        }
         21 => Frame::Note { node: node(r)?, text: r.text()? },
         24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
         _ => return None,

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Version of the format. Both ends must have the same.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Most bytes of a frame behind its length word.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Most bytes of output in one frame.
@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 30;
+const KIND_MAX: u8 = 32;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,6 +209,28 @@ pub enum Frame {
         job: JobId,
         /// Its counters.
         values: Vec<u64>,
+    },
+    /// Up: the counters of a node's data server at the end of its job.
+    ServerStats {
+        /// The node.
+        node: NodeId,
+        /// Whose server.
+        job: JobId,
+        /// Its counters.
+        values: Vec<u64>,
+    },
+    /// Up: the data server of a node has ended, or could not be started.
+    ServerEnded {
+        /// The node.
+        node: NodeId,
+        /// Whose server.
+        job: JobId,
+        /// Its process.
+        pid: i32,
+        /// How.
+        ended: Ended,
+        /// Why it could not be started; nothing if it was.
+        reason: String,
     },
     /// Up, before what this rank is the cause of: the other jobs can do without its own.
     Spare {

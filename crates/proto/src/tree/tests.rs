@@ -119,6 +119,9 @@ fn agent_frame() -> impl Strategy<Value = Frame> {
         (node(), any::<i32>()).prop_map(|(node, pid)| Frame::Hello { node, pid }),
         (node(), job()).prop_map(|(node, job)| Frame::Started { node, job }),
         (node(), job(), values()).prop_map(|(node, job, values)| Frame::BoardStats { node, job, values }),
+        (node(), job(), values()).prop_map(|(node, job, values)| Frame::ServerStats { node, job, values }),
+        (node(), job(), any::<i32>(), ended(), text())
+            .prop_map(|(node, job, pid, ended, reason)| Frame::ServerEnded { node, job, pid, ended, reason }),
         (node(), text()).prop_map(|(node, reason)| Frame::AgentMissing { node, reason }),
         (node(), any::<i32>(), ended()).prop_map(|(node, pid, ended)| Frame::AgentLost { node, pid, ended }),
         (node(), text()).prop_map(|(node, reason)| Frame::AgentFailed { node, reason }),

@@ -1,10 +1,12 @@
 //! Words between processes of one host that are no part of a handshake: they may get lost, and whoever says one says it
 //! again.
 use super::DeviceWord;
-use crate::ids::{Job, Peer, Rank};
+use crate::ids::{Job, NodeId, Peer, Rank};
 
 const MAGIC: [u8; 7] = *b"banyan\x01";
 const BYTES: usize = 20;
+/// Set in the number of a node's data server; no rank is that high.
+const SERVER: u32 = 1 << 31;
 
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +28,17 @@ impl Word {
         }
     }
 
-    /// The datagram of a rank.
+    /// The datagram of a process of the job.
     pub fn emit(self, me: Peer) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..7].copy_from_slice(&MAGIC);
         bytes[7] = self.byte();
         bytes[8..16].copy_from_slice(&me.job().0.to_le_bytes());
-        bytes[16..].copy_from_slice(&me.rank().map_or(u32::MAX, |rank| rank.0).to_le_bytes());
+        let number = match me {
+            Peer::Rank { rank, .. } => rank.0,
+            Peer::Server { node, .. } => SERVER | node.0,
+        };
+        bytes[16..].copy_from_slice(&number.to_le_bytes());
         bytes
     }
 
@@ -40,9 +46,13 @@ impl Word {
     pub fn parse(bytes: &[u8], job: Job) -> Option<(Word, Peer)> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let theirs = Job(u64::from_le_bytes(*bytes[8..].first_chunk()?));
-        let rank = Rank(u32::from_le_bytes(*bytes[16..].first_chunk()?));
+        let number = u32::from_le_bytes(*bytes[16..].first_chunk()?);
+        let by = match number & SERVER {
+            0 => Peer::Rank { job, rank: Rank(number) },
+            _ => Peer::Server { job, node: NodeId(number & !SERVER) },
+        };
         let word = Word::ALL.into_iter().find(|word| word.byte() == bytes[7])?;
-        (bytes[..7] == MAGIC && theirs == job).then_some((word, Peer::Rank { job, rank }))
+        (bytes[..7] == MAGIC && theirs == job).then_some((word, by))
     }
 }
 
@@ -51,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_rank_of_the_job_is_heard() {
+    fn only_a_process_of_the_job_is_heard() {
         let me = Peer::Rank { job: Job(7), rank: Rank(3) };
         for word in Word::ALL {
             let bytes = word.emit(me);
@@ -59,6 +69,8 @@ mod tests {
             assert_eq!(Word::parse(&bytes, Job(8)), None);
             assert_eq!(Word::parse(&bytes[1..], Job(7)), None);
         }
+        let server = Peer::Server { job: Job(7), node: NodeId(2) };
+        assert_eq!(Word::parse(&Word::Call.emit(server), Job(7)), Some((Word::Call, server)));
         assert_eq!(Word::parse(&[0; BYTES], Job(0)), None);
         let mut unknown = Word::Call.emit(me);
         unknown[7] = 9;

@@ -2,11 +2,12 @@
 //!
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
 use super::far::{Far, Last, Lock};
+use super::route::To;
 use super::window::{Access, State, Window, Windows, Word};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, NetError, Process};
+use net::{Endpoint, NetError, Peer};
 use proto::rma::lock::{Attempt, Want, give_back};
 use proto::rma::wire::{Kind, Writer};
 use std::rc::Rc;
@@ -392,19 +393,23 @@ impl Stage {
     }
 
     /// Who is waited for, and what they are to do, if it is not the messages of a collective.
-    pub(super) fn awaits(&self, window: &Window) -> Option<(Process, &'static str)> {
+    pub(super) fn awaits(&self, window: &Window, endpoint: &Endpoint) -> Option<(Peer, &'static str)> {
         let (rank, what) = match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
             Stage::Start { ranks, posted, .. } => (ranks.get(*posted), "to post its window"),
             Stage::Wait(_) => (window.open_ranks().next(), "to complete its access to a window here"),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
+                let server = ranks.last().map(|rank| window.to(endpoint, *rank));
+                if let Some(To::Server { peer, .. }) = server {
+                    return Some((peer, "to do what it was sent for a window of its node"));
+                }
                 (ranks.last(), "to do what it was sent for its window")
             }
             Stage::Lock(wanted) => {
                 (wanted.first().map(|wanted| &wanted.rank), "whose window others have locked")
             }
         };
-        rank.map(|rank| (window.process(*rank), what))
+        rank.and_then(|rank| Some((endpoint.peer_of(window.process(*rank))?, what)))
     }
 }
 
@@ -474,6 +479,14 @@ impl Windows {
     fn tell(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, word: Word) -> Result<()> {
         let window: &Window = self.get(win)?;
         let kind = match (window.targets[rank as usize].line, word) {
+            // By the server of its node, as what else concerns it.
+            (None, word) if matches!(window.to(endpoint, rank), To::Server { .. }) => {
+                let (to, mut message) = (window.to(endpoint, rank), Writer::default());
+                let kind = if word == Word::Post { Kind::Post } else { Kind::Complete };
+                message.tell(kind, window.rank());
+                let at = to.address(window, rank, Kind::Work);
+                return self.post(endpoint, to, at, message);
+            }
             (Some(line), _) if !window.tell(line, word) || rank == window.rank() => return Ok(()),
             (Some(_), _) => Kind::Nudge,
             (None, Word::Post) => Kind::Post,
@@ -541,6 +554,17 @@ impl Windows {
         Ok(())
     }
 
+    /// Tells the server of this node that the lock of a process here was given back, for which somebody waits there.
+    pub(super) fn nudge_server(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
+        let window = self.get(win)?;
+        let to = window.to(endpoint, rank);
+        if matches!(to, To::Rank(_)) {
+            return Ok(());
+        }
+        let at = to.address(window, rank, Kind::Nudge);
+        self.post(endpoint, to, at, Writer::default())
+    }
+
     /// Gives the lock of a process of this host back. Others may wait for it who are told by that process.
     fn unlock(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, state: State) -> Result<()> {
         let window: &Window = self.get(win)?;
@@ -550,6 +574,10 @@ impl Windows {
             State::Alone => give_back(window.lock_word(line), true),
             State::Nothing | State::Started | State::Unchecked => return Ok(()),
         }
+        if window.server_word(line).load(SeqCst) != 0 {
+            self.nudge_server(endpoint, win, rank)?;
+        }
+        let window: &Window = self.get(win)?;
         if window.far_word(line).load(SeqCst) == 0 {
             return Ok(());
         }

@@ -4,13 +4,14 @@
 //! target has lent; and the word of a synchronization travels with the last of them.
 use super::WinId;
 use super::memory::Combining;
+use super::route::{Address, To, post};
 use super::window::Windows;
 use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
 use crate::core::data::Checked;
 use crate::core::layout::Datatype;
 use crate::core::slots::Slots;
 use crate::error::{ErrorClass, MpiError, Result};
-use net::{Endpoint, NetError, Place, Process, ReqId};
+use net::{Endpoint, NetError, Place, ReqId};
 use proto::rma::wire::{Kind, NO_ANSWER, Reader, Reply, Shape, Writer};
 use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
 use std::cell::{Cell, RefCell};
@@ -202,20 +203,33 @@ struct Way<'a> {
     endpoint: &'a mut Endpoint,
     answers: &'a mut Slots<Answer>,
     sending: &'a mut Vec<(ReqId, Vec<u8>)>,
-    to: Process,
+    to: To,
     win: WinId,
     rank: u32,
-    /// Arguments of messages that end an access, and of others.
-    complete: u64,
-    work: u64,
+    /// Whose operations they are.
+    own: u32,
+    /// Where messages go that end an access, and others.
+    complete: Address,
+    work: Address,
 }
 
 impl Way<'_> {
-    fn send(&mut self, argument: u64, message: Writer) -> Result<()> {
-        if let Some(id) = super::post(self.endpoint, self.to, argument, &message.0)? {
+    fn send(&mut self, at: Address, message: Writer) -> Result<()> {
+        if let Some(id) = post(self.endpoint, self.to, at, &message.0)? {
             self.sending.push((id, message.0));
         }
         Ok(())
+    }
+
+    /// Sends the last message of an access. A server passes the word on when it has done what is before it.
+    fn complete(&mut self, mut message: Writer) -> Result<()> {
+        match self.to {
+            To::Rank(_) => self.send(self.complete, message),
+            To::Server { .. } => {
+                message.tell(Kind::Complete, self.own);
+                self.send(self.work, message)
+            }
+        }
     }
 
     fn await_answer(&mut self, what: Awaited) -> u32 {
@@ -348,7 +362,7 @@ impl Far {
                 self.ended = !self.direct.is_empty();
                 // What comes behind this word on its way is done behind it.
                 self.unconfirmed = false;
-                return way.send(way.complete, message);
+                return way.complete(message);
             }
             Some(Last::Flush) => {
                 message.flush(way.await_answer(Awaited::Done(Confirms::Work)));
@@ -588,10 +602,10 @@ impl Windows {
         self.reap(endpoint);
         let Windows { list, answers, sending, .. } = self;
         let Some(window) = list.get_mut(win.0) else { return Ok(()) };
-        let to = window.process(rank);
-        let (complete, work) = (window.subject(Kind::Complete), window.subject(Kind::Work));
+        let (to, own) = (window.to(endpoint, rank), window.rank());
+        let [complete, work] = [Kind::Complete, Kind::Work].map(|kind| to.address(window, rank, kind));
         let Some(far) = window.far.get_mut(&rank) else { return Ok(()) };
-        far.pump(&mut Way { endpoint, answers, sending, to, win, rank, complete, work })
+        far.pump(&mut Way { endpoint, answers, sending, to, win, rank, own, complete, work })
     }
 
     /// Answers have come.

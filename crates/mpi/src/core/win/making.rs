@@ -1,10 +1,13 @@
 //! How a window comes about, and how it goes.
 //!
 //! ```text
-//! a communicator of its own; everybody's facts; memory of each host, made by one of its processes and mapped by the others;
-//! whether all of them could
+//! a communicator of its own; everybody's facts; memory of each host, made by one of its processes and mapped by the others, and
+//! by the node's data server, where there is one; whether all of them could
 //! ```
-use super::window::{Hall, LINE, PAGE, PUBLISHED_BYTES, Reach, State, Target, Window, lines_bytes};
+use super::route::{Address, post};
+use super::window::{
+    Hall, LINE, PAGE, PUBLISHED_BYTES, Reach, Registration, State, Target, Window, lines_bytes,
+};
 use super::{NewWindow, Stage, Synchronizing, WinFlavor, WinId};
 use crate::buffer::{RecvBuf, Scratch};
 use crate::core::data::Data;
@@ -13,11 +16,17 @@ use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{COMMON_WORDS, Common, Rank};
 use proto::coll::token::{Meant, Reach as TokenReach, Token};
 use proto::rma::Policy;
+use proto::rma::server::{self, Mate, Record};
+use proto::rma::wire::{Kind, Subject};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
 /// Words that each process tells of itself: bytes, displacement unit, address, and where it is for others of its host.
 const FACTS: usize = 6;
+/// Words that each process tells in the end: could it map the memory of its node, and the number that the node's data server has
+/// for it, from who has made it.
+const VERDICT: usize = 2;
 /// Where memory is found that a process has made; zeros if it has made none.
 const PLACE: usize = COMMON_WORDS;
 const WORD: usize = size_of::<u64>();
@@ -39,6 +48,8 @@ enum Step {
     Duplicating(Made),
     Facts(RequestId),
     Places(RequestId),
+    /// The data server of the node is to map the memory.
+    Registering,
     Verdicts(RequestId),
 }
 
@@ -129,6 +140,12 @@ impl Mpi {
                     }
                     self.take_places(win, making)?;
                 }
+                Step::Registering => {
+                    if self.hall.windows.borrow().get(win)?.registration == Registration::Asked {
+                        return Ok(false);
+                    }
+                    self.begin_verdicts(win, making)?;
+                }
                 Step::Verdicts(request) => {
                     if self.test(*request)?.is_none() {
                         return Ok(false);
@@ -207,7 +224,7 @@ impl Mpi {
                 _ => Reach::Far,
             };
             let (bytes, unit) = (fact(rank, 0), fact(rank, 1) as i64);
-            targets.push(Target { bytes, unit, reach, line, state: State::Nothing });
+            targets.push(Target { bytes, unit, reach, line, room: server::UNSERVED, state: State::Nothing });
         }
         let allocates = matches!(making.new.flavor, WinFlavor::Allocate | WinFlavor::Shared);
         let packed = making.new.flavor == WinFlavor::Shared && !making.noncontiguous;
@@ -239,7 +256,40 @@ impl Mpi {
             }
         }
         drop(windows);
+        let is_shared = making.mates.len() < roster.size as usize;
+        if is_shared && server::can_serve(allocates, self.endpoint.own_server().is_some()) && words[0] != 0 {
+            self.register(win, making, words)?;
+        }
         making.step = Step::Places(self.exchange_words(comm, making, &words)?);
+        Ok(())
+    }
+
+    /// Has the data server of this node map the memory that this process has made.
+    fn register(&mut self, win: WinId, making: &Making, place: [u64; PLACE]) -> Result<()> {
+        let hall = self.hall.clone();
+        let mut windows = hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        let Some(to) = self.endpoint.own_server() else { return Ok(()) };
+        let mate = |&(rank, start): &(u32, usize)| Mate {
+            rank,
+            process: window.process(rank).0,
+            start: start as u64,
+            bytes: window.targets[rank as usize].bytes,
+        };
+        let record = Record {
+            window: window.number,
+            place,
+            bytes: making.bytes as u64,
+            words: lines_bytes(making.mates.len()) as u64,
+            mates: making.mates.iter().map(mate).collect(),
+        };
+        window.registration = Registration::Asked;
+        let argument = Subject { window: window.number, rank: window.rank(), kind: Kind::Register }.encode();
+        let bytes = record.emit();
+        let at = Address { handler: server::HANDLER, argument };
+        if let Some(id) = post(&mut self.endpoint, to, at, &bytes)? {
+            windows.sending.push((id, bytes));
+        }
         Ok(())
     }
 
@@ -263,7 +313,6 @@ impl Mpi {
         let hall = self.hall.clone();
         let mut windows = hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
-        let comm = window.comm;
         let leader = making.mates[0].0;
         if leader != window.rank() {
             let word = |index: usize| making.all.word(leader as usize * PLACE + index);
@@ -272,18 +321,57 @@ impl Mpi {
                 Err(_) => making.could = false,
             }
         }
-        drop(windows);
-        let could = making.could.into();
-        making.step = Step::Verdicts(self.exchange_words(comm, making, &[could])?);
+        making.step = Step::Registering;
         Ok(())
+    }
+
+    /// Tells everybody whether this process has the memory of its node, and what the server has said.
+    fn begin_verdicts(&mut self, win: WinId, making: &mut Making) -> Result<()> {
+        let hall = self.hall.clone();
+        let windows = hall.windows.borrow();
+        let window = windows.get(win)?;
+        let room = match window.registration {
+            Registration::Answered(room) => room,
+            Registration::None | Registration::Asked => server::UNSERVED,
+        };
+        let comm = window.comm;
+        drop(windows);
+        let words = [making.could.into(), room.into()];
+        making.step = Step::Verdicts(self.exchange_words(comm, making, &words)?);
+        Ok(())
+    }
+
+    /// The numbers that the data servers have for the memory of each rank: that of its node's first rank in the window, if all
+    /// of the node could map it.
+    fn rooms(&self, window: &Window, making: &Making) -> Vec<u32> {
+        let word = |rank: u32, index: usize| making.all.word(rank as usize * VERDICT + index);
+        let mut nodes: BTreeMap<net::NodeId, (u32, bool)> = BTreeMap::new();
+        let node_of = |rank: u32| self.shares_node(window.process(rank));
+        let all = 0..window.roster.size;
+        for rank in all.clone() {
+            let Some(node) = node_of(rank) else { continue };
+            let (_, all_could) = nodes.entry(node).or_insert((word(rank, 1) as u32, true));
+            *all_could &= word(rank, 0) == 1;
+        }
+        let room_of = |rank: u32| match node_of(rank) {
+            // Where memory is not shared each rank has made its own.
+            Some(_) if self.apart && word(rank, 0) == 1 => word(rank, 1) as u32,
+            Some(node) => nodes.get(&node).filter(|(_, all_could)| *all_could).map_or(0, |(room, _)| *room),
+            None => server::UNSERVED,
+        };
+        all.map(room_of).collect()
     }
 
     /// Knows whether the processes of this host share the memory. If not, each has its own.
     fn take_verdicts(&mut self, win: WinId, making: &mut Making) -> Result<()> {
         let hall = self.hall.clone();
         let mut windows = hall.windows.borrow_mut();
+        let rooms = self.rooms(windows.get(win)?, making);
         let window = windows.get_mut(win)?;
-        let all_could = making.mates.iter().all(|(rank, _)| making.all.word(*rank as usize) == 1);
+        for (target, room) in window.targets.iter_mut().zip(rooms) {
+            target.room = room;
+        }
+        let all_could = making.mates.iter().all(|(rank, _)| making.all.word(*rank as usize * VERDICT) == 1);
         if !all_could && making.new.flavor == WinFlavor::Shared {
             return fail(ErrorClass::RmaShared, "the processes of the node cannot map each other's memory");
         }
@@ -357,6 +445,19 @@ impl Mpi {
         Ok(true)
     }
 
+    /// The data server of this node may forget the memory that it has mapped for this process.
+    fn unregister(&mut self, window: &Window) {
+        let (Registration::Answered(room), Some(to)) = (window.registration, self.endpoint.own_server())
+        else {
+            return;
+        };
+        if room != server::UNSERVED {
+            let argument = Subject { window: room, rank: window.rank(), kind: Kind::Forget }.encode();
+            // A server that cannot be told is no more.
+            let _ = post(&mut self.endpoint, to, Address { handler: server::HANDLER, argument }, &[]);
+        }
+    }
+
     /// Nobody uses it any more, or it could not be made.
     pub(super) fn forget_window(&mut self, win: WinId) {
         let hall: Rc<Hall> = self.hall.clone();
@@ -366,6 +467,7 @@ impl Mpi {
         for loan in window.loans.drain(..) {
             self.endpoint.take_back(loan);
         }
+        self.unregister(&window);
         drop(windows);
         registry().errhandler_release(window.errhandler);
         // One that was not made far enough has none of its own.

@@ -3,27 +3,36 @@
 use super::WinId;
 use super::far::{Far, Lock};
 use super::memory::{Combination, Combining, get, is_integer, put, span};
-use super::window::{Access, Window, Windows};
+use super::window::{Access, Registration, Window, Windows};
 use crate::buffer::{RecvBuf, source_of, target_of};
 use crate::core::OpId;
 use net::{Active, Endpoint, Peer};
 use proto::rma::MESSAGE_BYTES;
 use proto::rma::lock::{Attempt, Want, give_back};
+use proto::rma::queue::Round;
+use proto::rma::server;
 use proto::rma::wire::{How, Item, Kind, NO_ANSWER, Reader, Shape, Subject, Writer};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Work that waits for the lock of this process's memory, or behind such work of the same process.
+/// Work that waits for the lock of a process's memory, or behind such work of the same process.
 pub(super) struct Stalled {
-    rank: u32,
-    kind: Kind,
-    bytes: Box<[u8]>,
+    pub(super) kind: Kind,
+    pub(super) bytes: Box<[u8]>,
     /// How much of it is done.
-    done: usize,
-    attempt: Option<Attempt>,
+    pub(super) done: usize,
+    pub(super) attempt: Option<Attempt>,
+}
+
+impl Stalled {
+    /// All of it is to be done.
+    pub(super) fn new(kind: Kind, bytes: Box<[u8]>) -> Self {
+        Stalled { kind, bytes, done: 0, attempt: None }
+    }
 }
 
 /// How far a message is.
-enum Served {
+pub(super) enum Served {
     Whole,
     /// Up to here; what follows wants the lock.
     Until(usize, Attempt),
@@ -53,6 +62,13 @@ impl Windows {
         if rank >= window.roster.size {
             return;
         }
+        if kind == Kind::Registered {
+            if Some(from) == endpoint.own_server() && window.registration == Registration::Asked {
+                let room = server::room_of(&active.bytes).unwrap_or(server::UNSERVED);
+                window.registration = Registration::Answered(room);
+            }
+            return;
+        }
         if let Some(early) = &mut window.early {
             return early.push((from, active));
         }
@@ -62,32 +78,53 @@ impl Windows {
                 *window.completes.entry(rank).or_default() += 1;
             }
             Kind::Complete | Kind::Work => {
-                let stalled = Stalled { rank, kind, bytes: active.bytes, done: 0, attempt: None };
-                let waits = window.stalled.iter().any(|other| other.rank == rank);
-                if waits {
-                    return window.stalled.push_back(stalled);
+                let stalled = Stalled::new(kind, active.bytes);
+                if window.stalled.has(rank) {
+                    return window.stalled.push(rank, stalled);
                 }
-                if let Some(stalled) = self.work(endpoint, win, stalled) {
-                    self.stall(endpoint, win, stalled);
+                if let Some(stalled) = self.work(endpoint, (win, rank), stalled) {
+                    self.stall(endpoint, (win, rank), stalled);
                 }
-                if self
-                    .get_mut(win)
-                    .is_ok_and(|window| std::mem::take(&mut window.freed) && !window.stalled.is_empty())
-                {
-                    self.retry(endpoint, win);
-                }
+                self.after_work(endpoint, win);
             }
             Kind::Answers => self.take_answers(endpoint, (win, rank), &active.bytes),
-            Kind::Nudge => self.retry(endpoint, win),
+            Kind::Nudge => {
+                self.retry(endpoint, win);
+                self.after_work(endpoint, win);
+            }
+            // Only servers are told these.
+            Kind::Register | Kind::Registered | Kind::Forget => {}
+        }
+    }
+
+    /// A lock may have been given back, for which others wait, here or in the server of the node.
+    fn after_work(&mut self, endpoint: &mut Endpoint, win: WinId) {
+        let Ok(window) = self.get_mut(win) else { return };
+        if !std::mem::take(&mut window.freed) {
+            return;
+        }
+        let (rank, line) = (window.rank(), window.own_line());
+        let in_server = window.server_word(line).load(SeqCst) != 0;
+        if !window.stalled.is_empty() {
+            self.retry(endpoint, win);
+        }
+        if in_server && let Err(error) = self.nudge_server(endpoint, win, rank) {
+            self.note_error(win, error);
         }
     }
 
     /// Does what a message asks for. What is left, if it has to wait for the lock, is given back.
-    fn work(&mut self, endpoint: &mut Endpoint, win: WinId, mut work: Stalled) -> Option<Stalled> {
+    fn work(
+        &mut self,
+        endpoint: &mut Endpoint,
+        (win, rank): (WinId, u32),
+        mut work: Stalled,
+    ) -> Option<Stalled> {
         let mut answers = Writer::default();
-        let served = self.serve(endpoint, win, &mut work, &mut answers);
+        let window = self.get_mut(win).ok()?;
+        let served = serve(&mut Own { window, rank }, endpoint, &mut work, &mut answers);
         if !answers.is_empty()
-            && let Err(error) = self.send(endpoint, win, work.rank, Kind::Answers, answers)
+            && let Err(error) = self.send(endpoint, win, rank, Kind::Answers, answers)
         {
             self.note_error(win, error);
         }
@@ -97,7 +134,7 @@ impl Windows {
                 if work.kind == Kind::Complete
                     && let Ok(window) = self.get_mut(win)
                 {
-                    *window.completes.entry(work.rank).or_default() += 1;
+                    *window.completes.entry(rank).or_default() += 1;
                 }
                 None
             }
@@ -105,39 +142,28 @@ impl Windows {
     }
 
     /// Work has to wait. Whoever gives the lock back is asked to say so; it may have been given back just before.
-    fn stall(&mut self, endpoint: &mut Endpoint, win: WinId, stalled: Stalled) {
+    fn stall(&mut self, endpoint: &mut Endpoint, (win, rank): (WinId, u32), stalled: Stalled) {
         let Ok(window) = self.get_mut(win) else { return };
-        window.stalled.push_back(stalled);
+        window.stalled.push(rank, stalled);
         window.far_word(window.own_line()).store(1, SeqCst);
         self.retry(endpoint, win);
     }
 
     /// The lock may be free: goes on with what waits for it, in turn.
     pub(super) fn retry(&mut self, endpoint: &mut Endpoint, win: WinId) {
-        let mut blocked: Vec<u32> = Vec::new();
-        let mut at = 0;
+        let mut round = Round::default();
         loop {
             let Ok(window) = self.get_mut(win) else { return };
-            let Some(next) = window.stalled.get(at) else { break };
-            if blocked.contains(&next.rank) {
-                at += 1;
-                continue;
-            }
-            let Some(next) = window.stalled.remove(at) else { break };
-            let (rank, before) = (next.rank, next.done);
-            if let Some(rest) = self.work(endpoint, win, next) {
-                blocked.push(rank);
-                let moved = rest.done != before;
-                let Ok(window) = self.get_mut(win) else { return };
-                window.stalled.insert(at, rest);
-                // What it gave back others may have waited for.
-                if moved {
-                    (at, blocked) = (0, Vec::new());
-                } else {
-                    at += 1;
+            let Some((rank, next)) = window.stalled.next(&mut round) else { break };
+            let before = next.done;
+            let rest = self.work(endpoint, (win, rank), next);
+            let Ok(window) = self.get_mut(win) else { return };
+            match rest {
+                Some(rest) => {
+                    let moved = rest.done != before;
+                    window.stalled.stays(&mut round, rank, rest, moved);
                 }
-            } else {
-                (at, blocked) = (0, Vec::new());
+                None => window.stalled.gone(&mut round),
             }
         }
         if let Ok(window) = self.get_mut(win)
@@ -146,99 +172,148 @@ impl Windows {
             window.far_word(window.own_line()).store(0, SeqCst);
         }
     }
+}
 
-    fn serve(
-        &mut self,
-        endpoint: &mut Endpoint,
-        win: WinId,
-        work: &mut Stalled,
-        answers: &mut Writer,
-    ) -> Served {
-        let Ok(window) = self.get_mut(win) else { return Served::Whole };
-        let all = work.bytes.len();
-        let mut reader = Reader::new(&work.bytes[work.done..]);
-        let mut attempt = work.attempt.take();
-        while !reader.is_empty() {
-            let here = all - reader.left();
-            let Some(item) = reader.item() else { break };
-            if let Item::Lock { exclusive } = item {
-                let want = if exclusive { Want::Alone } else { Want::Shared };
-                let mut trying = attempt.take().unwrap_or_else(|| Attempt::new(want));
-                if !window.try_lock(window.own_line(), &mut trying) {
-                    return Served::Until(here, trying);
-                }
-                // How it is held is remembered for when it is given back.
-                window.held.insert(work.rank, exclusive);
-                continue;
+/// Memory of a rank that others ask for: that rank's own, or what the data server of its node has mapped, for one asker.
+pub(super) trait Exposed {
+    /// The memory at a distance that a message names: `None` if so many bytes are not there.
+    fn memory(&self, at: i64, span: (i64, i64)) -> Option<RecvBuf>;
+    /// The lock under which elements are combined.
+    fn update_word(&self) -> &AtomicU64;
+    /// Tries to take the lock of the memory for the asker.
+    fn lock(&mut self, attempt: &mut Attempt, exclusive: bool) -> bool;
+    /// The asker gives the lock back, if it has it.
+    fn unlock(&mut self);
+    /// Where the asker finds the memory, if its connection can reach it.
+    fn lend(&mut self, endpoint: &mut Endpoint) -> Option<[u64; 2]>;
+    /// A word of a rank of the window for the rank whose memory it is.
+    fn tell(&mut self, endpoint: &mut Endpoint, kind: Kind, rank: u32);
+}
+
+/// Does what is left of a message.
+pub(super) fn serve(
+    exposed: &mut impl Exposed,
+    endpoint: &mut Endpoint,
+    work: &mut Stalled,
+    answers: &mut Writer,
+) -> Served {
+    let all = work.bytes.len();
+    let mut reader = Reader::new(&work.bytes[work.done..]);
+    let mut attempt = work.attempt.take();
+    while !reader.is_empty() {
+        let here = all - reader.left();
+        let Some(item) = reader.item() else { break };
+        if let Item::Lock { exclusive } = item {
+            let want = if exclusive { Want::Alone } else { Want::Shared };
+            let mut trying = attempt.take().unwrap_or_else(|| Attempt::new(want));
+            if !exposed.lock(&mut trying, exclusive) {
+                return Served::Until(here, trying);
             }
-            window.serve_item(endpoint, work.rank, item, answers);
+            continue;
         }
-        Served::Whole
+        serve_item(exposed, endpoint, item, answers);
+    }
+    Served::Whole
+}
+
+/// A window's own memory, for a rank of it.
+struct Own<'w> {
+    window: &'w mut Window,
+    rank: u32,
+}
+
+impl Exposed for Own<'_> {
+    fn memory(&self, at: i64, span: (i64, i64)) -> Option<RecvBuf> {
+        self.window.own(at, span)
+    }
+
+    fn update_word(&self) -> &AtomicU64 {
+        self.window.update_word(self.window.own_line())
+    }
+
+    fn lock(&mut self, attempt: &mut Attempt, exclusive: bool) -> bool {
+        let had = self.window.try_lock(self.window.own_line(), attempt);
+        if had {
+            // How it is held is remembered for when it is given back.
+            self.window.held.insert(self.rank, exclusive);
+        }
+        had
+    }
+
+    fn unlock(&mut self) {
+        if let Some(alone) = self.window.held.remove(&self.rank) {
+            give_back(self.window.lock_word(self.window.own_line()), alone);
+        }
+        self.window.freed = true;
+    }
+
+    fn lend(&mut self, endpoint: &mut Endpoint) -> Option<[u64; 2]> {
+        self.window.lend(endpoint, self.rank)
+    }
+
+    /// Words for this rank do not come as items.
+    fn tell(&mut self, _: &mut Endpoint, _: Kind, _: u32) {}
+}
+
+fn serve_item(exposed: &mut impl Exposed, endpoint: &mut Endpoint, item: Item<'_>, answers: &mut Writer) {
+    match item {
+        Item::Lock { .. } => {}
+        Item::Put { at, shape, data } => match span(&shape).and_then(|span| exposed.memory(at, span)) {
+            Some(base) => put(base, &shape, source_of(data).range(0, data.len())),
+            None => answers.outside(NO_ANSWER),
+        },
+        Item::Get { id, at, shape } => match bounded(exposed, at, &shape) {
+            Some(base) => {
+                let room = answer_room(answers, id, &shape);
+                get(base, &shape, target_of(room).range(0, shape.bytes() as usize));
+            }
+            None => answers.outside(id),
+        },
+        Item::Update { id, how, at, shape, data } => {
+            let how = Combination::decode(how).filter(|how| how.fits(&shape));
+            // Where nothing comes, nothing is combined.
+            let how = how.filter(|how| (how.op == OpId::NO_OP) == data.is_empty());
+            match (bounded(exposed, at, &shape), how.and_then(Combining::of)) {
+                (Some(base), Some(combining)) => {
+                    let bytes = shape.bytes() as usize;
+                    let before = (id != NO_ANSWER)
+                        .then(|| target_of(answer_room(answers, id, &shape)).range(0, bytes));
+                    let source = source_of(data).range(0, data.len());
+                    combining.update(base, &shape, source, before, exposed.update_word());
+                }
+                _ => answers.outside(id),
+            }
+        }
+        Item::Swap { id, ty, at, expected, new } => {
+            let width = expected.len();
+            let how = Combination::decode(How { op: OpId::REPLACE.0, ty });
+            let how = how.filter(|how| is_integer(how.scalar) && how.width() == width);
+            match (exposed.memory(at, (0, width as i64)), how.and_then(Combining::of)) {
+                (Some(base), Some(combining)) => {
+                    let room = answer_room(answers, id, &Shape::Row(width as u64));
+                    let source = |bytes: &[u8]| source_of(bytes).range(0, bytes.len());
+                    let before = target_of(room).range(0, width);
+                    combining.swap(base, source(expected), source(new), before, exposed.update_word());
+                }
+                _ => answers.outside(id),
+            }
+        }
+        Item::Unlock { id } => {
+            exposed.unlock();
+            answers.done(id);
+        }
+        Item::Flush { id } => answers.done(id),
+        Item::Ask { id } => answers.place(id, exposed.lend(endpoint)),
+        Item::Tell { kind, rank } => exposed.tell(endpoint, kind, rank),
     }
 }
 
+/// The memory of an item whose bytes are copied once more: nobody asks for many at a time.
+fn bounded(exposed: &impl Exposed, at: i64, shape: &Shape) -> Option<RecvBuf> {
+    exposed.memory(at, span(shape)?).filter(|_| shape.bytes() <= MESSAGE_BYTES as u64)
+}
+
 impl Window {
-    fn serve_item(&mut self, endpoint: &mut Endpoint, rank: u32, item: Item<'_>, answers: &mut Writer) {
-        match item {
-            Item::Lock { .. } => {}
-            Item::Put { at, shape, data } => match span(&shape).and_then(|span| self.own(at, span)) {
-                Some(base) => put(base, &shape, source_of(data).range(0, data.len())),
-                None => answers.outside(NO_ANSWER),
-            },
-            Item::Get { id, at, shape } => match self.served(at, &shape) {
-                Some(base) => {
-                    let room = answer_room(answers, id, &shape);
-                    get(base, &shape, target_of(room).range(0, shape.bytes() as usize));
-                }
-                None => answers.outside(id),
-            },
-            Item::Update { id, how, at, shape, data } => {
-                let how = Combination::decode(how).filter(|how| how.fits(&shape));
-                // Where nothing comes, nothing is combined.
-                let how = how.filter(|how| (how.op == OpId::NO_OP) == data.is_empty());
-                match (self.served(at, &shape), how.and_then(Combining::of)) {
-                    (Some(base), Some(combining)) => {
-                        let bytes = shape.bytes() as usize;
-                        let before = (id != NO_ANSWER)
-                            .then(|| target_of(answer_room(answers, id, &shape)).range(0, bytes));
-                        let source = source_of(data).range(0, data.len());
-                        combining.update(base, &shape, source, before, self.update_word(self.own_line()));
-                    }
-                    _ => answers.outside(id),
-                }
-            }
-            Item::Swap { id, ty, at, expected, new } => {
-                let width = expected.len();
-                let how = Combination::decode(How { op: OpId::REPLACE.0, ty });
-                let how = how.filter(|how| is_integer(how.scalar) && how.width() == width);
-                match (self.own(at, (0, width as i64)), how.and_then(Combining::of)) {
-                    (Some(base), Some(combining)) => {
-                        let room = answer_room(answers, id, &Shape::Row(width as u64));
-                        let source = |bytes: &[u8]| source_of(bytes).range(0, bytes.len());
-                        let before = target_of(room).range(0, width);
-                        let lock = self.update_word(self.own_line());
-                        combining.swap(base, source(expected), source(new), before, lock);
-                    }
-                    _ => answers.outside(id),
-                }
-            }
-            Item::Unlock { id } => {
-                if let Some(alone) = self.held.remove(&rank) {
-                    give_back(self.lock_word(self.own_line()), alone);
-                }
-                answers.done(id);
-                self.freed = true;
-            }
-            Item::Flush { id } => answers.done(id),
-            Item::Ask { id } => answers.place(id, self.lend(endpoint, rank)),
-        }
-    }
-
-    /// The memory of an item whose bytes are copied once more: nobody asks for many at a time.
-    fn served(&self, at: i64, shape: &Shape) -> Option<RecvBuf> {
-        self.own(at, span(shape)?).filter(|_| shape.bytes() <= MESSAGE_BYTES as u64)
-    }
-
     /// Where a peer finds this process's memory, if its connection can reach it.
     fn lend(&mut self, endpoint: &mut Endpoint, rank: u32) -> Option<[u64; 2]> {
         if self.bytes == 0 || self.flavor == super::WinFlavor::Dynamic {

@@ -1,6 +1,7 @@
 //! The windows of a process: what each is, and how its targets are reached. They own their state: whatever comes from other
 //! processes is dealt with here, inside the endpoint's progress, without the engine.
 use super::far::Far;
+use super::route::{Address, To, post};
 use super::serve::Stalled;
 use super::{WinFlavor, WinId};
 use crate::buffer::RecvBuf;
@@ -12,6 +13,8 @@ use crate::error::{ErrorClass, MpiError, Result, fail_with};
 use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
 use proto::rma::Policy;
 use proto::rma::lock::Attempt;
+use proto::rma::queue::Queue;
+use proto::rma::server;
 use proto::rma::wire::{HANDLER, Kind, Subject, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,8 +32,10 @@ const LOCK_AT: usize = 0;
 const UPDATE_AT: usize = 8;
 /// whether others wait for the first who have no part in the memory,
 const FAR_AT: usize = 16;
-/// and whether it may sleep until somebody tells it something.
+/// whether it may sleep until somebody tells it something,
 const SLEEPS_AT: usize = 24;
+/// and whether somebody waits for the first in the data server of the node.
+const SERVER_AT: usize = 32;
 
 /// What a process of the host tells another by a number there that it alone changes: how often it has said so. Who reads it
 /// writes nothing, so that a word costs two ways between the processors' caches.
@@ -44,6 +49,11 @@ pub(super) enum Word {
 
 /// How many there are.
 const WORDS: usize = 2;
+
+/// The words of a line, by their distance from its beginning: for who has the memory mapped, but is none of its processes.
+pub(super) fn words_of(common: &Common, line: u32) -> [&AtomicU64; 4] {
+    [LOCK_AT, UPDATE_AT, FAR_AT, SERVER_AT].map(|at| common.word(line as usize * LINE + at))
+}
 
 /// The lines of so many processes, and behind them what each is told by each.
 pub(super) fn lines_bytes(near: usize) -> usize {
@@ -72,20 +82,19 @@ pub(in crate::core) struct Hall {
     /// Are there operations with requests that may end only when somebody looks?
     looks: Cell<bool>,
     /// Who is waited for, and what they are to do: for who hears that this process waits.
-    pub(super) awaits: Cell<Option<(Process, &'static str)>>,
+    pub(super) awaits: Cell<Option<(Peer, &'static str)>>,
 }
 
 impl Hall {
     /// Has messages for windows dealt with here.
     pub(super) fn open(self: &Rc<Self>, endpoint: &mut Endpoint) {
         let hall = self.clone();
-        endpoint.set_handler(
-            HANDLER,
-            Some(Rc::new(move |endpoint, from, active| {
-                hall.inbox.borrow_mut().push_back((from, active));
-                hall.serve(endpoint);
-            })),
-        );
+        let handler: net::Handler = Rc::new(move |endpoint, from, active| {
+            hall.inbox.borrow_mut().push_back((from, active));
+            hall.serve(endpoint);
+        });
+        endpoint.set_handler(HANDLER, Some(handler.clone()));
+        endpoint.set_handler(server::HANDLER, Some(handler));
         let hall = self.clone();
         endpoint.set_awaiting(Awaiting(Rc::new(move || hall.awaits.get())));
     }
@@ -180,11 +189,13 @@ pub(super) struct Window {
     /// What came before this process knew its own memory: others were faster.
     pub(super) early: Option<Vec<(Peer, Active)>>,
     /// What others want done and what waits for the lock.
-    pub(super) stalled: VecDeque<Stalled>,
+    pub(super) stalled: Queue<u32, Stalled>,
     /// Who has the lock that has asked for it by message, and whether alone.
     pub(super) held: BTreeMap<u32, bool>,
     /// Has one of them given it back?
     pub(super) freed: bool,
+    /// Has this process had its data server map the memory of its node?
+    pub(super) registration: Registration,
     /// This process's memory, lent to peers who reach it without its help, by provider.
     pub(super) loans: Vec<Loan>,
     pub(super) policy: Policy,
@@ -211,6 +222,17 @@ pub(super) enum Access {
     },
 }
 
+/// The memory of a node at its data server, for the process that has made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registration {
+    /// Not this process's business, or there is no server.
+    None,
+    /// It was asked for.
+    Asked,
+    /// The server has answered: with its number for it, if it has mapped it.
+    Answered(u32),
+}
+
 /// A process of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
@@ -219,6 +241,8 @@ pub(super) struct Target {
     pub(super) reach: Reach,
     /// Its line of the memory that is shared, if it is of this host.
     pub(super) line: Option<u32>,
+    /// The number by which the data server of its node knows the memory, if it has it.
+    pub(super) room: u32,
     pub(super) state: State,
 }
 
@@ -261,7 +285,7 @@ impl Windows {
         }
     }
 
-    /// Sends a message about a window.
+    /// Sends a message about a window to a rank.
     pub(super) fn send(
         &mut self,
         endpoint: &mut Endpoint,
@@ -271,9 +295,21 @@ impl Windows {
         message: Writer,
     ) -> Result<()> {
         let window = self.get(win)?;
-        let (to, argument) = (window.roster.members.at(rank), window.subject(kind));
+        let to = To::Rank(window.process(rank));
+        let at = to.address(window, rank, kind);
+        self.post(endpoint, to, at, message)
+    }
+
+    /// Sends a message.
+    pub(super) fn post(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: impl net::Addressee,
+        at: Address,
+        message: Writer,
+    ) -> Result<()> {
         self.reap(endpoint);
-        let sent = super::post(endpoint, to, argument, &message.0)?;
+        let sent = post(endpoint, to, at, &message.0)?;
         if let Some(id) = sent {
             self.sending.push((id, message.0));
         }
@@ -314,9 +350,10 @@ impl Window {
             completes: BTreeMap::new(),
             far: BTreeMap::new(),
             early: Some(Vec::new()),
-            stalled: VecDeque::new(),
+            stalled: Queue::default(),
             held: BTreeMap::new(),
             freed: false,
+            registration: Registration::None,
             loans: Vec::new(),
             policy: Policy::default(),
             error: None,
@@ -329,6 +366,16 @@ impl Window {
     /// This process's rank.
     pub(super) fn rank(&self) -> u32 {
         self.roster.rank
+    }
+
+    /// Who does for a rank of another node what is asked of it.
+    pub(super) fn to(&self, endpoint: &Endpoint, rank: u32) -> To {
+        let process = self.process(rank);
+        let is_own_job = process.0 < endpoint.size();
+        match server::way(self.targets[rank as usize].room, is_own_job) {
+            server::Way::Server(room) => To::Server { peer: endpoint.server_of(net::Rank(process.0)), room },
+            server::Way::Rank => To::Rank(process),
+        }
     }
 
     /// The argument of a message to others.
@@ -432,6 +479,11 @@ impl Window {
     /// Does anybody wait for its lock who is told by its process?
     pub(super) fn far_word(&self, line: u32) -> &AtomicU64 {
         self.word(line, FAR_AT)
+    }
+
+    /// Does anybody wait for its lock in the data server of the node?
+    pub(super) fn server_word(&self, line: u32) -> &AtomicU64 {
+        self.word(line, SERVER_AT)
     }
 
     /// How often one process has told another something, by their lines.
