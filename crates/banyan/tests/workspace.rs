@@ -89,6 +89,36 @@ fn every_counter_has_its_line_in_the_documentation() {
 }
 
 #[test]
+fn links_between_documents_lead_somewhere() {
+    for page in pages() {
+        let text = read(&page);
+        let folder = page.parent().expect("a page is in a folder");
+        for link in links(&text) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { folder.join(file) };
+            let there = target.exists() && (heading.is_empty() || has_heading(&read(&target), heading));
+            assert!(there, "{}: nothing is at {link}", page.display());
+        }
+    }
+}
+
+#[test]
+fn every_decision_is_in_the_index() {
+    let folder = crates().join("../docs/decisions");
+    let index = read(&folder.join("README.md"));
+    for page in pages().into_iter().filter(|page| page.starts_with(&folder) && !page.ends_with("README.md")) {
+        let text = read(&page);
+        for title in text.lines().filter_map(|line| line.strip_prefix("## ")) {
+            assert!(
+                index.contains(&format!("- [{title}](")),
+                "{}: '{title}' is not in the index",
+                page.display()
+            );
+        }
+    }
+}
+
+#[test]
 fn proto_cannot_name_the_host() {
     let lib = read(&crates().join("proto/src/lib.rs"));
     assert!(lib.contains("#![no_std]") && lib.contains("#![forbid(unsafe_code)]"));
@@ -155,6 +185,33 @@ fn crates() -> PathBuf {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The documents: those at the root, and below `docs`.
+fn pages() -> Vec<PathBuf> {
+    let root = crates().join("..");
+    let mut found = Vec::new();
+    for folder in [root.clone(), root.join("docs"), root.join("docs/decisions")] {
+        let entries = fs::read_dir(&folder).expect("documents").map(|entry| entry.expect("readable").path());
+        found.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    }
+    found
+}
+
+/// Where a document links to inside the repository.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    ends.filter(|link| !link.contains("://") && !link.contains(' '))
+}
+
+/// Has a document this heading, as links write it?
+fn has_heading(text: &str, wanted: &str) -> bool {
+    let written = |heading: &str| -> String {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    };
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| line.trim_start_matches('#').trim()).any(|heading| written(heading) == wanted)
 }
 
 /// "net/src/lib.rs".
