@@ -1,6 +1,6 @@
 //! `banyan bench`: what Banyan costs, beside other libraries on one host (`peers`) and
 //! between hosts (`net`), other launchers (`launch`), other libraries whose jobs start and meet others (`dynamic`) or
-//! whose processes access windows (`rma`), the kinds of its own bulletin board (`board`), budgets of connections
+//! whose processes access windows (`rma`), libraries with ARMCI's interface and programs on global arrays (`pgas`), the kinds of its own bulletin board (`board`), budgets of connections
 //! (`budget`), connections of programs beside published counts (`connect`), the ways of messages by their length (`sizes`),
 //! an RDMA device (`verbs`) and the bare machine (`limit`).
 mod args;
@@ -17,6 +17,7 @@ mod machine;
 mod net;
 mod options;
 mod peers;
+mod pgas;
 mod progress;
 mod ratio;
 mod report;
@@ -34,7 +35,7 @@ use args::Common;
 type Main = fn(&[String]) -> i32;
 
 /// What can be measured, with what is said about it and who does it.
-const KNOWN: [(&str, &str, Main); 11] = [
+const KNOWN: [(&str, &str, Main); 12] = [
     (
         "peers",
         "messages, collectives, start-up and memory beside other MPI libraries on this host",
@@ -42,6 +43,7 @@ const KNOWN: [(&str, &str, Main); 11] = [
     ),
     ("net", "messages and connections between hosts made for it, beside other libraries", net::main),
     ("rma", "operations on windows on this host and between hosts, beside other libraries", rma::main),
+    ("pgas", "ARMCI's operations beside another library, and connections to data servers", pgas::main),
     ("launch", "how fast jobs start, beside other launchers", launch::main),
     ("dynamic", "jobs that start and meet others, beside MPICH", dynamic::main),
     ("board", "the kinds of the bulletin board", board::main),
@@ -66,6 +68,7 @@ pub fn main(args: &[String]) -> i32 {
         verbs::NUMBERS_COMMAND => verbs::numbers_main(rest),
         board::RANK_COMMAND => board::rank_main(rest),
         connect::RANK_COMMAND => connect::rank_main(rest),
+        pgas::RANK_COMMAND => pgas::rank_main(rest),
         name => match KNOWN.iter().find(|(known, ..)| *known == name) {
             Some((.., main)) => main(rest),
             None => crate::usage_error(&format!("'{what}' is not a benchmark ({})", names())),
