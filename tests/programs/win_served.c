@@ -1,7 +1,7 @@
 /* The targets of one-sided operations do not call MPI until all of these have been done: each looks at its own memory, and the
  * data server of its node (--data-server) has to do what others ask for. Without servers this never ends, but inside a node.
  *
- *   win_served            each rank in turn is the target; prints "win_served: ok"
+ *   win_served [ROUNDS]   each rank in turn is the target; prints "win_served: ok"
  *   win_served hold FILE  rank 0 waits outside of MPI until FILE is there, the others ask for its memory until then
  */
 #include <mpi.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CELLS = 64, ROUNDS = 50, LARGE = 1 << 20 };
+enum { CELLS = 64, LARGE = 1 << 18 };
 
 /* What the window of each rank has. */
 struct room {
@@ -26,7 +26,7 @@ struct room {
     unsigned char large[LARGE];   /* of the last rank */
 };
 
-static int rank, size;
+static int rank, size, rounds = 50;
 static struct room *room;
 static MPI_Win win;
 
@@ -83,14 +83,14 @@ static void access_target(int target)
     long one = 1, before, column[CELLS], again[CELLS];
     double halves[CELLS];
     MPI_Datatype place;
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < rounds; i++)
         count_locked(target);
     MPI_Win_lock_all(0, win);
     for (int i = 0; i < CELLS; i++)
         halves[i] = 0.5, column[i] = 1000 * rank + i;
     MPI_Type_vector(CELLS, 1, CELLS, MPI_LONG, &place);
     MPI_Type_commit(&place);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         MPI_Fetch_and_op(&one, &before, MPI_LONG, target, AT(sum), MPI_SUM, win);
         MPI_Accumulate(halves, CELLS, MPI_DOUBLE, target, AT(floats), CELLS, MPI_DOUBLE, MPI_SUM, win);
         take_ticket(target);
@@ -121,11 +121,11 @@ static void be_target(long others)
     while (atomic_load(&room->done) != others)
         usleep(50); /* more ranks than cores */
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
-    CHECK("the sum", room->sum, others * ROUNDS);
-    CHECK("the count under the lock", room->locked, others * ROUNDS);
-    CHECK("the number of tickets", room->tickets, others * ROUNDS);
+    CHECK("the sum", room->sum, others * rounds);
+    CHECK("the count under the lock", room->locked, others * rounds);
+    CHECK("the number of tickets", room->tickets, others * rounds);
     for (int i = 0; i < CELLS; i++)
-        CHECK("a sum of floats", room->floats[i], 0.5 * (double)others * ROUNDS);
+        CHECK("a sum of floats", room->floats[i], 0.5 * (double)others * rounds);
     for (int other = 0; other < size; other++)
         for (int i = 0; other != rank && i < CELLS; i++)
             CHECK("a cell of a column", room->rows[i][other], 1000 * other + i);
@@ -180,7 +180,7 @@ static void fences(void)
 {
     memset(room, 0, sizeof *room);
     MPI_Win_fence(0, win);
-    for (int round = 1; round <= ROUNDS; round++) {
+    for (int round = 1; round <= rounds; round++) {
         long value = 100 * round + rank;
         for (int to = 0; to < size; to++)
             MPI_Put(&value, 1, MPI_LONG, to, AT(rows) + (MPI_Aint)(rank * sizeof(long)), 1, MPI_LONG, win);
@@ -225,13 +225,15 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "hold") == 0) {
         hold(argv[2]);
     } else {
+        if (argc > 1)
+            rounds = atoi(argv[1]);
         for (int target = 0; target < size; target++) {
             passive(target);
             active(target);
         }
         fences();
         /* Windows come and go. */
-        for (int i = 0; i < ROUNDS; i++) {
+        for (int i = 0; i < rounds; i++) {
             long *cell, value = i;
             MPI_Win other;
             MPI_Win_allocate(sizeof *cell, sizeof *cell, MPI_INFO_NULL, MPI_COMM_WORLD, &cell, &other);

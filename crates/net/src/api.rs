@@ -134,7 +134,7 @@ pub enum NetError {
         size: u32,
     },
     /// No connection to a peer.
-    #[error("no connection to {peer} on {}: {cause}", place(*node, host))]
+    #[error("no connection to {}: {cause}", placed(*peer, *node, host))]
     Unreachable {
         /// The peer.
         peer: Peer,
@@ -212,10 +212,13 @@ impl NetError {
     }
 }
 
-fn place(node: NodeId, host: &Option<Arc<str>>) -> String {
-    match host {
-        Some(host) => format!("node {node} (host {host})"),
-        None => format!("node {node}"),
+/// A peer and its place. The name of a server says on which node it is.
+fn placed(peer: Peer, node: NodeId, host: &Option<Arc<str>>) -> String {
+    match (peer, host) {
+        (Peer::Rank { .. }, Some(host)) => format!("{peer} on node {node} (host {host})"),
+        (Peer::Rank { .. }, None) => format!("{peer} on node {node}"),
+        (Peer::Server { .. }, Some(host)) => format!("{peer} (host {host})"),
+        (Peer::Server { .. }, None) => peer.to_string(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::wire::{Header, Kind, Offer};
 use fabric::{Context, Posted, Push, Qp, WorkId};
 use proto::ids::{NodeId, Peer, PeerIx, Process, Rank};
 use proto::matching::{self, Matcher};
+use proto::stats::Stat;
 use proto::wireup::Wireup;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -128,13 +129,18 @@ impl Endpoint {
 
     /// This process and its place, for people.
     pub(crate) fn name(&self) -> String {
-        match self.me() {
+        self.name_of(self.me())
+    }
+
+    /// A peer and its place, for people.
+    pub(crate) fn name_of(&self, peer: Peer) -> String {
+        match peer {
+            Peer::Rank { .. } => format!("{peer} on {}", self.place_of(peer)),
             // Its name says which node.
-            me @ Peer::Server { node, .. } => match self.host_known(node) {
-                Some(host) => format!("{me} (host {host})"),
-                None => me.to_string(),
+            Peer::Server { node, .. } => match self.host_known(node) {
+                Some(host) => format!("{peer} (host {host})"),
+                None => peer.to_string(),
             },
-            me => format!("{me} on {}", self.place_of(me)),
         }
     }
 
@@ -148,9 +154,10 @@ impl Endpoint {
         Peer::Server { job: self.job.id, node: self.node_of(rank) }
     }
 
-    /// A data server has done so many operations.
+    /// A data server has done so many operations. It is written at once: nothing is to be heard of a server when its job ends.
     pub fn note_served(&mut self, operations: u64) {
         self.counters.served += operations;
+        self.context.publish_stat(Stat::OperationsServed as usize, self.counters.served);
     }
 
     /// A rank of this process's own job.

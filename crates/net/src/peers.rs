@@ -174,8 +174,8 @@ impl Endpoint {
             }
             // The peer would wait for an answer for ever, and nobody here waits to be told.
             Err(Refused::ForGood(cause)) if self.link(ix).queue.is_empty() && role == Role::Answers => {
-                let place = self.place_of(peer);
-                self.abort(1, &format!("{peer} on {place} asks for a connection, but {cause}"))
+                let peer = self.name_of(peer);
+                self.abort(1, &format!("{peer} asks for a connection, but {cause}"))
             }
             Err(Refused::ForGood(cause)) => self.lose(ix, cause),
         }

@@ -538,7 +538,7 @@ impl Endpoint {
     pub(crate) fn waits_for(&self) -> String {
         let mut text = String::new();
         for (pattern, _) in self.matcher.posted_iter().take(4) {
-            let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
+            let name = |ix| self.name_of(self.who(ix));
             let source = pattern.source.map_or("any rank".into(), name);
             let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
             text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
@@ -556,7 +556,7 @@ impl Endpoint {
             };
         }
         if let Some((peer, what)) = self.waits.awaiting.as_ref().and_then(|awaiting| awaiting.0()) {
-            text += &format!("; for {peer} on {} {what}", self.place_of(peer));
+            text += &format!("; for {} {what}", self.name_of(peer));
         }
         self.waits.meetings.iter().take(4).for_each(|awaited| text += &format!("; for {awaited}"));
         if self.waits.questions {
@@ -576,7 +576,7 @@ impl Endpoint {
 
     /// What a message that has met its peer still needs.
     fn under_way(&self, state: &State) -> Option<String> {
-        let name = |ix| format!("{} on {}", self.who(ix), self.place_of(self.who(ix)));
+        let name = |ix| self.name_of(self.who(ix));
         Some(match state {
             State::SendOffered { data, to, .. } => {
                 let bytes = match data {
