@@ -23,3 +23,12 @@ pub extern "C" fn BANYAN_Stat(name: Text, value: Ptr<c_ulonglong>) -> c_int {
 pub extern "C" fn BANYAN_Stat_name(index: c_int, name: TextOut) -> c_int {
     capi::stats::stat_name::<Standard>(index, name)
 }
+
+/// ARMCI's functions, for `libarmci.so`, so that both libraries of a process have one engine.
+static ARMCI: capi::armci::Table = capi::armci::Table::of::<Standard>();
+
+/// Where they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_armci() -> &'static capi::armci::Table {
+    &ARMCI
+}

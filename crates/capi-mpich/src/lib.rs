@@ -63,3 +63,12 @@ pub extern "C" fn MPIR_Dup_fn(
     let stored = copy.store(value.addr()).and_then(|()| flag.set(1));
     stored.map_or(Mpich::C.err_arg as c_int, |()| 0)
 }
+
+/// ARMCI's functions, for `libarmci.so`, so that both libraries of a process have one engine.
+static ARMCI: capi::armci::Table = capi::armci::Table::of::<Mpich>();
+
+/// Where they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn BANYAN_armci() -> &'static capi::armci::Table {
+    &ARMCI
+}

@@ -231,6 +231,11 @@ impl BufMut {
         self.0.is_null()
     }
 
+    /// The pointer at a distance.
+    pub fn offset(self, bytes: isize) -> BufMut {
+        BufMut(self.0.wrapping_byte_offset(bytes))
+    }
+
     /// As a place for a value of this type, where a function says so.
     pub fn place<T>(self) -> Ptr<T> {
         Ptr(self.0.cast())
@@ -491,6 +496,53 @@ impl Scratch {
         // SAFETY: the owner keeps the memory until the operation is complete, and does not read it before.
         unsafe { RecvBuf::new(self.0.as_mut_ptr()) }
     }
+
+    /// A place in it that is inside.
+    pub fn place(&mut self, at: usize) -> BufMut {
+        BufMut(self.0[at..].as_mut_ptr().cast())
+    }
+
+    /// The same, to be read.
+    pub fn reads(&self, at: usize) -> In<u8> {
+        In(self.0[at..].as_ptr())
+    }
+
+    /// Stores bytes.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// A value of our own that an operation reads: whoever has it keeps it until that has ended.
+#[inline(always)]
+pub(crate) fn source_of<T: Copy>(value: &T) -> SendBuf {
+    // SAFETY: the bytes of a value may be read; callers keep it, and wait.
+    unsafe { SendBuf::new((&raw const *value).cast()) }
+}
+
+/// A number of our own that an operation writes, as [`source_of`].
+#[inline(always)]
+pub(crate) fn target_of<T: Copy>(value: &mut T) -> RecvBuf {
+    // SAFETY: callers pass numbers, for which any bytes are a value, keep them, and wait.
+    unsafe { RecvBuf::new((&raw mut *value).cast()) }
+}
+
+/// Memory of the program that it names by an address.
+pub(crate) fn target_at(address: usize) -> RecvBuf {
+    BufMut(std::ptr::with_exposed_provenance_mut(address)).target()
+}
+
+/// Copies bytes of the program, which may overlap.
+pub(crate) fn move_bytes(from: BufMut, to: BufMut, bytes: usize) {
+    if bytes > 0 && !from.0.is_null() && !to.0.is_null() {
+        // SAFETY: neither is null; the C caller promised so many bytes at both.
+        unsafe { std::ptr::copy(from.0.cast::<u8>(), to.0.cast::<u8>(), bytes) }
+    }
+}
+
+/// Memory of the program, or null, as `malloc` gives it; [`release`] takes it back.
+pub(crate) fn raw_allocate(bytes: i64) -> BufMut {
+    BufMut(allocate(bytes).map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut))
 }
 
 /// Memory of the program, for `MPI_Alloc_mem`.

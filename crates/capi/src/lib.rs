@@ -13,6 +13,7 @@
 
 pub mod abi;
 pub mod args;
+pub mod armci;
 pub mod attr;
 pub mod bsend;
 mod callbacks;

@@ -22,7 +22,7 @@ pub(crate) struct OfComm<'a>(&'a Communicator);
 
 impl OfComm<'_> {
     /// What was begun and cannot be waited for may be under way when its buffers go: that is the end.
-    fn or_end(&self, ended: Result<()>) -> Result<()> {
+    fn or_end<T>(&self, ended: Result<T>) -> Result<T> {
         if let Err(error) = &ended {
             self.0.core(|mpi| -> Result<()> { mpi.abort(1, &error.to_string()) })?;
         }
@@ -35,9 +35,9 @@ impl Driver for OfComm<'_> {
         self.0.core(call)
     }
 
-    fn wait(&mut self, request: RequestId) -> Result<()> {
+    fn wait(&mut self, request: RequestId) -> Result<usize> {
         let ended = self.0.core_wait(request).and_then(|status| status.checked());
-        self.or_end(ended.map(|_| ()))
+        self.or_end(ended.map(|status| status.bytes))
     }
 
     fn watch(&mut self, ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {

@@ -2,37 +2,49 @@
 //!
 //! | room | what happens there |
 //! |---|---|
-//! | `regions` | memory that processes share, and where an address of it is |
+//! | `regions` | memory that processes share, by region or by address |
+//! | `groups` | processes that allocate and meet apart from others |
+//! | `domains` | processes that have each other's memory mapped |
 //! | `shapes` | strides as datatypes, kept for the next operation |
 //! | `transfer` | put, get, accumulate |
+//! | `handles` | operations that are waited for later |
 //! | `order` | what is not known to be done: fences and barriers |
 //! | `rmw` | read-modify-write |
+//! | `mutexes` | locks, and notices from one process to another |
 //!
 //! **Order.** Blocking operations towards one process take effect in the order in which they are called (ARMCI's location
 //! consistency), which windows do not promise. What is mapped here is done at once. What travels leaves at once, and in
 //! messages, which keep their order; only what is long and in a row is copied by the network past the messages before it, and
-//! waits until these are done ([`order`]).
+//! waits until these are done (`order`).
+mod domains;
+mod groups;
+mod handles;
+mod mutexes;
 mod order;
 mod regions;
 mod rmw;
 mod shapes;
 mod transfer;
 
+pub use domains::Domains;
+pub use groups::{Group, GroupId};
+use handles::Handles;
+pub use handles::{HandleId, Later};
 use mpi::Result;
 use mpi::core::{CommId, Mpi, RequestId, Synchronizing};
+use mutexes::Mutexes;
 pub use regions::{Place, RegionId};
+use regions::{Region, Spans};
 pub use rmw::Rmw;
-pub use transfer::{Factor, Strides};
-
-use regions::Region;
 use shapes::Shapes;
+pub use transfer::{Factor, Segments, Strides, What};
 
 /// Who has the engine, and waits in its way.
 pub trait Driver {
     /// One call of the engine.
     fn call<T>(&mut self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T>;
-    /// Waits for a request.
-    fn wait(&mut self, request: RequestId) -> Result<()>;
+    /// Waits for a request; gives the bytes that have come.
+    fn wait(&mut self, request: RequestId) -> Result<usize>;
     /// Waits until something holds that may come about with no message at all.
     fn watch(&mut self, ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()>;
 
@@ -48,10 +60,14 @@ pub struct Core {
     comm: CommId,
     rank: u32,
     size: u32,
+    groups: Vec<Option<Group>>,
     regions: Vec<Option<Region>>,
+    spans: Spans,
     /// Where something was sent of which it is not known whether it is done.
     dirty: Vec<(RegionId, u32)>,
     shapes: Shapes,
+    handles: Handles,
+    mutexes: Option<Mutexes>,
 }
 
 impl Core {
@@ -61,20 +77,38 @@ impl Core {
             let comm = mpi.comm_dup(comm)?;
             Ok((comm, mpi.comm_rank(comm)?, mpi.comm_size(comm)?))
         })?;
-        Ok(Core { comm, rank, size, regions: Vec::new(), dirty: Vec::new(), shapes: Shapes::default() })
+        Ok(Core {
+            comm,
+            rank,
+            size,
+            groups: vec![Some(Group::all(comm, size))],
+            regions: Vec::new(),
+            spans: Spans::default(),
+            dirty: Vec::new(),
+            shapes: Shapes::default(),
+            handles: Handles::default(),
+            mutexes: None,
+        })
     }
 
-    /// Collective: gives back what is left.
+    /// Collective: gives back what is left. Memory of groups goes in the order in which it was made, as all members know it.
     pub fn end(mut self, driver: &mut impl Driver) -> Result<()> {
+        self.wait_all(driver)?;
         self.barrier(driver)?;
-        for region in (0..self.regions.len()).map(|at| RegionId(at as u32)) {
-            if self.regions[region.0 as usize].is_some() {
-                self.free(driver, region)?;
-            }
+        if self.mutexes.is_some() {
+            self.mutexes_destroy(driver)?;
+        }
+        let mut left: Vec<_> = self.regions.iter().flatten().map(|region| region.serial).collect();
+        left.sort_unstable();
+        for serial in left {
+            let is_it =
+                |region: &Option<Region>| region.as_ref().is_some_and(|region| region.serial == serial);
+            let at = self.regions.iter().position(is_it).expect("listed above");
+            self.free(driver, RegionId(at as u32))?;
         }
         driver.call(|mpi| {
             self.shapes.clear(mpi)?;
-            mpi.comm_free(self.comm)
+            self.groups.drain(..).flatten().try_for_each(|group| mpi.comm_free(group.comm))
         })
     }
 

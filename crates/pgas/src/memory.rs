@@ -1,6 +1,6 @@
 //! The safe API: elements of every process that all of them access.
-use crate::armci::{Armci, OfComm};
-use crate::core::{Core, Factor, Place, RegionId, Rmw, Strides};
+use crate::armci::Armci;
+use crate::core::{Factor, GroupId, Later, Place, RegionId, Rmw, Strides, What};
 use crate::slices::{source, target};
 use mpi::{Datum, ErrorClass, MpiError, Number, Result};
 use std::marker::PhantomData;
@@ -50,10 +50,7 @@ pub struct Patch<'a> {
 impl<T: Datum> Memory<T> {
     pub(crate) fn new(armci: &Armci, len: usize) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>()).map_or(u64::MAX, |bytes| bytes as u64);
-        let region = armci.with(|core, driver| {
-            let comm = core.comm();
-            core.malloc(driver, comm, bytes)
-        })?;
+        let region = armci.with(|core, driver| core.malloc(driver, GroupId::WORLD, bytes))?;
         Ok(Memory { armci: armci.clone(), region, len, marker: PhantomData })
     }
 
@@ -81,13 +78,13 @@ impl<T: Datum> Memory<T> {
     /// Writes elements at `at` of a process's part.
     pub fn put(&self, data: &[T], rank: usize, at: usize) -> Result<()> {
         let counts = [size_of_val(data) as i64];
-        self.run(rank, at, |core, driver, to| core.put(driver, source(data), to, Strides::row(&counts)))
+        self.run(What::Put(source(data)), rank, at, row(&counts))
     }
 
     /// Reads elements at `at` of a process's part.
     pub fn get(&self, into: &mut [T], rank: usize, at: usize) -> Result<()> {
         let counts = [size_of_val(into) as i64];
-        self.run(rank, at, |core, driver, from| core.get(driver, target(into), from, Strides::row(&counts)))
+        self.run(What::Get(target(into)), rank, at, row(&counts))
     }
 
     /// Writes a patch of elements.
@@ -101,7 +98,7 @@ impl<T: Datum> Memory<T> {
     ) -> Result<()> {
         let how = Scaled::of::<T>(&from, &to, counts, data.len())?;
         let data = &data[from.at.min(data.len())..];
-        self.run(rank, to.at, |core, driver, to| core.put(driver, source(data), to, how.strides()))
+        self.run(What::Put(source(data)), rank, to.at, how.strides())
     }
 
     /// Reads a patch of elements.
@@ -116,17 +113,12 @@ impl<T: Datum> Memory<T> {
         let how = Scaled::of::<T>(&to, &from, counts, into.len())?;
         let at = to.at.min(into.len());
         let into = &mut into[at..];
-        self.run(rank, from.at, |core, driver, from| core.get(driver, target(into), from, how.strides()))
+        self.run(What::Get(target(into)), rank, from.at, how.strides())
     }
 
-    fn run(
-        &self,
-        rank: usize,
-        at: usize,
-        call: impl FnOnce(&mut Core, &mut OfComm, Place) -> Result<()>,
-    ) -> Result<()> {
+    fn run(&self, what: What, rank: usize, at: usize, how: Strides) -> Result<()> {
         let place = self.place(rank, at);
-        self.armci.with(|core, driver| call(core, driver, place))
+        self.armci.with(|core, driver| core.transfer(driver, what, place, how, Later::No))
     }
 
     fn place(&self, rank: usize, at: usize) -> Place {
@@ -139,9 +131,7 @@ impl<T: Element> Memory<T> {
     /// Adds `factor` times elements to those at `at` of a process's part, each of them atomically.
     pub fn acc(&self, factor: T, data: &[T], rank: usize, at: usize) -> Result<()> {
         let counts = [size_of_val(data) as i64];
-        self.run(rank, at, |core, driver, to| {
-            core.acc(driver, factor.factor(), source(data), to, Strides::row(&counts))
-        })
+        self.run(What::Acc(source(data), factor.factor()), rank, at, row(&counts))
     }
 
     /// Adds a patch of elements.
@@ -156,9 +146,7 @@ impl<T: Element> Memory<T> {
     ) -> Result<()> {
         let how = Scaled::of::<T>(&from, &to, counts, data.len())?;
         let data = &data[from.at.min(data.len())..];
-        self.run(rank, to.at, |core, driver, to| {
-            core.acc(driver, factor.factor(), source(data), to, how.strides())
-        })
+        self.run(What::Acc(source(data), factor.factor()), rank, to.at, how.strides())
     }
 }
 
@@ -240,6 +228,11 @@ impl Scaled {
     fn strides(&self) -> Strides<'_> {
         Strides { here: &self.here, there: &self.there, counts: &self.counts }
     }
+}
+
+/// Elements in a row.
+fn row(counts: &[i64; 1]) -> Strides<'_> {
+    Strides { here: &[], there: &[], counts }
 }
 
 /// A rank that is too large stays invalid.

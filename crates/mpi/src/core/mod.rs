@@ -82,7 +82,7 @@ pub use session::PROCESS_SETS;
 pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
 pub use topology::{Cart, Neighborhood, Topology};
-pub use win::{Assert, Factor, NewWindow, Remote, Synchronizing, WinFlavor, serve_node};
+pub use win::{Assert, Factor, NewWindow, Remote, Strided, Synchronizing, WinFlavor, serve_node};
 
 /// The largest tag of a message (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = (1 << 30) - 1;

@@ -6,6 +6,7 @@
 //! | `window` | what one is, and how its targets are reached |
 //! | `ops` | operations; those on memory that is mapped here |
 //! | `scaled` | elements multiplied before they are combined |
+//! | `strided` | puts and gets of regular rows, where memory is mapped |
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
 //! | `serve` | the target's side of these |
@@ -25,6 +26,7 @@ mod scaled;
 mod serve;
 mod server;
 mod short;
+mod strided;
 mod window;
 
 use super::ids::{CommId, ErrhandlerId, GroupId, InfoId, TypeId, WinId};
@@ -39,6 +41,7 @@ use making::{Freeing, Making};
 pub use scaled::Factor;
 pub use server::serve_node;
 use std::rc::Rc;
+pub use strided::Strided;
 pub(in crate::core) use window::Hall;
 use window::{Reach, State, Target};
 

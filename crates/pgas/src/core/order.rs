@@ -22,7 +22,7 @@ impl Core {
     pub fn barrier(&mut self, driver: &mut impl Driver) -> Result<()> {
         self.all_fence(driver)?;
         let request = driver.call(|mpi| mpi.icollective(self.comm, Coll::Barrier))?;
-        driver.wait(request)
+        driver.wait(request).map(drop)
     }
 
     fn fence_of(&mut self, driver: &mut impl Driver, rank: Option<u32>) -> Result<()> {
@@ -61,7 +61,8 @@ impl Core {
         }
     }
 
-    fn clean(&mut self, driver: &mut impl Driver, region: RegionId, rank: u32) -> Result<()> {
+    /// Everything that was begun on a process's part is done.
+    pub(super) fn clean(&mut self, driver: &mut impl Driver, region: RegionId, rank: u32) -> Result<()> {
         let win = self.region(region)?.win;
         let flush = driver.call(|mpi| mpi.win_flush(win, Some(rank as i32)))?;
         driver.settle(flush)?;
@@ -69,10 +70,5 @@ impl Core {
         of.dirty[rank as usize] = false;
         self.dirty.retain(|dirty| *dirty != (region, rank));
         Ok(())
-    }
-
-    /// Which of all processes is a member of those who share memory.
-    pub(super) fn world_rank(&self, _region: RegionId, member: u32) -> u32 {
-        member
     }
 }

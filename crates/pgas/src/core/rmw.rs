@@ -3,7 +3,7 @@ use super::regions::Place;
 use super::{Core, Driver};
 use crate::slices::{source, target};
 use mpi::Result;
-use mpi::core::{OpId, Peer, TypeId};
+use mpi::core::{Mpi, OpId, Peer, TypeId};
 
 /// What is done, with which number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,16 @@ impl Core {
             Rmw::Add32(value) | Rmw::Swap32(value) => self.fetch(driver, value, at, ty, op).map(i64::from),
             Rmw::Add64(value) | Rmw::Swap64(value) => self.fetch(driver, value, at, ty, op),
         }
+    }
+
+    /// An integer of 64 bits in memory that is mapped here.
+    pub(super) fn look(&self, mpi: &mut Mpi, place: Place) -> Result<i64> {
+        let win = self.region(place.region)?.win;
+        let (given, mut old) = ([0i64], [0i64]);
+        let (peer, at) = (Peer::Rank(place.rank as i32), place.at as i64);
+        let (from, into) = (source(&given), target(&mut old));
+        mpi.win_fetch_and_op(win, from, into, TypeId::INT64_T, peer, at, OpId::NO_OP)?;
+        Ok(old[0])
     }
 
     fn fetch<T: mpi::Datum>(

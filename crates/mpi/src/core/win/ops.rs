@@ -497,7 +497,7 @@ fn fetch(from: &Elements, base: RecvBuf, into: &Checked<RecvBuf>) {
 }
 
 /// Combines elements with those in memory that is mapped here.
-fn apply(
+pub(super) fn apply(
     how: &Combining,
     from: Option<&Checked<SendBuf>>,
     into: Option<&Checked<RecvBuf>>,

@@ -1,9 +1,13 @@
 //! Elements multiplied by a factor before they are combined with a target's: ARMCI's accumulate.
 //!
 //! The product is made here, in memory of the library's; it then travels and is combined as any sum.
+use super::far::Elements;
+use super::memory::{Combination, Combining};
+use super::ops::apply;
 use crate::buffer::{Scratch, change};
-use crate::core::{Mpi, SendData, TypeId};
-use crate::error::Result;
+use crate::core::{Mpi, OpId, RecvData, SendData, TypeId};
+use crate::error::{ErrorClass, Result, fail};
+use std::sync::atomic::AtomicU64;
 
 /// What elements are multiplied by; it says their type, too.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,5 +84,33 @@ impl Mpi {
             Factor::C64([re, im]) => change(part, |[a, b]: [f64; 2]| [a * re - b * im, a * im + b * re]),
         }
         Ok(product)
+    }
+
+    /// Copies elements inside this process's own memory.
+    pub fn copy(&self, from: SendData, into: RecvData) -> Result<()> {
+        let (from, into) = (self.checked(from)?, self.checked(into)?);
+        let bytes = from.bytes()?;
+        if into.bytes()? != bytes {
+            return fail(ErrorClass::Truncate, "elements are copied to others of another length");
+        }
+        let mut packed = Scratch::with(bytes);
+        from.ty.pack(from.buf, from.count, packed.part(bytes));
+        into.ty.unpack(packed.part(bytes).as_source(), into.buf, into.count);
+        Ok(())
+    }
+
+    /// Adds elements to others of this process's own memory, which nobody else changes at the same time.
+    pub fn add(&self, from: SendData, into: RecvData) -> Result<()> {
+        let (from, into) = (self.checked(from)?, self.checked(into)?);
+        let Some((meaning, scalar)) = into.ty.predefined_element() else {
+            return fail(ErrorClass::Type, "what is added is not all of one predefined datatype");
+        };
+        let how = Combining::of(Combination { op: OpId::SUM, meaning, scalar });
+        let Some(how) = how.filter(|_| from.bytes().ok() == into.bytes().ok()) else {
+            return fail(ErrorClass::Op, "elements that cannot be added");
+        };
+        let (base, to) = (into.buf, Elements { ty: into.ty, count: into.count });
+        apply(&how, Some(&from), None, &to, base, 0, &AtomicU64::new(0));
+        Ok(())
     }
 }

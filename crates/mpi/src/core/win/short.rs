@@ -191,7 +191,7 @@ impl Mpi {
 
 /// A target that may be accessed now, whose memory is mapped here.
 #[inline(always)]
-fn near(window: &Window, rank: i32) -> Option<(&Target, RecvBuf)> {
+pub(super) fn near(window: &Window, rank: i32) -> Option<(&Target, RecvBuf)> {
     let target = window.targets.get(rank as usize)?;
     match target.reach {
         Reach::Mapped(base) if window.is_open(target) && window.flavor != WinFlavor::Dynamic => {
