@@ -322,7 +322,7 @@ fn who_polls_never_sleeps_and_who_blocks_does() {
         // (Page faults may wait for something, too.)
         assert!(sleeps(ranks, "poll") < 4, "{ranks} ranks");
         for wait in ["spin-block", "sleep"] {
-            // (Who is not let run for long finds its message there.)
+            // (A process that does not get to run for long finds its message there.)
             assert!(sleeps(ranks, wait) >= 5, "{ranks} ranks, {wait}");
         }
     }

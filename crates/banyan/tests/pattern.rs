@@ -154,7 +154,7 @@ fn a_wrong_pattern_costs_few_connections_and_is_replaced() {
     let wrong = place.run(&["-n", "24"], "ring");
     let [rules, connected, used, unused] = outcome(&wrong);
     assert_eq!(rules, 1);
-    // Each of 24 ranks was foretold 23 others, of whom it needs 2. It asks for 6, and for one more with each that it uses;
+    // Each of 24 ranks was predicted 23 others, of whom it needs 2. It asks for 6, and for one more with each that it uses;
     // as many others ask it.
     assert!(connected <= 24 * 16 && unused <= 24 * 16 && used <= 48, "{}", wrong["pattern"]);
     assert!(!place.text().contains("\nall after "), "{}", place.text());

@@ -1,6 +1,6 @@
-//! Where agents of other hosts come in: listening sockets, and the handshakes of those who knock.
+//! The entrance for agents of other hosts: listening sockets, and the handshakes of those that connect.
 //!
-//! Anybody who reaches the host can knock. Until a peer has proven that it holds the job's key ([`proto::seal`]), it
+//! Anybody who reaches the host can connect. Until a peer has proven that it holds the job's key ([`proto::seal`]), it
 //! costs one of [`KNOCKS_MAX`] places and less than a hundred bytes, for at most [`KNOCK_PATIENCE`]; when the places
 //! are taken, those who have said nothing go first. Who is turned away is counted, by kind, and told no more
 //! than is needed to find a mistake in the set-up.

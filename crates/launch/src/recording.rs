@@ -1,4 +1,4 @@
-//! The file of `--pattern`: what is foretold from it when a job begins, and what is learned for it when the job is over.
+//! The file of `--pattern`: what is predicted from it when a job begins, and what is learned for it when the job is over.
 //!
 //! A file that cannot be written is an error before anything is started. One that cannot be understood is told of, and replaced
 //! by what the job teaches. It is replaced whole, by a new file that is renamed: whoever is killed leaves the old one.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_job_teaches_is_foretold_to_the_next() {
+    fn what_one_job_teaches_is_predicted_to_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec(&folder.path().join("p"));
         let (warnings, forecast, report) = job(&spec, 0, ring(16));

@@ -224,7 +224,7 @@ pub struct JobSpec {
     pub qp_max: Option<u32>,
     /// Does each node get a data server, for windows?
     pub data_server: bool,
-    /// Are the ranks served PMGR, MVAPICH's protocol of old, besides PMI?
+    /// Are the ranks served PMGR, MVAPICH's old protocol, besides PMI?
     pub pmgr: bool,
     /// What ranks are told about traffic between hosts.
     pub net: NetOptions,

@@ -328,11 +328,11 @@ mod tests {
         assert_eq!(json(&report)["connect"].as_array().unwrap().len(), 2);
         assert_eq!(
             json(&report)["connect"][1],
-            json!({"policy": "rank-by-rank", "why": "auto: a pattern foretells nearly everybody", "ranks": 1})
+            json!({"policy": "rank-by-rank", "why": "auto: a pattern predicts nearly everybody", "ranks": 1})
         );
         let table = table(&report);
         assert!(table.contains("connecting, 1 ranks: on-demand (as asked for)\n"), "{table}");
-        assert!(table.contains("connecting, 1 ranks: rank-by-rank (auto: a pattern foretells"), "{table}");
+        assert!(table.contains("connecting, 1 ranks: rank-by-rank (auto: a pattern predicts"), "{table}");
         assert!(!table.contains("together, when"), "{table}");
         report.stats[1][Stat::ConnectedTogether as usize] = 57;
         assert!(super::table(&report).contains("connecting: 57 made together, when a collective"));

@@ -168,7 +168,7 @@ impl Communicator {
         self.engine().watch(self.here(CORE), ready)
     }
 
-    /// Did the last operation of this process fail, so that others may wait for it in vain?
+    /// Did the last operation of this process fail, so that others may wait for it without end?
     pub fn has_failed(&self) -> bool {
         self.engine().has_failed()
     }

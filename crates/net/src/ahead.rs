@@ -1,10 +1,10 @@
-//! Connections that are made ahead of their first use, because a pattern of an earlier run foretells them; and the first
+//! Connections that are made ahead of their first use, because a pattern of an earlier run predicts them; and the first
 //! contacts of this run, for the next pattern. Whom to ask for, and when, is decided in `proto::pattern`.
 //!
 //! # How the first use is seen
 //! Messages pay nothing for it. A connection that becomes ready before this side has needed it is *parked*: it is open in every
 //! respect, but the short way of sends does not see it (`Link::ready` is empty). The first send goes the long way therefore, as
-//! it would without a connection, and finds it there ([`Endpoint::unpark`]). Only processes that record or foretell do so.
+//! it would without a connection, and finds it there ([`Endpoint::unpark`]). Only processes that record or predict do so.
 //!
 //! What is received over a parked connection is seen at the end only, by what has gone through it: the sender has noted the
 //! contact, and here it is but a number in the statistics.
@@ -21,7 +21,7 @@ use std::path::Path;
 /// The kernel counts handshakes on sockets too, as far as they have been acknowledged.
 const HANDSHAKE_BYTES_MAX: u64 = 1024;
 
-/// What a process that records or foretells keeps.
+/// What a process that records or predicts keeps.
 #[derive(Debug)]
 pub(crate) struct Watch {
     machine: Ahead,
@@ -101,7 +101,7 @@ impl Endpoint {
         self.watch.as_ref().is_some_and(|watch| watch.machine.is_eager())
     }
 
-    /// Asks for connections that are foretold, if it is time. Was one asked for?
+    /// Asks for connections that are predicted, if it is time. Was one asked for?
     pub(crate) fn ask_ahead(&mut self, now_ns: u64) -> bool {
         let mut asked = false;
         while self.watch.as_mut().is_some_and(|watch| watch.machine.is_time(now_ns)) {
@@ -126,7 +126,7 @@ impl Endpoint {
     /// Does anybody wait for a connection, or is there no room for those that nobody waits for?
     fn load_ahead(&self) -> Load {
         let Some(watch) = &self.watch else { return Load::Busy };
-        let is_foretold = |peer: Peer| peer.rank().is_some_and(|rank| watch.machine.is_flying(rank.0));
+        let is_predicted = |peer: Peer| peer.rank().is_some_and(|rank| watch.machine.is_flying(rank.0));
         let kinds = [ProviderKind::Soft, ProviderKind::Sockets, ProviderKind::Verbs];
         let held: usize = kinds.into_iter().map(|kind| self.context.qps(kind)).sum();
         let is_full = watch.budget.is_some_and(|most| held + 1 >= most as usize);
@@ -134,7 +134,7 @@ impl Endpoint {
         // An RDMA device says how few queue pairs it has when it refuses one. Attempts that nobody needs must not have them all.
         let is_alone = !self.context.has_rdma() || watch.machine.flying() == 0;
         let leaves = self.job.leaving || self.job.finished;
-        let is_needed = || self.wireup.waiting().any(|waiting| !is_foretold(waiting.peer));
+        let is_needed = || self.wireup.waiting().any(|waiting| !is_predicted(waiting.peer));
         if is_full || is_short || !is_alone || leaves || self.is_device_half_full() || is_needed() {
             Load::Busy
         } else {

@@ -70,7 +70,7 @@ pub struct Endpoint {
     pub(crate) lives: Lives,
     pub(crate) counters: Counters,
     pub(crate) waits: Waits,
-    /// First contacts, where they are recorded or foretold.
+    /// First contacts, where they are recorded or predicted.
     pub(crate) watch: Option<Box<Watch>>,
     /// What the message that is being sent is marked with.
     pub(crate) mark: u32,

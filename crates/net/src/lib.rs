@@ -18,7 +18,7 @@
 //! | `waiting` | spins, yields, sleeps; says for whom. The one place where time enters |
 //! | `start`, `job`, `reach`, `pmi` | joining and leaving the job |
 //! | `meeting` | processes of other jobs |
-//! | `ahead` | connections that a pattern foretells, and first contacts |
+//! | `ahead` | connections that a pattern predicts, and first contacts |
 //! | `stats` | what is counted |
 #![forbid(unsafe_code)]
 

@@ -212,7 +212,7 @@ impl Meeting {
     }
 
     /// Gives up in time. The owner speaks when it has taken this side in, and not to somebody who has left: so a caller
-    /// that has spoken stops writing and listens a moment longer, lest the owner meets somebody who is gone.
+    /// that has spoken stops writing and listens a moment longer, so that the owner does not meet somebody who is gone.
     fn check_limit(&mut self, now_ns: u64) -> Result<(), MeetError> {
         let Stage::Talking { line, to: Some(to), said, theirs: None } = &mut self.stage else {
             return Ok(());

@@ -60,7 +60,7 @@ pub(crate) enum State {
         to: PeerIx,
         /// Does its caller do nothing but wait?
         waits: bool,
-        /// Was its beginning sent with the offer, as far as is known in vain?
+        /// Was its beginning sent with the offer, and of no use as far as is known?
         headed: bool,
         /// Could parts that this side was to write not be written? The receiver reads all of it then.
         unwritten: bool,

@@ -309,7 +309,7 @@ impl Endpoint {
     pub fn start_server(config: &Config) -> Result<Box<Endpoint>, StartError> {
         let node = config.server.ok_or(StartError::NoServer)?;
         let wait = if config.wait == Wait::Poll { Wait::Auto } else { config.wait };
-        // What a pattern foretells concerns ranks, and so does who connects everybody at the start.
+        // What a pattern predicts concerns ranks, and so does who connects everybody at the start.
         let connect = match config.connect {
             auto::Asked::Fixed(wireup::Policy::Overlapped) => config.connect,
             _ => auto::Asked::default(),

@@ -36,7 +36,7 @@ pub use api::{
 };
 pub use message::{Body, Entries, Entry, Message};
 
-use crate::lane::{Admission, Bytes, LaneError, Links, Muster, Neighbour, PART_BYTES_MAX, Place};
+use crate::lane::{Admission, Arrivals, Bytes, LaneError, Links, Neighbour, PART_BYTES_MAX, Place};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -76,7 +76,7 @@ pub struct Board {
     complete: bool,
     waiting: BTreeMap<Bytes, Vec<Waiter>>,
     gets_open: Vec<u32>,
-    fence: Muster,
+    fence: Arrivals,
     actions: VecDeque<Action>,
     mirror: Mirror,
     changes: VecDeque<Change>,
@@ -107,7 +107,7 @@ impl Board {
             complete: is_root || config.kind.broadcasts(),
             waiting: BTreeMap::new(),
             gets_open: vec![0; clients + config.guests as usize],
-            fence: Muster::new(clients, place.children().len()),
+            fence: Arrivals::new(clients, place.children().len()),
             actions: VecDeque::new(),
             mirror: config.mirror,
             changes: VecDeque::new(),

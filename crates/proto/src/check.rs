@@ -1,4 +1,4 @@
-//! Do all members of a communicator call the same collective? Behind `--check`, before a collective moves data, each member
+//! Compares what the members of a communicator call: behind `--check`, before a collective moves data, each member
 //! tells the communicator's first member what it calls ([`Record`]), and waits for its word ([`Verdict`]). That member
 //! compares ([`Hub`]). So a program is told of its mistake also where it would hang, or go on with wrong data.
 //!

@@ -8,10 +8,10 @@
 //!   nobody does, that is all.
 //! * Otherwise everybody *claims* the number at this moment, and the second round asks whether all could. Somebody for
 //!   whom it went to another agreement meanwhile says no, with the next number that it has; the largest of those is
-//!   claimed next. What was claimed in vain is not used again while an agreement is under way.
+//!   claimed next. A number that was claimed without success is not used again while an agreement is under way.
 //!
 //! Claims wait for nobody, so agreements that are begun in another order by each process all come to their ends. Who
-//! has to try again leaves out some numbers by chance, lest two agreements meet again for ever.
+//! has to try again leaves out some numbers by chance, so that two agreements do not meet again and again.
 use alloc::collections::BTreeSet;
 
 /// Numbers are less than this: two contexts are made of each, in 32 bits.

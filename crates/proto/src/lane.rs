@@ -5,13 +5,13 @@
 //! A link delivers in order, but after a restart it may still hold what an earlier generation said, and a sender
 //! in doubt may say something twice: both are ignored and counted. A message that is missing, or of another
 //! job, is an error: the link is of no use any more. Not here: sockets.
-mod muster;
+mod arrivals;
 mod place;
 pub(crate) mod wire;
 #[cfg(test)]
 pub(crate) mod world;
 
-pub(crate) use muster::Muster;
+pub(crate) use arrivals::Arrivals;
 pub use place::Place;
 pub use wire::WireError;
 

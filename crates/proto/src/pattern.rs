@@ -1,4 +1,4 @@
-//! Who talks to whom in a program, learned from one run and foretold for the next.
+//! Who talks to whom in a program, learned from one run and predicted for the next.
 //!
 //! ```text
 //!   contacts of a run --learn--> Pattern --emit, parse--> Pattern --peers(rank, size)--> whom to connect to, in order
@@ -8,7 +8,7 @@
 //! explains is kept as pairs of ranks, for jobs of the same size.
 //!
 //! # A wrong pattern
-//! It costs little: nobody is foretold more than twice as many peers as ranks had on average ([`Pattern::peers`]), and
+//! It costs little: nobody is predicted more than twice as many peers as ranks had on average ([`Pattern::peers`]), and
 //! [`Ahead`], which decides when to ask for the next one, stops while those that it asked for are not used.
 //!
 //! # What it is not
@@ -29,9 +29,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use shape::Placed;
 
-/// Most peers that are foretold to one rank.
+/// Most peers that are predicted to one rank.
 pub const PEERS_MAX: usize = 256;
-/// As many are foretold even where ranks had fewer on average.
+/// As many are predicted even where ranks had fewer on average.
 const PEERS_MIN: usize = 4;
 /// Everybody talks to everybody in most jobs that are smaller, whatever the program does.
 const ALL_RANKS_MIN: u32 = 8;
@@ -49,7 +49,7 @@ pub struct Pattern {
     pub ranks: u32,
     /// Peers that its ranks had on average, in hundredths.
     pub degree_percent: u32,
-    /// How what was foretold for that run came true, if anything was.
+    /// How what was predicted for that run came true, if anything was.
     pub last: Option<Last>,
     /// The rules, in order of first use.
     pub generators: Vec<Generator>,
@@ -58,7 +58,7 @@ pub struct Pattern {
 /// How a forecast came true, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Last {
-    /// Peers that were foretold.
+    /// Peers that were predicted.
     pub predicted: u64,
     /// Those of them who were talked to.
     pub used: u64,
@@ -85,7 +85,7 @@ pub struct Score {
 }
 
 impl Pattern {
-    /// Learns from a run. `before` is what was known, and was used to foretell this run: of rules that explain the same, those
+    /// Learns from a run. `before` is what was known, and was used to predict this run: of rules that explain the same, those
     /// that were known stay, and those that failed go.
     pub fn learn(program: &str, observed: &Observed, before: Option<&Pattern>) -> Pattern {
         let mut pattern = Pattern {
@@ -131,7 +131,7 @@ impl Pattern {
         (peers as u32).div_ceil(sampled.max(1))
     }
 
-    /// Did it foretell the last run, and badly?
+    /// Did it predict the last run, and badly?
     pub fn has_failed(&self) -> bool {
         self.last.is_some() && self.trust() != Trust::Confirmed
     }
@@ -147,7 +147,7 @@ impl Pattern {
         Forecast { shapes, size, most: twice.clamp(PEERS_MIN, PEERS_MAX) }
     }
 
-    /// How far the connections that it foretells can be relied on.
+    /// How far the connections that it predicts can be relied on.
     pub fn trust(&self) -> Trust {
         match self.last {
             Some(Last { predicted, used }) if used >= predicted - predicted / 10 => Trust::Confirmed,
@@ -155,7 +155,7 @@ impl Pattern {
         }
     }
 
-    /// How it would have foretold a run.
+    /// How it would have predicted a run.
     pub fn judge(&self, observed: &Observed) -> Last {
         let forecast = self.forecast(observed.size());
         let mut last = Last::default();

@@ -90,13 +90,13 @@ stats! {
     PairsDirect = "pairs_direct", Spread;
     /// Pairs that found one there: indirect connections.
     PairsIndirect = "pairs_indirect", Spread;
-    /// Connections made, or asked for, ahead of their first use because a pattern foretold them (--pattern).
+    /// Connections made, or asked for, ahead of their first use because a pattern predicted them (--pattern).
     ConnectionsAhead = "connections_ahead", Spread;
     /// Those of them that were used.
     ConnectionsAheadUsed = "connections_ahead_used", Spread;
     /// By which policy it connects: 0 on-demand, 1 overlapped, 2 to 4 static-serial (by messages, published, batched), 5 to 7 static-parallel, 8 rank-by-rank.
     ConnectPolicy = "connect_policy", Longest;
-    /// Why by that one: 0 it was asked for, 1 no room for what was, and by --connect auto, 2 nobody else, 3 no pattern known, 4 and dear queue pairs, 5 some peers foretold, 6 nearly everybody, 7 but no room in the budget, 8 or in the device.
+    /// Why by that one: 0 it was asked for, 1 no room for what was, and by --connect auto, 2 nobody else, 3 no pattern known, 4 and dear queue pairs, 5 some peers predicted, 6 nearly everybody, 7 but no room in the budget, 8 or in the device.
     ConnectReason = "connect_reason", Longest;
     /// Connections made together with those of everybody else, when a collective needed all of them (--connect auto).
     ConnectedTogether = "connected_together", Spread;

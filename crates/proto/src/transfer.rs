@@ -86,7 +86,7 @@ impl Heads {
     pub const BYTES_MAX: usize = FRAGMENT_BYTES;
     /// What a ring must have free: the longest beginning, its offer, and some more.
     pub const ROOM: usize = Self::BYTES_MAX + 256;
-    /// So many offers go without, once a beginning was sent in vain.
+    /// So many offers go without, once a beginning was sent and not used.
     const PAUSE: u8 = 16;
 
     /// Bytes of a message of `bytes` that have the form of a beginning.
@@ -103,7 +103,7 @@ impl Heads {
         }
     }
 
-    /// One was sent in vain.
+    /// One was sent and not used.
     pub fn in_vain(&mut self) {
         self.without = Self::PAUSE;
     }

@@ -30,7 +30,7 @@
 //! that wants to close its close, at intervals that double up to a cap, for as long as it takes; the other side
 //! answers every repetition. Each connection has an epoch at either end, higher than all before: what is late
 //! is known by it. The last epoch that was closed is remembered with the peer, so that even a repeated CLOSE
-//! of a connection that is no more gets its answer. A request of a *later* epoch while this side is still closing
+//! of a connection that is gone gets its answer. A request of a *later* epoch while this side is still closing
 //! says the same as the answer that got lost. Over a [`Medium::Stream`] each message is sent once.
 //!
 //! Both ends have room for incoming data before they tell anyone about themselves, so the first side that

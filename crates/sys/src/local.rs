@@ -50,7 +50,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Connects to who listens at `name`, at once or not at all: `ConnectionRefused` if nobody does, `WouldBlock` if too many
+/// Connects to who listens at `name`, without waiting: `ConnectionRefused` if nobody does, `WouldBlock` if too many
 /// wait there already.
 pub fn dial(name: &[u8]) -> io::Result<OwnedFd> {
     let (fd, (address, len)) = (socket()?, address(name)?);

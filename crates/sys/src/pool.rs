@@ -5,7 +5,7 @@
 //! the first one on the list tells the receiver, who looks at the list after that; the others need not.
 //!
 //! Any sender may stop or die between any two steps. Nobody waits for it: its slot alone stays taken, and is given back
-//! when somebody lacks one and its process is no more ([`PoolRx::repair`]). What the list holds is checked: a number that no
+//! when somebody lacks one and its process is gone ([`PoolRx::repair`]). What the list holds is checked: a number that no
 //! sender writes ends it.
 use crate::mem::{SharedMap, UserBuf, UserBufMut};
 use crate::sync::{self, AtomicU32};

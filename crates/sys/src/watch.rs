@@ -1,4 +1,4 @@
-//! Is memory of the program still what it was? The kernel says when pages of a watched range go away: unmapped, mapped over,
+//! Finds out whether memory of the program is still what it was. The kernel says when pages of a watched range go away: unmapped, mapped over,
 //! moved, given back by `madvise` or by a heap that shrinks.
 //!
 //! ```text

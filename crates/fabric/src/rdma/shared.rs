@@ -464,7 +464,7 @@ impl Rdma {
         Ok(())
     }
 
-    /// A pair is no more, and has been taken out. The initiator is the others', if there are others.
+    /// A pair is gone, and has been taken out. The initiator is the others', if there are others.
     pub(super) fn unmake_sharing(&mut self, index: u32, half: &Half) {
         self.sharing.iter_mut().for_each(|sharing| sharing.close_target(half.peer));
         let ini = &half.ini;

@@ -1,4 +1,4 @@
-//! The listener, and who has come in: first strangers, of whom a bounded number may stand there for a while, then
+//! The listener, and the connections it has accepted: first unproven ones, a bounded number of them for a bounded time, then
 //! streams of peers that have proven themselves and wait for their queue pair.
 use super::dial::read_more;
 use super::{Note, Sockets, Token, is_no_descriptor};

@@ -7,7 +7,7 @@
 //!
 //! The first pair with a node makes the initiator (a *direct* connection); the others find it there (*indirect* ones). It stays
 //! until the last of them is closed, whoever was the first. A pair whose processes are on one node, or of whom one does
-//! not share, has rings as ever; both sides tell by their cards.
+//! not share, has rings as before; both sides tell by their cards.
 use super::Soft;
 use super::cq::Found;
 use super::qp::QpEntry;
@@ -261,7 +261,7 @@ impl Soft {
         Ok(())
     }
 
-    /// A pair is no more. The initiator is the others', if there are others.
+    /// A pair is gone. The initiator is the others', if there are others.
     pub(super) fn unmake_sharing(&mut self, index: u32, halves: &Halves, attempt: bool) {
         if attempt {
             self.answered(halves.home);

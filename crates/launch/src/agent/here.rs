@@ -1,7 +1,7 @@
 //! A job's part on this node: its ranks, if it has any here, and its board.
 use super::asks::Asks;
 use super::mirror::SharedBoard;
-use super::pmi::{Attributes, Desk};
+use super::pmi::{Attributes, RequestContext};
 use super::ranks::{Ranks, Service, Site};
 use super::server::{Seat, Server, number_of};
 use crate::job::{Counters, Group, Tree};
@@ -95,18 +95,18 @@ impl Here {
 
     /// Lets the PMI service of this job's server act.
     pub(crate) fn serve_server(&mut self, tree: &Tree, asks: &mut Asks, poll: &Poll) -> io::Result<()> {
-        self.at_servers_desk(tree, asks, |server, desk| server.serve(desk, poll))
+        self.at_servers_desk(tree, asks, |server, context| server.serve(context, poll))
     }
 
     fn at_servers_desk(
         &mut self,
         tree: &Tree,
         asks: &mut Asks,
-        act: impl FnOnce(&mut Server, &mut Desk<'_>) -> io::Result<()>,
+        act: impl FnOnce(&mut Server, &mut RequestContext<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let (Some(server), Some(rank)) = (&mut self.server, self.ranks.first()) else { return Ok(()) };
         let mut woken = VecDeque::new();
-        let mut desk = Desk {
+        let mut context = RequestContext {
             tree,
             group: &self.group,
             rank,
@@ -117,7 +117,7 @@ impl Here {
             attributes: &mut self.attributes,
             woken: &mut woken,
         };
-        act(server, &mut desk)
+        act(server, &mut context)
     }
 
     /// What the server has counted.
@@ -195,8 +195,8 @@ impl Here {
                     );
                 }
                 Action::Answer { client, key, value } if client == self.ranks.count() => {
-                    self.at_servers_desk(tree, asks, |server, desk| {
-                        server.got(&key, value.as_ref(), desk, poll)
+                    self.at_servers_desk(tree, asks, |server, context| {
+                        server.got(&key, value.as_ref(), context, poll)
                     })?;
                 }
                 Action::Answer { client, key, value } => {

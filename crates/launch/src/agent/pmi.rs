@@ -29,12 +29,12 @@ pub(crate) struct PmiClient {
     token: u64,
     interest: Interest,
     unsent: Vec<u8>,
-    tongue: Tongue,
+    version: Version,
 }
 
 /// What a client speaks. It has version 2 until it says otherwise: that one knows both greetings.
 #[derive(Debug)]
-enum Tongue {
+enum Version {
     One(One),
     Two(Two),
 }
@@ -60,7 +60,7 @@ pub(crate) struct Woken {
 }
 
 /// What the service needs to serve a rank.
-pub(crate) struct Desk<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) group: &'a Group,
     pub(crate) rank: Rank,
@@ -73,7 +73,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) woken: &'a mut VecDeque<Woken>,
 }
 
-impl Desk<'_> {
+impl RequestContext<'_> {
     /// Asks the launcher. The error is for the rank.
     fn ask(&mut self, request: RequestId, question: Question) -> Result<(), String> {
         let asker = Asker { seat: self.seat, request };
@@ -93,7 +93,7 @@ impl PmiClient {
             token,
             interest: Interest::Read,
             unsent: Vec::new(),
-            tongue: Tongue::Two(Two::default()),
+            version: Version::Two(Two::default()),
         }
     }
 
@@ -111,19 +111,23 @@ impl PmiClient {
     }
 
     pub(crate) fn state(&self) -> PmiState {
-        match &self.tongue {
-            Tongue::One(one) => one.state(),
-            Tongue::Two(two) => two.state(),
+        match &self.version {
+            Version::One(one) => one.state(),
+            Version::Two(two) => two.state(),
         }
     }
 
     /// Reads and answers what is there.
-    pub(crate) fn serve(&mut self, desk: &mut Desk<'_>, poll: &Poll) -> io::Result<Option<Said>> {
+    pub(crate) fn serve(
+        &mut self,
+        context: &mut RequestContext<'_>,
+        poll: &Poll,
+    ) -> io::Result<Option<Said>> {
         let mut bytes = [0; READ_BYTES];
         while let Some(fd) = &self.fd {
             match socket::read(fd.as_fd(), &mut bytes)? {
                 Transfer::Bytes(n) => {
-                    let said = self.act(poll, |tongue, out| tongue.hear(&bytes[..n], desk, out))?;
+                    let said = self.act(poll, |version, out| version.hear(&bytes[..n], context, out))?;
                     if said.is_some() {
                         return Ok(said);
                     }
@@ -137,10 +141,14 @@ impl PmiClient {
     }
 
     /// The fence that this rank may be in is over.
-    pub(crate) fn release(&mut self, desk: &mut Desk<'_>, poll: &Poll) -> io::Result<Option<Said>> {
-        self.act(poll, |tongue, out| match tongue {
-            Tongue::One(one) => one.release(desk, out),
-            Tongue::Two(two) => two.release(desk, out),
+    pub(crate) fn release(
+        &mut self,
+        context: &mut RequestContext<'_>,
+        poll: &Poll,
+    ) -> io::Result<Option<Said>> {
+        self.act(poll, |version, out| match version {
+            Version::One(one) => one.release(context, out),
+            Version::Two(two) => two.release(context, out),
         })
     }
 
@@ -149,12 +157,12 @@ impl PmiClient {
         &mut self,
         key: &[u8],
         value: Option<&Bytes>,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         poll: &Poll,
     ) -> io::Result<Option<Said>> {
-        self.act(poll, |tongue, out| match tongue {
-            Tongue::One(one) => one.got(value, desk, out),
-            Tongue::Two(two) => two.got(key, value, desk, out),
+        self.act(poll, |version, out| match version {
+            Version::One(one) => one.got(value, context, out),
+            Version::Two(two) => two.got(key, value, context, out),
         })
     }
 
@@ -163,12 +171,12 @@ impl PmiClient {
         &mut self,
         request: RequestId,
         answer: &Answer,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         poll: &Poll,
     ) -> io::Result<Option<Said>> {
-        self.act(poll, |tongue, out| match tongue {
-            Tongue::One(one) => one.answered(answer, desk, out),
-            Tongue::Two(two) => two.answered(request, answer, desk, out),
+        self.act(poll, |version, out| match version {
+            Version::One(one) => one.answered(answer, context, out),
+            Version::Two(two) => two.answered(request, answer, context, out),
         })
     }
 
@@ -176,21 +184,21 @@ impl PmiClient {
     pub(crate) fn wake(
         &mut self,
         woken: &Woken,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         poll: &Poll,
     ) -> io::Result<Option<Said>> {
-        self.act(poll, |tongue, out| match tongue {
-            Tongue::One(_) => Ok(()),
-            Tongue::Two(two) => two.wake(woken, desk, out),
+        self.act(poll, |version, out| match version {
+            Version::One(_) => Ok(()),
+            Version::Two(two) => two.wake(woken, context, out),
         })
     }
 
     fn act(
         &mut self,
         poll: &Poll,
-        act: impl FnOnce(&mut Tongue, &mut Vec<u8>) -> Result<(), Said>,
+        act: impl FnOnce(&mut Version, &mut Vec<u8>) -> Result<(), Said>,
     ) -> io::Result<Option<Said>> {
-        let outcome = act(&mut self.tongue, &mut self.unsent);
+        let outcome = act(&mut self.version, &mut self.unsent);
         self.flush(poll)?;
         Ok(outcome.err().inspect(|_| self.close(poll)))
     }
@@ -222,15 +230,20 @@ impl PmiClient {
     }
 }
 
-impl Tongue {
-    fn hear(&mut self, bytes: &[u8], desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+impl Version {
+    fn hear(
+        &mut self,
+        bytes: &[u8],
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         match self {
-            Tongue::One(one) => one.hear(bytes, desk, out),
-            Tongue::Two(two) => {
-                let Some(bytes) = two.hear(bytes, desk, out)? else { return Ok(()) };
+            Version::One(one) => one.hear(bytes, context, out),
+            Version::Two(two) => {
+                let Some(bytes) = two.hear(bytes, context, out)? else { return Ok(()) };
                 let mut one = One::default();
-                let outcome = one.hear(&bytes, desk, out);
-                *self = Tongue::One(one);
+                let outcome = one.hear(&bytes, context, out);
+                *self = Version::One(one);
                 outcome
             }
         }

@@ -3,7 +3,7 @@ use super::Token;
 use super::asks::Asks;
 use super::input::InputPipe;
 use super::output::{Hold, LineStream, OutputQueue, PipeState};
-use super::pmi::{Attributes, Desk, PmiClient, Said, Woken};
+use super::pmi::{Attributes, PmiClient, RequestContext, Said, Woken};
 use super::template::Template;
 use crate::job::{Binding, Counters, Group, StdinBy, Tree};
 use crate::launcher::Ranks as Listed;
@@ -381,14 +381,16 @@ impl Ranks {
 
     /// Answers what a rank asks. Returns what the launcher must hear.
     pub(crate) fn serve(&mut self, slot: u32, service: &mut Service<'_>) -> io::Result<Vec<Frame>> {
-        self.with_client(slot, service, |client, desk, poll| client.serve(desk, poll))
+        self.with_client(slot, service, |client, context, poll| client.serve(context, poll))
     }
 
     /// The barrier is over.
     pub(crate) fn release_barrier(&mut self, service: &mut Service<'_>) -> io::Result<Vec<Frame>> {
         let mut frames = Vec::new();
         for slot in 0..self.count() {
-            frames.extend(self.with_client(slot, service, |client, desk, poll| client.release(desk, poll))?);
+            frames.extend(
+                self.with_client(slot, service, |client, context, poll| client.release(context, poll))?,
+            );
         }
         Ok(frames)
     }
@@ -401,7 +403,7 @@ impl Ranks {
         value: Option<&Bytes>,
         service: &mut Service<'_>,
     ) -> io::Result<Vec<Frame>> {
-        self.with_client(slot, service, |client, desk, poll| client.got(key, value, desk, poll))
+        self.with_client(slot, service, |client, context, poll| client.got(key, value, context, poll))
     }
 
     /// The launcher has answered a question.
@@ -412,7 +414,9 @@ impl Ranks {
         answer: &Answer,
         service: &mut Service<'_>,
     ) -> io::Result<Vec<Frame>> {
-        self.with_client(slot, service, |client, desk, poll| client.answered(request, answer, desk, poll))
+        self.with_client(slot, service, |client, context, poll| {
+            client.answered(request, answer, context, poll)
+        })
     }
 
     /// Lets a rank's service act, and then those of the ranks that have waited for what it did.
@@ -420,15 +424,16 @@ impl Ranks {
         &mut self,
         slot: u32,
         service: &mut Service<'_>,
-        act: impl FnOnce(&mut PmiClient, &mut Desk<'_>, &Poll) -> io::Result<Option<Said>>,
+        act: impl FnOnce(&mut PmiClient, &mut RequestContext<'_>, &Poll) -> io::Result<Option<Said>>,
     ) -> io::Result<Vec<Frame>> {
         let mut woken = VecDeque::new();
         let mut frames = Vec::new();
         let said = self.with_one(slot, service, &mut woken, act)?;
         frames.extend(said.as_ref().and_then(|_| self.spare(slot)).into_iter().chain(said));
         while let Some(next) = woken.pop_front() {
-            let wake =
-                |client: &mut PmiClient, desk: &mut Desk<'_>, poll: &Poll| client.wake(&next, desk, poll);
+            let wake = |client: &mut PmiClient, context: &mut RequestContext<'_>, poll: &Poll| {
+                client.wake(&next, context, poll)
+            };
             let said = self.with_one(next.slot, service, &mut woken, wake)?;
             frames.extend(said.as_ref().and_then(|_| self.spare(next.slot)).into_iter().chain(said));
         }
@@ -440,12 +445,12 @@ impl Ranks {
         slot: u32,
         service: &mut Service<'_>,
         woken: &mut VecDeque<Woken>,
-        act: impl FnOnce(&mut PmiClient, &mut Desk<'_>, &Poll) -> io::Result<Option<Said>>,
+        act: impl FnOnce(&mut PmiClient, &mut RequestContext<'_>, &Poll) -> io::Result<Option<Said>>,
     ) -> io::Result<Option<Frame>> {
         let who = self.member(slot);
         let state = &mut self.states[slot as usize];
         let pid = state.pid.map_or(0, |pid| pid.0);
-        let mut desk = Desk {
+        let mut context = RequestContext {
             tree: service.tree,
             group: &self.group,
             rank: who.rank,
@@ -456,7 +461,7 @@ impl Ranks {
             attributes: service.attributes,
             woken,
         };
-        let said = act(&mut state.pmi, &mut desk, service.poll)?;
+        let said = act(&mut state.pmi, &mut context, service.poll)?;
         Ok(said.map(|said| match said {
             Said::Abort(code, message) => Frame::Aborted { who, pid, code, message: bounded(message) },
             Said::Nonsense(reason) => Frame::BadPmi { who, pid, reason: bounded(reason) },
@@ -602,7 +607,7 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
         key: site.tree.key,
         pid_space: sys::node::pid_space(),
     };
-    // What spawned jobs do is not foretold.
+    // What spawned jobs do is not predicted.
     let is_recorded = site.tree.contacts == Counters::Wanted && group.id == JobId(0);
     let contacts = if is_recorded { CONTACTS_MAX } else { 0 };
     NodeSegment::create_beside(&facts, Records { columns, contacts }, site.beside)

@@ -4,7 +4,7 @@
 //! Ranks are started when it can be reached: it puts its card on the board, as they do, and the fence in which they publish theirs
 //! publishes it as well. It takes no part in that fence. It lives until the job is over here, and is killed then: nothing that
 //! it has outlives it.
-use super::pmi::{Desk, PmiClient};
+use super::pmi::{PmiClient, RequestContext};
 use super::template::environment;
 use super::{Agent, Token};
 use crate::agent::here::Here;
@@ -93,8 +93,8 @@ impl Server {
     }
 
     /// Answers what it asks. What it says wrong closes its stream, and it ends then.
-    pub(crate) fn serve(&mut self, desk: &mut Desk<'_>, poll: &Poll) -> io::Result<()> {
-        self.pmi.serve(desk, poll).map(drop)
+    pub(crate) fn serve(&mut self, context: &mut RequestContext<'_>, poll: &Poll) -> io::Result<()> {
+        self.pmi.serve(context, poll).map(drop)
     }
 
     /// The board knows a key that it asked for.
@@ -102,10 +102,10 @@ impl Server {
         &mut self,
         key: &[u8],
         value: Option<&Bytes>,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         poll: &Poll,
     ) -> io::Result<()> {
-        self.pmi.got(key, value, desk, poll).map(drop)
+        self.pmi.got(key, value, context, poll).map(drop)
     }
 
     /// It may have said that it is ready. What it has put before is on the board when its stream has been served.

@@ -80,7 +80,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Kills the whole tree at once. The warden does it, and if it has been asked in vain, the launcher.
+    /// Kills the whole tree at once. The warden does it, and if it did not when it was asked, the launcher.
     pub(super) fn kill_tree(&mut self) -> io::Result<()> {
         self.stage = Stage::Ending(Instant::now() + TREE_PATIENCE);
         if self.warden_gone {

@@ -149,7 +149,7 @@ impl Outcome {
         if self.left == 0 { Step::Finish } else { Step::Wait }
     }
 
-    /// One rank of a job is no more.
+    /// One rank of a job has gone.
     fn count_out(&mut self, job: JobId) {
         self.left = self.left.saturating_sub(1);
         let joined = self.jobs.entry(job).or_default();

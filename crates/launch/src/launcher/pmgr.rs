@@ -230,7 +230,7 @@ impl Pmgr {
                         None => self.turn_away(refusal.connection, &refusal.why, news),
                     }
                 }
-                // Its process ends, or the others hear of it when they wait for it in vain.
+                // Its process ends, or the others hear of it when they have waited for it too long.
                 Event::Lost { .. } | Event::Done => {}
             }
         }

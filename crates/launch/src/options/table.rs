@@ -186,7 +186,7 @@ const CONNECTIONS: &[Entry] = &[
         Takes::Word(&proto::wireup::auto::Asked::NAMES),
         "when they are made: on-demand (as they are needed, the default), overlapped (the same, and both sides make \
          theirs at once), or everybody with everybody at the start: static-serial, static-parallel (by :published or \
-         :batched numbers, if said so), rank-by-rank; or auto (by what --pattern foretells, and what there is room \
+         :batched numbers, if said so), rank-by-rank; or auto (by what --pattern predicts, and what there is room \
          for; '--stats' says what it was, and why)",
     ),
     Entry::new(

@@ -105,7 +105,7 @@ pub fn state(pid: i32) -> Option<char> {
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "waited too long: {what}");
         std::thread::yield_now();
     }
 }

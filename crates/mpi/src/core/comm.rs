@@ -402,7 +402,7 @@ impl Mpi {
         self.comm_update_info(comm, info)
     }
 
-    /// Adds to the hints. Those that mean nothing here are not kept: who asks learns what is heeded (MPI-5 7.4.4).
+    /// Adds to the hints. Those that mean nothing here are not kept: a caller that asks learns what is used (MPI-5 7.4.4).
     pub fn comm_update_info(&mut self, comm: CommId, info: Option<InfoId>) -> Result<()> {
         let pairs = info.map_or(Ok(Pairs::new()), |info| registry().info_pairs(info))?;
         let hints = &mut self.comm_mut(comm)?.info;

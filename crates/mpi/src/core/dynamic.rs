@@ -94,7 +94,7 @@ impl Dynamic {
         };
     }
 
-    /// The communicator is no more.
+    /// The communicator is gone.
     pub(super) fn forget(&mut self, comm: CommId) {
         if self.parent == Some(comm) {
             self.parent = None;

@@ -224,7 +224,7 @@ impl Mpi {
         self.endpoint.ended()
     }
 
-    /// A program that does not wait has looked for something in vain: should it let others run?
+    /// A program that does not wait has looked for something and found nothing: should it let others run?
     #[inline]
     pub fn looked_in_vain(&mut self) -> bool {
         self.endpoint.looked_in_vain()

@@ -1,4 +1,4 @@
-//! Connections that a pattern foretells, and what is noted of first contacts.
+//! Connections that a pattern predicts, and what is noted of first contacts.
 use super::*;
 use proto::pattern::{Contact, Observed, Pattern as Forecast};
 
@@ -27,7 +27,7 @@ fn contacts(world: &World, slot: u32) -> Vec<u32> {
 }
 
 #[test]
-fn what_is_foretold_is_connected_without_a_message() {
+fn what_is_predicted_is_connected_without_a_message() {
     both(|kind| {
         let mut world = watched(kind, 6, Some(&ring(6)));
         world.until("connections", |ends| ends.iter().all(|end| end.connected_peers().len() == 2));
@@ -84,7 +84,7 @@ fn a_need_at_once_meets_what_was_asked_for() {
     both(|kind| {
         let mut world = watched(kind, 4, Some(&ring(4)));
         exchange(&mut world, 0, 1, 100); // before anything is ready
-        exchange(&mut world, 0, 2, 100); // which was not foretold
+        exchange(&mut world, 0, 2, 100); // which was not predicted
         world.until("connections", |ends| ends[3].connected_peers().len() == 2);
         assert_eq!(contacts(&world, 0), [1, 2]);
         let counts = |stat| world.ends[0].stat(stat);

@@ -1,8 +1,8 @@
-//! When to ask for the next connection that was foretold.
+//! When to ask for the next connection that was predicted.
 //!
 //! The driver takes peers out by [`Ahead::poll`] and says what became of them. A few are asked for at a time, real needs go
 //! first, and as many may stand unused as the pattern is trusted with: a right pattern is confirmed by every use and goes on, a
-//! wrong one comes to a halt by itself. It is stopped for good when the program turns to enough peers that were not foretold
+//! wrong one comes to a halt by itself. It is stopped for good when the program turns to enough peers that were not predicted
 //! and to none that was.
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,15 +19,15 @@ const UNUSED_CONFIRMED: usize = 64;
 const UNUSED_PER_USE: usize = 1;
 /// A halt for so long is the end: there is nothing to look after any more.
 const HALT_NS: u64 = 10_000_000_000;
-/// So many peers that were not foretold, and none that was, end it.
+/// So many peers that were not predicted, and none that was, end it.
 const SURPRISES_MAX: u32 = 6;
 
 /// How far a pattern can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It was recorded, and has foretold nothing yet, or not well.
+    /// It was recorded, and has predicted nothing yet, or not well.
     New,
-    /// What it foretold for the last run was used.
+    /// What it predicted for the last run was used.
     Confirmed,
 }
 
@@ -45,9 +45,9 @@ pub enum Load {
 pub enum Need {
     /// The connection is there already, or is being made.
     Met,
-    /// It was foretold, and not asked for yet.
+    /// It was predicted, and not asked for yet.
     Foreseen,
-    /// It was not foretold.
+    /// It was not predicted.
     Surprise,
     /// It was known of before.
     Old,
@@ -136,7 +136,7 @@ impl Ahead {
         self.is_active() && self.flying.len() + self.unused.len() < self.unused_max
     }
 
-    /// The connection to a peer is ready, whoever asked for it. Was it foretold, and nobody has needed it yet?
+    /// The connection to a peer is ready, whoever asked for it. Was it predicted, and nobody has needed it yet?
     pub fn ready(&mut self, peer: u32) -> bool {
         let asked = self.flying.remove(&peer).is_some() || self.unqueue(peer);
         let early = asked && !self.used.contains(&peer);

@@ -1,7 +1,7 @@
 //! From contacts to rules, by description length.
 //!
 //! To write a pair of ranks down takes as many bits as two ranks have. A rule takes some bits of its own, saves those of the
-//! pairs that it explains, and costs those of pairs that it says in vain, twice: a connection that nobody uses is worse than one
+//! pairs that it explains, and costs those of pairs that it predicts wrongly, twice: a connection that nobody uses is worse than one
 //! that is made when it is needed. The rule that saves most is taken, then the next one for what is left, until none saves
 //! anything; a rule that the later ones made superfluous goes. Not here: what a rule is ([`super::shape`]).
 use super::shape::{Beyond, Branch, DIMS_MAX, Dims, Ends, Grid, Near, Order, Placed, RANKS_MAX, Shape, Step};
@@ -23,7 +23,7 @@ const ROOTS_MAX: usize = 8;
 const ALL_SIZE_MIN: u32 = 8;
 /// A connection that nobody uses counts so many times.
 const MISS_WEIGHT: i64 = 2;
-/// A rule says at most one pair in vain for so many that it explains.
+/// A rule predicts at most one pair wrongly for so many that it explains.
 const HITS_PER_MISS: u64 = 3;
 
 /// That a rank had something to say to another for the first time.
@@ -147,7 +147,7 @@ struct Search<'o> {
     rows: Vec<(u32, &'o Row)>,
     /// By row and place in it: is the pair explained?
     explained: Vec<Vec<bool>>,
-    /// By row: what was said in vain.
+    /// By row: what was predicted wrongly.
     vain: Vec<BTreeSet<u32>>,
     /// Bits of a rank.
     rank_bits: i64,

@@ -1,4 +1,4 @@
-//! Patterns of programs, recorded at one size and foretold for others.
+//! Patterns of programs, recorded at one size and predicted for others.
 use super::*;
 use crate::dims::balanced;
 use alloc::collections::BTreeSet;
@@ -120,22 +120,22 @@ fn learned(program: Program, size: u32) -> Pattern {
     pattern
 }
 
-fn foretold(pattern: &Pattern, size: u32) -> Pairs {
+fn predicted(pattern: &Pattern, size: u32) -> Pairs {
     let pairs =
         |rank| pattern.peers(rank, size).into_iter().map(move |peer| (rank.min(peer), rank.max(peer)));
     (0..size).flat_map(pairs).collect()
 }
 
-/// How many of the program's pairs are foretold, and how many that are foretold are its.
+/// How many of the program's pairs are predicted, and how many that are predicted are its.
 fn recall_and_precision(program: Program, pattern: &Pattern, size: u32) -> (f64, f64) {
-    let (real, said) = (program.pairs(size), foretold(pattern, size));
+    let (real, said) = (program.pairs(size), predicted(pattern, size));
     let both = real.intersection(&said).count() as f64;
     let part = |of: usize| if of == 0 { 1.0 } else { both / of as f64 };
     (part(real.len()), part(said.len()))
 }
 
 #[test]
-fn programs_are_foretold_at_the_size_they_were_recorded_at() {
+fn programs_are_predicted_at_the_size_they_were_recorded_at() {
     for program in PROGRAMS {
         for size in [16, 24, 27, 64, 100, 256] {
             let pattern = learned(program, size);
@@ -147,7 +147,7 @@ fn programs_are_foretold_at_the_size_they_were_recorded_at() {
 }
 
 #[test]
-fn programs_are_foretold_at_other_sizes() {
+fn programs_are_predicted_at_other_sizes() {
     for program in PROGRAMS {
         let (mut worst, mut sum, mut count) = ((1.0_f64, 1.0_f64), (0.0, 0.0), 0.0);
         for recorded in [36_u32, 64, 100, 128] {
@@ -196,8 +196,8 @@ fn a_grid_of_the_programs_own_fits_its_size_only() {
     }
     let pattern = Pattern::learn("prog", &observed(64, &pairs), None);
     assert!(pattern.emit().contains("\ngrid 2x32 rows faces open "), "{}", pattern.emit());
-    assert_eq!(foretold(&pattern, 64), pairs);
-    assert_eq!(foretold(&pattern, 128), Pairs::new());
+    assert_eq!(predicted(&pattern, 64), pairs);
+    assert_eq!(predicted(&pattern, 128), Pairs::new());
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn what_is_used_first_comes_first_and_what_is_used_late_does_not_come() {
 }
 
 #[test]
-fn nobody_is_foretold_much_more_than_was_seen() {
+fn nobody_is_predicted_much_more_than_was_seen() {
     let pattern = learned(Program::Star, 64);
     assert_eq!(pattern.peers(0, 4096).len(), PEERS_MIN);
     assert_eq!(pattern.peers(4000, 4096), [0]);
@@ -255,7 +255,7 @@ fn a_rule_that_failed_is_dropped_and_one_that_held_stays() {
     let before = learned(Program::Halo { dims: 2, periodic: true }, 64);
     let ring = observed(64, &Program::Ring.pairs(64));
     let after = Pattern::learn("prog", &ring, Some(&before));
-    let last = after.last.expect("something was foretold");
+    let last = after.last.expect("something was predicted");
     // Each rank has its two neighbours in the ring but for the ends of rows: 16 of 64 pairs.
     assert_eq!((last.predicted, last.used), (256, 112));
     assert_eq!((before.trust(), after.trust()), (Trust::New, Trust::New));
@@ -288,7 +288,7 @@ fn a_large_job_is_judged_by_some_of_its_ranks() {
     let program = Program::Halo { dims: 2, periodic: false };
     let pattern = learned(program, 10_000);
     assert_eq!(pattern.generators.len(), 1, "{}", pattern.emit());
-    assert_eq!(foretold(&pattern, 144), program.pairs(144));
+    assert_eq!(predicted(&pattern, 144), program.pairs(144));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Scripted conversations, and an enemy on the wire who alters, repeats, leaves out and turns around.
+//! Scripted conversations, and an attacker on the network who alters, repeats, drops and reflects messages.
 use super::*;
 use crate::ids::{NodeId, Rank};
 use crate::lane::JobId;
@@ -31,7 +31,7 @@ struct Failed {
     parent: Option<HandshakeError>,
 }
 
-/// A child of one key and a parent of another talk; an enemy sits between them.
+/// A child of one key and a parent of another talk; an attacker sits between them.
 fn talk(
     (child_key, parent_key): (Key, Key),
     (child_nonce, parent_nonce): (Nonce, Nonce),

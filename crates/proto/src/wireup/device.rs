@@ -1,4 +1,4 @@
-//! A node's device that has too few queue pairs: who makes do with what it has, who gives one up, and who is told.
+//! A node's device that has too few queue pairs: which process manages with what it has, which gives one up, and which is told.
 //!
 //! The processes of a node share the limit of its device. A process that is refused a queue pair does not try the next
 //! need at once: all its needs wait in one queue, by age, and one attempt is made when a process of the node says that it
@@ -188,7 +188,7 @@ impl Device {
         }
     }
 
-    /// A queue pair of this process is no more, and the oldest attempt has waited long: it has it, and not an answer.
+    /// A queue pair of this process is gone, and the oldest attempt has waited long: it has it, and not an answer.
     fn passes_on(&mut self) {
         self.asks = self.asks.map(|left| left.max(1));
     }
@@ -227,7 +227,7 @@ impl Places {
         }
     }
 
-    /// One of the own queue pairs is no more.
+    /// One of the own queue pairs is gone.
     pub(super) fn passes_on(&mut self, now_ns: u64) {
         if self.oldest_ask_ns().is_some_and(|since_ns| presses(since_ns, now_ns)) {
             self.device.passes_on();

@@ -17,7 +17,7 @@ impl<W: Clone + Debug> Wireup<W> {
     }
 
     /// An [`Action::Destroy`] was carried out, or what [`qp_ready`](Self::qp_ready) refused as stale was destroyed: the
-    /// queue pair is no more, and its place is free, unless others share it. Is it?
+    /// queue pair is gone, and its place is free, unless others share it. Is it?
     pub fn destroyed(&mut self, ix: PeerIx, now_ns: u64) -> bool {
         self.common.places.orphans.remove(&ix);
         let early = self.common.planted.is(Plant::PlaceFreeTooEarly);

@@ -175,7 +175,7 @@ fn shake_hands(chance: &mut Chance, tamper: OnTheWay<'_>) -> Result<(Seal, Seal)
     Err(None)
 }
 
-/// Handshakes with an enemy on the wire: one that was tampered with has no end.
+/// Handshakes with an attacker on the network: one that was tampered with has no end.
 pub(crate) struct Handshake;
 
 impl Target for Handshake {

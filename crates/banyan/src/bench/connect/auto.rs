@@ -119,7 +119,7 @@ impl Auto {
         for table in &mut self.tables {
             let pattern = pattern_file(table);
             if !pattern.exists() {
-                // Two are recorded: the second says whether the first foretold it well.
+                // Two are recorded: the second says whether the first predicted it well.
                 for _ in 0..2 {
                     job(bench, round, table, Way::AutoByPattern);
                 }

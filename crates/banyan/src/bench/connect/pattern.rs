@@ -162,8 +162,8 @@ impl Patterns {
 
     /// What it should show.
     pub fn verdicts(&self) -> Vec<Verdict> {
-        let foretold = self.lines.iter().filter(|line| line.known == Known::Own);
-        let first = foretold.map(|line| Verdict {
+        let predicted = self.lines.iter().filter(|line| line.known == Known::Own);
+        let first = predicted.map(|line| Verdict {
             what: format!("{}: first / later exchange", line.what()),
             value: line.ratio().map(|ratio| ratio.median),
             at_most: FIRST_OVER_LATER,

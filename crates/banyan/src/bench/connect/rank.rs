@@ -99,7 +99,7 @@ fn pair(universe: &Universe, count: usize) -> Result<()> {
             1 => answer(universe, &world)?,
             _ => return Ok(()),
         }
-        // (Who is not let run may find the next one open already.)
+        // (A process that does not get to run may find the next one open already.)
         while open(universe) > 0 && universe.stat(Stat::Handshakes) <= made {
             world.iprobe(1 - world.rank(), 1)?;
         }

@@ -1,4 +1,4 @@
-//! Does starting a node's ranks cost more than the forks? The time until all ranks have been started, for more and more
+//! Whether starting a node's ranks costs more than the forks: the time until all ranks have been started, for more and more
 //! ranks on a node, beside a bare loop that starts as many processes.
 //!
 //! What a rank costs more than a bare process shows in the *slope*: what 63 ranks more on every node add to the start,

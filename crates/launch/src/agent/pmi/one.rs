@@ -1,5 +1,5 @@
 //! PMI-1: lines, in lock-step.
-use super::{Desk, Said, nonsense};
+use super::{RequestContext, Said, nonsense};
 use proto::board::Got;
 use proto::lane::Bytes;
 use proto::pmi::{KEY_MAPPING, Lines, Maxes, Reply, Request, Spawn, Verb};
@@ -56,21 +56,31 @@ impl One {
         self.state
     }
 
-    pub(super) fn hear(&mut self, bytes: &[u8], desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    pub(super) fn hear(
+        &mut self,
+        bytes: &[u8],
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         let mut lines = std::mem::take(&mut self.lines);
         lines.push(bytes).map_err(nonsense)?;
         while let Some(message) = lines.next_message() {
-            self.hear_message(message, desk, out)?;
+            self.hear_message(message, context, out)?;
         }
         self.lines = lines;
         Ok(())
     }
 
     /// What a client sends while it waits is kept for later, but for an abort.
-    fn hear_message(&mut self, message: &[u8], desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    fn hear_message(
+        &mut self,
+        message: &[u8],
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         let request = Request::parse(message).map_err(nonsense)?;
         if self.waits.is_none() || matches!(request, Request::Abort { .. }) {
-            return self.answer(request, desk, out);
+            return self.answer(request, context, out);
         }
         if self.held.len() >= HELD_MAX {
             return Err(Said::Nonsense(format!("more than {HELD_MAX} requests without waiting for answers")));
@@ -80,17 +90,22 @@ impl One {
     }
 
     /// What it waited for is there: goes on with what it sent meanwhile.
-    fn resume(&mut self, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    fn resume(&mut self, context: &mut RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
         self.waits = None;
         while self.waits.is_none()
             && let Some(message) = self.held.pop_front()
         {
-            self.hear_message(&message, desk, out)?;
+            self.hear_message(&message, context, out)?;
         }
         Ok(())
     }
 
-    fn answer(&mut self, request: Request<'_>, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    fn answer(
+        &mut self,
+        request: Request<'_>,
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         match request {
             Request::Init { version: 1, .. } => {
                 self.state = PmiState::Active;
@@ -99,17 +114,17 @@ impl One {
             // Version 2 would have been the first line.
             Request::Init { .. } => refuse(out, Verb::Init, b"only versions 1 and 2 are spoken here"),
             Request::GetMaxes => {
-                let value = desk.tree.value_max;
+                let value = context.tree.value_max;
                 Reply::Maxes(Maxes { kvsname: KVSNAME_MAX, key: KEY_MAX, value }).emit(out);
             }
-            Request::GetAppnum => Reply::Appnum(desk.group.section_of(desk.rank) as i32).emit(out),
-            Request::GetMyKvsname => Reply::KvsName(desk.group.name.as_bytes()).emit(out),
-            Request::GetUniverseSize => Reply::UniverseSize(desk.tree.universe).emit(out),
-            Request::Put { kvsname, key, value } => put(desk, kvsname, key, value).emit(out),
-            Request::Get { kvsname, key } => self.get(desk, kvsname, key, out),
+            Request::GetAppnum => Reply::Appnum(context.group.section_of(context.rank) as i32).emit(out),
+            Request::GetMyKvsname => Reply::KvsName(context.group.name.as_bytes()).emit(out),
+            Request::GetUniverseSize => Reply::UniverseSize(context.tree.universe).emit(out),
+            Request::Put { kvsname, key, value } => put(context, kvsname, key, value).emit(out),
+            Request::Get { kvsname, key } => self.get(context, kvsname, key, out),
             Request::Barrier => {
                 self.waits = Some(Waits::Barrier);
-                desk.board.enter(desk.slot).map_err(nonsense)?;
+                context.board.enter(context.slot).map_err(nonsense)?;
             }
             Request::Finalize => {
                 self.state = PmiState::Finalized;
@@ -118,29 +133,29 @@ impl One {
             Request::Abort { exit_code, message } => {
                 return Err(Said::Abort(exit_code, String::from_utf8_lossy(message).into_owned()));
             }
-            Request::Spawn(spawn) => self.spawn(&spawn, desk, out)?,
+            Request::Spawn(spawn) => self.spawn(&spawn, context, out)?,
             Request::Publish { service, port } => {
                 let (service, port) = (service.to_vec(), port.to_vec());
-                self.ask(Verb::Publish, Question::Publish { service, port }, desk, out);
+                self.ask(Verb::Publish, Question::Publish { service, port }, context, out);
             }
             Request::Lookup { service } => {
-                self.ask(Verb::Lookup, Question::Lookup { service: service.to_vec() }, desk, out);
+                self.ask(Verb::Lookup, Question::Lookup { service: service.to_vec() }, context, out);
             }
             Request::Unpublish { service } => {
-                self.ask(Verb::Unpublish, Question::Unpublish { service: service.to_vec() }, desk, out);
+                self.ask(Verb::Unpublish, Question::Unpublish { service: service.to_vec() }, context, out);
             }
         }
         Ok(())
     }
 
-    fn get(&mut self, desk: &mut Desk<'_>, kvsname: &[u8], key: &[u8], out: &mut Vec<u8>) {
-        if kvsname != desk.group.name.as_bytes() {
+    fn get(&mut self, context: &mut RequestContext<'_>, kvsname: &[u8], key: &[u8], out: &mut Vec<u8>) {
+        if kvsname != context.group.name.as_bytes() {
             return refuse(out, Verb::Get, b"no such key-value space");
         }
         if key == KEY_MAPPING.as_bytes() {
-            return Reply::Got(desk.mapping().as_bytes()).emit(out);
+            return Reply::Got(context.mapping().as_bytes()).emit(out);
         }
-        match desk.board.get(desk.slot, key) {
+        match context.board.get(context.slot, key) {
             Ok(Got::Value(value)) => Reply::Got(&value).emit(out),
             Ok(Got::Absent) => Reply::key_not_found().emit(out),
             Ok(Got::Later) => self.waits = Some(Waits::Get),
@@ -148,7 +163,12 @@ impl One {
         }
     }
 
-    fn spawn(&mut self, spawn: &Spawn<'_>, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    fn spawn(
+        &mut self,
+        spawn: &Spawn<'_>,
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         let pairs = |pairs: &[proto::pmi::Pair<'_>]| -> Vec<Pair> {
             pairs.iter().map(|pair| Pair { key: pair.key.to_vec(), value: pair.value.to_vec() }).collect()
         };
@@ -168,47 +188,51 @@ impl One {
         if spawn.is_last() {
             let commands = std::mem::take(&mut self.commands);
             let preputs = std::mem::take(&mut self.preputs);
-            let wish = SpawnWish { by: desk.group.member(desk.rank), commands, preputs };
-            self.ask(Verb::Spawn, Question::Spawn(wish), desk, out);
+            let wish = SpawnWish { by: context.group.member(context.rank), commands, preputs };
+            self.ask(Verb::Spawn, Question::Spawn(wish), context, out);
         }
         Ok(())
     }
 
-    fn ask(&mut self, verb: Verb, question: Question, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
-        match desk.ask(ONLY, question) {
+    fn ask(&mut self, verb: Verb, question: Question, context: &mut RequestContext<'_>, out: &mut Vec<u8>) {
+        match context.ask(ONLY, question) {
             Ok(()) => self.waits = Some(Waits::Answer(verb)),
             Err(reason) => refuse(out, verb, reason.as_bytes()),
         }
     }
 
     /// A barrier is over.
-    pub(super) fn release(&mut self, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    pub(super) fn release(
+        &mut self,
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         if self.waits != Some(Waits::Barrier) {
             return Ok(());
         }
         Reply::BarrierOut.emit(out);
-        self.resume(desk, out)
+        self.resume(context, out)
     }
 
     /// The board knows the key that was asked for.
     pub(super) fn got(
         &mut self,
         value: Option<&Bytes>,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         if self.waits != Some(Waits::Get) {
             return Ok(());
         }
         value.map_or(Reply::key_not_found(), |value| Reply::Got(value)).emit(out);
-        self.resume(desk, out)
+        self.resume(context, out)
     }
 
     /// The launcher answered.
     pub(super) fn answered(
         &mut self,
         answer: &Answer,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         let Some(Waits::Answer(verb)) = self.waits else { return Ok(()) };
@@ -224,23 +248,23 @@ impl One {
             Answer::NotSpawned(reason) => Reply::Refused { verb, rc: -1, message: reason.as_bytes() },
         };
         reply.emit(out);
-        self.resume(desk, out)
+        self.resume(context, out)
     }
 }
 
-fn put(desk: &mut Desk<'_>, kvsname: &[u8], key: &[u8], value: &[u8]) -> Reply<'static> {
+fn put(context: &mut RequestContext<'_>, kvsname: &[u8], key: &[u8], value: &[u8]) -> Reply<'static> {
     let refused = |message| Reply::Refused { verb: Verb::Put, rc: -1, message };
-    if kvsname != desk.group.name.as_bytes() {
+    if kvsname != context.group.name.as_bytes() {
         return refused(b"no such key-value space");
     }
     // The limits count a terminating zero.
     if key.len() >= KEY_MAX as usize {
         return refused(b"the key is too long");
     }
-    if value.len() >= desk.tree.value_max as usize {
+    if value.len() >= context.tree.value_max as usize {
         return refused(b"the value is too long");
     }
-    match desk.board.put(desk.slot, key, value) {
+    match context.board.put(context.slot, key, value) {
         Ok(()) => Reply::Put,
         Err(_) => refused(b"the board is full"),
     }

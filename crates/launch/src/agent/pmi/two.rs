@@ -1,5 +1,5 @@
 //! PMI-2: frames, one question at a time from each thread of a client.
-use super::{Desk, Said, Woken, nonsense};
+use super::{RequestContext, Said, Woken, nonsense};
 use proto::board::Got;
 use proto::lane::Bytes;
 use proto::pmi::KEY_MAPPING;
@@ -45,20 +45,20 @@ impl Two {
     pub(super) fn hear(
         &mut self,
         bytes: &[u8],
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Vec<u8>>, Said> {
         self.session.push(bytes).map_err(nonsense)?;
-        self.pump(desk, out)
+        self.pump(context, out)
     }
 
-    fn pump(&mut self, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Said> {
+    fn pump(&mut self, context: &mut RequestContext<'_>, out: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Said> {
         while let Some(event) = self.session.next_event(out).map_err(nonsense)? {
             match event {
                 Event::OtherVersion(bytes) => return Ok(Some(bytes)),
                 Event::Asked { request: Request::Abort(abort), .. } => return Err(aborted(&abort)),
                 Event::Asked { id, request } => {
-                    if let Some(reply) = self.take(id, request, desk) {
+                    if let Some(reply) = self.take(id, request, context) {
                         self.answer(id, &reply, out);
                     }
                 }
@@ -72,11 +72,11 @@ impl Two {
         &mut self,
         id: RequestId,
         reply: &Reply,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         self.answer(id, reply, out);
-        self.pump(desk, out).map(|_| ())
+        self.pump(context, out).map(|_| ())
     }
 
     fn answer(&mut self, id: RequestId, reply: &Reply, out: &mut Vec<u8>) {
@@ -88,41 +88,45 @@ impl Two {
     }
 
     /// The answer, if there is one at once.
-    fn take(&mut self, id: RequestId, request: Request, desk: &mut Desk<'_>) -> Option<Reply> {
+    fn take(&mut self, id: RequestId, request: Request, context: &mut RequestContext<'_>) -> Option<Reply> {
         let verb = request.verb();
         let refused = |rc, message: &dyn ToString| Some(Reply::refused(verb, rc, &message.to_string()));
         Some(match request {
             Request::FullInit(_) => {
                 self.state = PmiState::Active;
-                full_init(desk)
+                full_init(context)
             }
-            Request::JobGetId => Reply::JobId(desk.group.name.clone().into_bytes()),
+            Request::JobGetId => Reply::JobId(context.group.name.clone().into_bytes()),
             Request::JobConnect { .. } | Request::JobDisconnect { .. } => {
                 return refused(rc::FAIL, &"jobs here have no access to each other's keys");
             }
-            Request::GetJobAttribute { key } => Reply::JobAttribute(job_attribute(desk, &key)),
-            Request::Put { key, value } => match desk.board.put(desk.slot, &key, &value) {
+            Request::GetJobAttribute { key } => Reply::JobAttribute(job_attribute(context, &key)),
+            Request::Put { key, value } => match context.board.put(context.slot, &key, &value) {
                 Ok(()) => Reply::Put,
                 Err(error) => return refused(rc::OTHER, &error),
             },
-            Request::Fence => match desk.board.enter(desk.slot) {
+            Request::Fence => match context.board.enter(context.slot) {
                 Ok(()) => {
                     self.fence = Some(id);
                     return None;
                 }
                 Err(error) => return refused(rc::OTHER, &error),
             },
-            Request::Get { job, key, .. } => return self.get(id, job.as_deref(), &key, desk),
-            Request::PutNodeAttribute { key, value } => return Some(put_attribute(desk, &key, &value)),
-            Request::GetNodeAttribute { key, wait } => return get_attribute(desk, id, &key, wait),
+            Request::Get { job, key, .. } => return self.get(id, job.as_deref(), &key, context),
+            Request::PutNodeAttribute { key, value } => return Some(put_attribute(context, &key, &value)),
+            Request::GetNodeAttribute { key, wait } => return get_attribute(context, id, &key, wait),
             Request::Publish { name, port } => {
-                return self.ask(id, verb, Question::Publish { service: name, port }, desk);
+                return self.ask(id, verb, Question::Publish { service: name, port }, context);
             }
             Request::Unpublish { name } => {
-                return self.ask(id, verb, Question::Unpublish { service: name }, desk);
+                return self.ask(id, verb, Question::Unpublish { service: name }, context);
             }
-            Request::Lookup { name } => return self.ask(id, verb, Question::Lookup { service: name }, desk),
-            Request::Spawn(spawn) => return self.ask(id, verb, Question::Spawn(wish(spawn, desk)), desk),
+            Request::Lookup { name } => {
+                return self.ask(id, verb, Question::Lookup { service: name }, context);
+            }
+            Request::Spawn(spawn) => {
+                return self.ask(id, verb, Question::Spawn(wish(spawn, context)), context);
+            }
             Request::Finalize => {
                 self.state = PmiState::Finalized;
                 Reply::Finalized
@@ -131,11 +135,17 @@ impl Two {
         })
     }
 
-    fn get(&mut self, id: RequestId, job: Option<&[u8]>, key: &[u8], desk: &mut Desk<'_>) -> Option<Reply> {
-        if job.is_some_and(|job| job != desk.group.name.as_bytes()) {
+    fn get(
+        &mut self,
+        id: RequestId,
+        job: Option<&[u8]>,
+        key: &[u8],
+        context: &mut RequestContext<'_>,
+    ) -> Option<Reply> {
+        if job.is_some_and(|job| job != context.group.name.as_bytes()) {
             return Some(Reply::refused(Verb::Get, rc::INVALID_ARG, "keys of another job cannot be read"));
         }
-        match desk.board.get(desk.slot, key) {
+        match context.board.get(context.slot, key) {
             Ok(Got::Value(value)) => Some(Reply::Got(Some(value.to_vec()))),
             Ok(Got::Absent) => Some(Reply::Got(None)),
             Ok(Got::Later) => {
@@ -146,8 +156,14 @@ impl Two {
         }
     }
 
-    fn ask(&mut self, id: RequestId, verb: Verb, question: Question, desk: &mut Desk<'_>) -> Option<Reply> {
-        match desk.ask(id, question) {
+    fn ask(
+        &mut self,
+        id: RequestId,
+        verb: Verb,
+        question: Question,
+        context: &mut RequestContext<'_>,
+    ) -> Option<Reply> {
+        match context.ask(id, question) {
             Ok(()) => {
                 self.asked.push((id, verb));
                 None
@@ -157,9 +173,13 @@ impl Two {
     }
 
     /// A fence is over.
-    pub(super) fn release(&mut self, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
+    pub(super) fn release(
+        &mut self,
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
         match self.fence.take() {
-            Some(id) => self.resume(id, &Reply::Fenced, desk, out),
+            Some(id) => self.resume(id, &Reply::Fenced, context, out),
             None => Ok(()),
         }
     }
@@ -169,12 +189,12 @@ impl Two {
         &mut self,
         key: &[u8],
         value: Option<&Bytes>,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         let Some(at) = self.gets.iter().position(|(_, wanted)| wanted == key) else { return Ok(()) };
         let id = self.gets.remove(at).0;
-        self.resume(id, &Reply::Got(value.map(|value| value.to_vec())), desk, out)
+        self.resume(id, &Reply::Got(value.map(|value| value.to_vec())), context, out)
     }
 
     /// The launcher answered.
@@ -182,7 +202,7 @@ impl Two {
         &mut self,
         id: RequestId,
         answer: &Answer,
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         let Some(at) = self.asked.iter().position(|asked| asked.0 == id) else { return Ok(()) };
@@ -198,47 +218,52 @@ impl Two {
             Answer::Spawned { name, processes } => spawned(name, *processes),
             Answer::NotSpawned(reason) => refused(rc::OTHER, reason),
         };
-        self.resume(id, &reply, desk, out)
+        self.resume(id, &reply, context, out)
     }
 
     /// An attribute that was waited for is there.
-    pub(super) fn wake(&mut self, woken: &Woken, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Said> {
-        self.resume(woken.request, &Reply::NodeAttribute(Some(woken.value.clone())), desk, out)
+    pub(super) fn wake(
+        &mut self,
+        woken: &Woken,
+        context: &mut RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Said> {
+        self.resume(woken.request, &Reply::NodeAttribute(Some(woken.value.clone())), context, out)
     }
 }
 
-fn full_init(desk: &Desk<'_>) -> Reply {
+fn full_init(context: &RequestContext<'_>) -> Reply {
     Reply::FullInit {
-        rank: desk.rank.0,
-        size: desk.group.ranks(),
-        appnum: desk.group.section_of(desk.rank) as i32,
-        spawner: desk.group.spawner.as_ref().map(|name| name.clone().into_bytes()),
+        rank: context.rank.0,
+        size: context.group.ranks(),
+        appnum: context.group.section_of(context.rank) as i32,
+        spawner: context.group.spawner.as_ref().map(|name| name.clone().into_bytes()),
     }
 }
 
-fn job_attribute(desk: &Desk<'_>, key: &[u8]) -> Option<Vec<u8>> {
+fn job_attribute(context: &RequestContext<'_>, key: &[u8]) -> Option<Vec<u8>> {
     if key == KEY_MAPPING.as_bytes() {
-        Some(desk.mapping().into_bytes())
+        Some(context.mapping().into_bytes())
     } else if key == KEY_UNIVERSE_SIZE.as_bytes() {
-        desk.tree.universe.map(|size| size.to_string().into_bytes())
+        context.tree.universe.map(|size| size.to_string().into_bytes())
     } else {
         None
     }
 }
 
-fn put_attribute(desk: &mut Desk<'_>, key: &[u8], value: &[u8]) -> Reply {
-    match desk.attributes.put(key, value) {
+fn put_attribute(context: &mut RequestContext<'_>, key: &[u8], value: &[u8]) -> Reply {
+    match context.attributes.put(key, value) {
         Ok(waiters) => {
             let woken = |(slot, request)| Woken { slot, request, value: value.to_vec() };
-            desk.woken.extend(waiters.into_iter().map(woken));
+            context.woken.extend(waiters.into_iter().map(woken));
             Reply::NodeAttributePut
         }
         Err(error) => Reply::refused(Verb::PutNodeAttribute, rc::OTHER, &error.to_string()),
     }
 }
 
-fn get_attribute(desk: &mut Desk<'_>, id: RequestId, key: &[u8], wait: Wait) -> Option<Reply> {
-    match desk.attributes.get(key, wait, (desk.slot, id)) {
+fn get_attribute(context: &mut RequestContext<'_>, id: RequestId, key: &[u8], wait: Wait) -> Option<Reply> {
+    match context.attributes.get(key, wait, (context.slot, id)) {
         Ok(AttributeAnswer::Found(value)) => Some(Reply::NodeAttribute(Some(value.to_vec()))),
         Ok(AttributeAnswer::NotFound) => Some(Reply::NodeAttribute(None)),
         Ok(AttributeAnswer::Later) => None,
@@ -246,7 +271,7 @@ fn get_attribute(desk: &mut Desk<'_>, id: RequestId, key: &[u8], wait: Wait) -> 
     }
 }
 
-fn wish(spawn: Spawn, desk: &Desk<'_>) -> SpawnWish {
+fn wish(spawn: Spawn, context: &RequestContext<'_>) -> SpawnWish {
     let pairs = |pairs: Vec<pmi2::Pair>| -> Vec<Pair> {
         pairs.into_iter().map(|pair| Pair { key: pair.key, value: pair.value }).collect()
     };
@@ -257,7 +282,7 @@ fn wish(spawn: Spawn, desk: &Desk<'_>) -> SpawnWish {
         infos: pairs(command.infos),
     };
     let commands = spawn.commands.into_iter().map(command).collect();
-    SpawnWish { by: desk.group.member(desk.rank), commands, preputs: pairs(spawn.preputs) }
+    SpawnWish { by: context.group.member(context.rank), commands, preputs: pairs(spawn.preputs) }
 }
 
 fn spawned(name: &[u8], processes: u32) -> Reply {

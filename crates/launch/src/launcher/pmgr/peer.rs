@@ -1,4 +1,4 @@
-//! Whose a connection over loopback is. TCP does not say, but the system lists who owns which end.
+//! The owner of a connection over loopback. TCP does not say it, but the system lists who owns which end.
 use std::fs;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 

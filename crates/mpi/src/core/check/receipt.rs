@@ -1,4 +1,4 @@
-//! Does a message fit the datatype of the receive that takes it (MPI-5 3.3.1)?
+//! Compares a message with the datatype of the receive that takes it (MPI-5 3.3.1).
 use super::super::layout::Datatype;
 use super::super::predefined::TABLE;
 use super::*;

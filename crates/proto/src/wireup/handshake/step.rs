@@ -450,7 +450,7 @@ impl<W: Clone> Pair<'_, W> {
     pub(in crate::wireup) fn close_again(&mut self, message: &Message) {
         let Some(epoch) = message.echo else { return };
         self.common.stats.repeated_replies += 1;
-        // The parameters of a queue pair that is no more are nothing to anybody.
+        // The parameters of a queue pair that is gone mean nothing to anybody.
         let local = Local { epoch, params: Params([0; 32]), medium: Medium::Datagrams };
         self.send(MessageKind::CloseReply, &local, &Remote::from(message), message.stamp_ns);
     }

@@ -1,9 +1,9 @@
 //! Which policy a job connects by, where that is left to Banyan (`--connect auto`).
 //!
 //! ```text
-//! a pattern foretells nearly everybody, and there is room   rank by rank: what all will use costs least when all make it at once
-//! a pattern foretells some                                  on demand; those are connected ahead of use besides
-//! nothing is foretold                                       on demand: start-up follows what the program uses
+//! a pattern predicts nearly everybody, and there is room   rank by rank: what all will use costs least when all make it at once
+//! a pattern predicts some                                  on demand; those are connected ahead of use besides
+//! nothing is predicted                                       on demand: start-up follows what the program uses
 //! on demand, queue pairs are dear, and cores are free       overlapped: both sides make theirs at the same time
 //! ```
 //! Everything is decided by what all processes of a job know, so that all decide alike. (Where hosts differ, some may overlap
@@ -11,7 +11,7 @@
 //! which the collective that does so says (`net`, `Endpoint::expect_everyone`).
 use super::Policy;
 
-/// A pattern that foretells this part of all peers, in hundredths, foretells nearly everybody. The rest costs less than that
+/// A pattern that predicts this part of all peers, in hundredths, predicts nearly everybody. The rest costs less than that
 /// many handshakes, each by messages of its own, would cost.
 const NEARLY_PERCENT: u64 = 75;
 /// Queue pairs that take so long are dear: a handshake in memory takes less.
@@ -62,7 +62,7 @@ pub struct Facts {
     pub create_ns: u64,
     /// Do processes have cores of their own?
     pub cores: Cores,
-    /// What an earlier run foretells.
+    /// What an earlier run predicts.
     pub forecast: Option<Forecast>,
 }
 
@@ -93,7 +93,7 @@ pub enum Cores {
 pub struct Forecast {
     /// Peers of a process, on average.
     pub peers: u32,
-    /// Did it foretell the run before badly?
+    /// Did it predict the run before badly?
     pub failed: bool,
 }
 
@@ -134,7 +134,7 @@ impl Facts {
         (needed + u64::from(kept) > u64::from(max)).then_some(Shortage::Device { needed, max, kept })
     }
 
-    fn foretells_nearly_everybody(&self, forecast: Forecast) -> bool {
+    fn predicts_nearly_everybody(&self, forecast: Forecast) -> bool {
         let others = u64::from(self.ranks.saturating_sub(1));
         !forecast.failed && u64::from(forecast.peers) * 100 >= others * NEARLY_PERCENT
     }
@@ -151,12 +151,12 @@ pub enum Why {
     NoRoom,
     /// There is nobody else.
     Alone,
-    /// Nothing is foretold.
+    /// Nothing is predicted.
     Unknown,
-    /// Nothing is foretold, and queue pairs are dear.
+    /// Nothing is predicted, and queue pairs are dear.
     UnknownDear,
-    /// Some peers are foretold.
-    Foretold,
+    /// Some peers are predicted.
+    Predicted,
     /// Nearly everybody is.
     Everybody,
     /// Nearly everybody is, for whom the budget has no room.
@@ -173,7 +173,7 @@ impl Why {
         Why::Alone,
         Why::Unknown,
         Why::UnknownDear,
-        Why::Foretold,
+        Why::Predicted,
         Why::Everybody,
         Why::EverybodyOverBudget,
         Why::EverybodyOverDevice,
@@ -187,13 +187,13 @@ impl Why {
             Why::Alone => "auto: there is nobody to connect to",
             Why::Unknown => "auto: no pattern is known, and start-up follows use",
             Why::UnknownDear => "auto: no pattern is known, and queue pairs take long to make",
-            Why::Foretold => "auto: a pattern foretells some peers, who are connected ahead of use",
-            Why::Everybody => "auto: a pattern foretells nearly everybody",
+            Why::Predicted => "auto: a pattern predicts some peers, who are connected ahead of use",
+            Why::Everybody => "auto: a pattern predicts nearly everybody",
             Why::EverybodyOverBudget => {
-                "auto: a pattern foretells nearly everybody, for whom the budget has no room"
+                "auto: a pattern predicts nearly everybody, for whom the budget has no room"
             }
             Why::EverybodyOverDevice => {
-                "auto: a pattern foretells nearly everybody, for whom the device has no room"
+                "auto: a pattern predicts nearly everybody, for whom the device has no room"
             }
         }
     }
@@ -226,7 +226,7 @@ fn choose_freely(facts: &Facts) -> Choice {
         (None | Some(Forecast { peers: 0, .. }), _) => {
             by_use(if is_dear { Why::UnknownDear } else { Why::Unknown })
         }
-        (Some(forecast), _) if !facts.foretells_nearly_everybody(forecast) => by_use(Why::Foretold),
+        (Some(forecast), _) if !facts.predicts_nearly_everybody(forecast) => by_use(Why::Predicted),
         (Some(_), None) => Choice { policy: Policy::RankByRank, why: Why::Everybody },
         (Some(_), Some(Shortage::Budget { .. })) => by_use(Why::EverybodyOverBudget),
         (Some(_), Some(Shortage::Device { .. })) => by_use(Why::EverybodyOverDevice),
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    fn foretold(peers: u32) -> Facts {
+    fn predicted(peers: u32) -> Facts {
         Facts { forecast: Some(Forecast { peers, failed: false }), ..facts() }
     }
 
@@ -263,44 +263,44 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_taken() {
         for policy in Policy::ALL {
-            assert_eq!(choose(Asked::Fixed(policy), &foretold(63)), Choice { policy, why: Why::Asked });
+            assert_eq!(choose(Asked::Fixed(policy), &predicted(63)), Choice { policy, why: Why::Asked });
         }
     }
 
     #[test]
     fn without_a_pattern_start_up_follows_use() {
         assert_eq!(auto(facts()), ("on-demand", Why::Unknown));
-        assert_eq!(auto(foretold(0)), ("on-demand", Why::Unknown));
-        assert_eq!(auto(Facts { ranks: 1, ..foretold(1) }), ("on-demand", Why::Alone));
+        assert_eq!(auto(predicted(0)), ("on-demand", Why::Unknown));
+        assert_eq!(auto(Facts { ranks: 1, ..predicted(1) }), ("on-demand", Why::Alone));
     }
 
     #[test]
     fn dear_queue_pairs_are_made_by_both_sides_at_once_where_cores_are_free() {
         let dear = |facts: Facts| Facts { create_ns: 367_000, cores: Cores::Own, ..facts };
         assert_eq!(auto(dear(facts())), ("overlapped", Why::UnknownDear));
-        assert_eq!(auto(dear(foretold(4))), ("overlapped", Why::Foretold));
+        assert_eq!(auto(dear(predicted(4))), ("overlapped", Why::Predicted));
         assert_eq!(auto(Facts { cores: Cores::Shared, ..dear(facts()) }), ("on-demand", Why::Unknown));
         assert_eq!(auto(Facts { create_ns: DEAR_NS - 1, ..dear(facts()) }), ("on-demand", Why::Unknown));
-        assert_eq!(auto(dear(foretold(63))), ("rank-by-rank", Why::Everybody));
+        assert_eq!(auto(dear(predicted(63))), ("rank-by-rank", Why::Everybody));
     }
 
     #[test]
     fn a_pattern_of_nearly_everybody_connects_all_at_the_start() {
         for (peers, expected) in [
-            (1, ("on-demand", Why::Foretold)),
-            (47, ("on-demand", Why::Foretold)),
+            (1, ("on-demand", Why::Predicted)),
+            (47, ("on-demand", Why::Predicted)),
             (48, ("rank-by-rank", Why::Everybody)),
             (63, ("rank-by-rank", Why::Everybody)),
         ] {
-            assert_eq!(auto(foretold(peers)), expected, "{peers} of 63");
+            assert_eq!(auto(predicted(peers)), expected, "{peers} of 63");
         }
         let failed = Some(Forecast { peers: 63, failed: true });
-        assert_eq!(auto(Facts { forecast: failed, ..facts() }), ("on-demand", Why::Foretold));
+        assert_eq!(auto(Facts { forecast: failed, ..facts() }), ("on-demand", Why::Predicted));
     }
 
     #[test]
     fn everybody_must_have_room() {
-        let everybody = foretold(63);
+        let everybody = predicted(63);
         assert_eq!(auto(Facts { budget: Some(63), ..everybody }), ("rank-by-rank", Why::Everybody));
         let scant = Facts { budget: Some(62), ..everybody };
         assert_eq!(auto(scant), ("on-demand", Why::EverybodyOverBudget));

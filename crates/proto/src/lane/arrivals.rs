@@ -1,20 +1,20 @@
-//! Who has come to a point where all processes meet.
+//! Arrivals at a point where all processes meet.
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// The local processes and the children of a node that are there.
 #[derive(Debug)]
-pub(crate) struct Muster {
+pub(crate) struct Arrivals {
     number: u32,
     clients: Vec<bool>,
     children: Vec<bool>,
     missing: usize,
 }
 
-impl Muster {
+impl Arrivals {
     pub(crate) fn new(clients: usize, children: usize) -> Self {
         let missing = clients + children;
-        Muster { number: 0, clients: vec![false; clients], children: vec![false; children], missing }
+        Arrivals { number: 0, clients: vec![false; clients], children: vec![false; children], missing }
     }
 
     /// How often all have met.
