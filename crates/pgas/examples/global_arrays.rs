@@ -1,9 +1,9 @@
 //! Global arrays beside a model of each in every process's own memory: `global_arrays`, on any number of processes.
 use mpi::Op;
-use pgas::Armci;
 use pgas::ga::{
-    Block, Counter, Edge, Element, GaError, GlobalArray, Layout, Patch, Reach, Result, Tasks, Tiling,
+    Block, Counter, Edge, Element, GaError, GlobalArray, Layout, Patch, Reach, Result, Tasks, Tiling, overlap,
 };
+use pgas::{Armci, Complex32, Complex64};
 
 fn main() -> Result<()> {
     let universe = mpi::init()?;
@@ -19,6 +19,9 @@ fn run(world: &mpi::Communicator) -> Result<()> {
     whole_arrays(&armci)?;
     products(&armci)?;
     ghosts(&armci)?;
+    complex_numbers(&armci)?;
+    overlapped(&armci)?;
+    locked(&armci)?;
     mistakes(&armci)?;
     armci.barrier()?;
     if armci.rank() == 0 {
@@ -277,6 +280,72 @@ fn ghosts(armci: &Armci) -> Result<()> {
     })?;
     assert_eq!((field.sum()?, field.element([15, 3])?), (before, value([0, 3])));
     field.sync()
+}
+
+fn complex_numbers(armci: &Armci) -> Result<()> {
+    let array = GlobalArray::<Complex64, 2>::create(armci, [12, 9])?;
+    let value = |[i, j]: [usize; 2]| Complex64::new(i as f64, j as f64 - 3.0);
+    array.fill_with(value)?;
+    let patch = Patch::from([1..11, 2..8]);
+    let data: Vec<Complex64> = patch.points().map(value).collect();
+    array.accumulate(patch, &data, Complex64::new(0.0, 1.0))?;
+    array.sync()?;
+    let times = Complex64::new(1.0, armci.size() as f64);
+    let expected = |at| if patch.contains(at) { value(at) * times } else { value(at) };
+    let model = Block::of(array.whole(), array.whole().points().map(expected).collect());
+    check(&array, &model, "complex sums");
+    let all = array.whole().points().map(expected).fold(Complex64::default(), |sum, value| sum + value);
+    assert_eq!(array.sum()?, all);
+    let small = GlobalArray::<Complex32, 1>::create(armci, [5])?;
+    small.fill(Complex32::new(0.5, -1.0))?;
+    assert_eq!(small.sum()?, Complex32::new(2.5, -5.0));
+    Ok(())
+}
+
+/// Patches of two arrays on their way at once.
+fn overlapped(armci: &Armci) -> Result<()> {
+    let (a, b) =
+        (GlobalArray::<i64, 2>::create(armci, [60, 70])?, GlobalArray::<i64, 1>::create(armci, [1000])?);
+    let (rank, ranks) = (armci.rank(), armci.size());
+    let rows = 60 * rank / ranks..60 * (rank + 1) / ranks;
+    let data: Vec<i64> =
+        Patch::from([rows.clone(), 0..70]).points().map(|[i, j]| (i * 70 + j) as i64).collect();
+    let ones = vec![1; 1000];
+    overlap(armci, |scope| {
+        a.begin_put(scope, [rows.clone(), 0..70], &data)?;
+        b.begin_accumulate(scope, 0..1000, &ones, 3)
+    })?;
+    a.sync()?;
+    let (mut columns, mut line) = (vec![0; 60 * 7], vec![0; 500]);
+    let seen = overlap(armci, |scope| {
+        a.begin_get(scope, [0..60, 20..27], &mut columns)?;
+        b.begin_get(scope, 250..750, &mut line)?;
+        Ok(ranks)
+    })?;
+    assert!(
+        Patch::from([0..60, 20..27])
+            .points()
+            .zip(columns)
+            .all(|([i, j], value)| value == (i * 70 + j) as i64)
+    );
+    assert!(line.iter().all(|value| *value == 3 * seen as i64));
+    a.sync()
+}
+
+/// A value that is read and written under a mutex, by all.
+fn locked(armci: &Armci) -> Result<()> {
+    const TIMES: i64 = 3;
+    let value = GlobalArray::<i64, 1>::create(armci, [1])?;
+    let mutexes = armci.mutexes(1)?;
+    let owner = armci.size() - 1;
+    for _ in 0..TIMES {
+        let _held = mutexes.lock(0, owner)?;
+        let old = value.element([0])?;
+        value.set([0], old + 1)?;
+    }
+    value.sync()?;
+    assert_eq!(value.element([0])?, TIMES * armci.size() as i64);
+    value.sync()
 }
 
 /// A mistake is an error, and changes nothing.

@@ -7,6 +7,7 @@
 //! | `array` | arrays, and access to patches and single elements |
 //! | `block` | what a process works on in memory of its own |
 //! | `elements` | many elements anywhere |
+//! | `overlap` | access that goes on meanwhile |
 //! | `whole`, `matmul`, `ghosts` | collective operations on arrays |
 //!
 //! A process names elements by their indices; who holds them follows from arithmetic that everybody can do
@@ -33,6 +34,7 @@ mod error;
 mod ghosts;
 mod levels;
 mod matmul;
+mod overlap;
 mod patch;
 mod whole;
 
@@ -43,4 +45,5 @@ pub use element::{Counter, Element};
 pub use error::{GaError, Result};
 pub use ghosts::{Edge, Reach};
 pub use matmul::{Operand, Tasks, Tiling};
+pub use overlap::overlap;
 pub use patch::Patch;

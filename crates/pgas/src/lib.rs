@@ -25,10 +25,17 @@
 #![deny(unsafe_code)]
 
 mod armci;
+mod complex;
 pub mod core;
 pub mod ga;
 mod memory;
+mod mutexes;
+mod scattered;
+mod scope;
 mod slices;
 
 pub use armci::Armci;
+pub use complex::{Complex32, Complex64};
 pub use memory::{Element, Memory, Patch};
+pub use mutexes::{Held, Mutexes};
+pub use scope::Scope;

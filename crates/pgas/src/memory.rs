@@ -2,7 +2,7 @@
 use crate::armci::Armci;
 use crate::core::{Factor, GroupId, Later, Place, RegionId, Rmw, Strides, What};
 use crate::slices::{source, target};
-use mpi::{Datum, ErrorClass, MpiError, Number, Result};
+use mpi::{Datum, ErrorClass, MpiError, Result};
 use std::marker::PhantomData;
 
 /// Elements that every process has brought. Collective to make ([`Armci::malloc`]) and to drop.
@@ -18,7 +18,7 @@ pub struct Memory<T: Datum> {
 }
 
 /// An element that can be accumulated with a factor.
-pub trait Element: Number + Default {
+pub trait Element: Datum + Default {
     /// What the core calls the factor.
     fn factor(self) -> Factor;
 }
@@ -121,7 +121,11 @@ impl<T: Datum> Memory<T> {
         self.armci.with(|core, driver| core.transfer(driver, what, place, how, Later::No))
     }
 
-    fn place(&self, rank: usize, at: usize) -> Place {
+    pub(crate) fn armci(&self) -> &Armci {
+        &self.armci
+    }
+
+    pub(crate) fn place(&self, rank: usize, at: usize) -> Place {
         let at = at.checked_mul(size_of::<T>()).map_or(u64::MAX, |at| at as u64);
         Place { region: self.region, rank: narrow(rank), at }
     }
@@ -181,7 +185,7 @@ impl<T: Datum> Drop for Memory<T> {
 }
 
 /// Strides and counts in bytes.
-struct Scaled {
+pub(crate) struct Scaled {
     here: Vec<i64>,
     there: Vec<i64>,
     counts: Vec<i64>,
@@ -189,7 +193,7 @@ struct Scaled {
 
 impl Scaled {
     /// Of elements, all of which are among `len` here. What is there, its window checks.
-    fn of<T>(here: &Patch, there: &Patch, counts: &[usize], len: usize) -> Result<Scaled> {
+    pub(crate) fn of<T>(here: &Patch, there: &Patch, counts: &[usize], len: usize) -> Result<Scaled> {
         let wrong = |text: String| Err(MpiError::new(ErrorClass::Count, text));
         let levels = counts.len().wrapping_sub(1);
         if here.strides.len() != levels || there.strides.len() != levels {
@@ -225,7 +229,7 @@ impl Scaled {
         Ok(Scaled { here: all(here.strides)?, there: all(there.strides)?, counts: counted })
     }
 
-    fn strides(&self) -> Strides<'_> {
+    pub(crate) fn strides(&self) -> Strides<'_> {
         Strides { here: &self.here, there: &self.there, counts: &self.counts }
     }
 }

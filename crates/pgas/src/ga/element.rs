@@ -1,6 +1,6 @@
 //! What arrays may be made of.
-use crate::Memory;
-use mpi::Result;
+use crate::{Complex32, Complex64, Memory};
+use mpi::{Communicator, Op, Result};
 use std::fmt::Debug;
 
 /// A number that a global array may hold. Integers wrap around, here as in accumulates.
@@ -11,6 +11,8 @@ pub trait Element: crate::Element + PartialEq + Debug {
     fn plus(self, other: Self) -> Self;
     /// The product.
     fn times(self, other: Self) -> Self;
+    /// Collective: the sum of what all processes bring.
+    fn sum_of_all(self, comm: &Communicator) -> Result<Self>;
 }
 
 macro_rules! integers {
@@ -25,6 +27,10 @@ macro_rules! integers {
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
+
+            fn sum_of_all(self, comm: &Communicator) -> Result<Self> {
+                sum(self, comm)
+            }
         }
 
         impl Counter for $ty {
@@ -37,7 +43,7 @@ macro_rules! integers {
 integers!(i32, i64, u32, u64);
 
 macro_rules! numbers {
-    ($($ty:ty: $one:expr),*) => {
+    ($($ty:ty: $one:expr, $sum:expr);* $(;)?) => {
         $(impl Element for $ty {
             const ONE: Self = $one;
 
@@ -48,10 +54,33 @@ macro_rules! numbers {
             fn times(self, other: Self) -> Self {
                 self * other
             }
+
+            fn sum_of_all(self, comm: &Communicator) -> Result<Self> {
+                $sum(self, comm)
+            }
         })*
     };
 }
-numbers!(f32: 1.0, f64: 1.0);
+
+fn sum<T: mpi::Number>(mine: T, comm: &Communicator) -> Result<T> {
+    let mut all = [mine];
+    comm.allreduce(&[mine], &mut all, Op::Sum)?;
+    Ok(all[0])
+}
+
+/// The parts of complex numbers are added each for itself.
+fn sums<T: mpi::Number, C>(mine: [T; 2], comm: &Communicator, of: fn(T, T) -> C) -> Result<C> {
+    let mut all = mine;
+    comm.allreduce(&mine, &mut all, Op::Sum)?;
+    Ok(of(all[0], all[1]))
+}
+
+numbers! {
+    f32: 1.0, sum;
+    f64: 1.0, sum;
+    Complex32: Complex32::new(1.0, 0.0), |mine: Self, comm| sums([mine.re, mine.im], comm, Complex32::new);
+    Complex64: Complex64::new(1.0, 0.0), |mine: Self, comm| sums([mine.re, mine.im], comm, Complex64::new);
+}
 
 /// An integer that can be read and increased in one step.
 pub trait Counter: Element {

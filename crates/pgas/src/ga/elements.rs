@@ -9,8 +9,8 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
     pub fn scatter(&self, points: &[[usize; N]], values: &[T]) -> Result<()> {
         self.fits(points.len(), values.len())?;
         for (rank, group) in self.by_owner(points)? {
-            let (at, some) = group.with(values);
-            at.iter().zip(some).try_for_each(|(at, value)| self.memory.put(&[value], rank, *at))?;
+            let (at, some) = group.with(values, |_, later| later);
+            self.memory.put_each(&some, rank, &at)?;
         }
         Ok(())
     }
@@ -19,8 +19,8 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
     pub fn scatter_add(&self, points: &[[usize; N]], values: &[T], scale: T) -> Result<()> {
         self.fits(points.len(), values.len())?;
         for (rank, group) in self.by_owner(points)? {
-            let (at, some) = group.with(values);
-            at.iter().zip(some).try_for_each(|(at, value)| self.memory.acc(scale, &[value], rank, *at))?;
+            let (at, some) = group.with(values, T::plus);
+            self.memory.acc_each(scale, &some, rank, &at)?;
         }
         Ok(())
     }
@@ -31,33 +31,59 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
         for (rank, group) in self.by_owner(points)? {
             let mut some = vec![T::default(); group.0.len()];
             let at: Vec<usize> = group.0.iter().map(|(_, at)| *at).collect();
-            some.chunks_mut(1).zip(&at).try_for_each(|(value, at)| self.memory.get(value, rank, *at))?;
+            self.memory.get_each(&mut some, rank, &at)?;
             group.0.iter().zip(some).for_each(|((number, _), value)| values[*number] = value);
         }
         Ok(())
     }
 
-    /// The points that each process holds, processes in order.
+    /// The points that each process holds: processes in order, and points as they are in its memory.
     fn by_owner(&self, points: &[[usize; N]]) -> Result<Vec<(usize, Group)>> {
         let mut placed = Vec::with_capacity(points.len());
         for (number, at) in points.iter().enumerate() {
             let point = Patch::point(*at);
             self.inside(&point)?;
             let rank = self.shape.distribution.owner(*at).expect("it is inside");
-            placed.push((rank, (number, self.shape.section(rank, &point).at)));
+            placed.push((rank, self.shape.section(rank, &point).at, number));
         }
-        placed.sort_by_key(|(rank, _)| *rank);
+        placed.sort_unstable();
         let groups = placed.chunk_by(|a, b| a.0 == b.0);
-        Ok(groups.map(|group| (group[0].0, Group(group.iter().map(|(_, place)| *place).collect()))).collect())
+        let group = |group: &[(usize, usize, usize)]| {
+            (group[0].0, Group(group.iter().map(|(_, at, number)| (*number, *at)).collect()))
+        };
+        Ok(groups.map(group).collect())
     }
 }
 
-/// Points of one process: the number of each, and its place there.
+/// Points of one process: the number of each, and its place there, in the order of places.
 struct Group(Vec<(usize, usize)>);
 
 impl Group {
-    /// Places there, and the values for them.
-    fn with<T: Copy>(&self, values: &[T]) -> (Vec<usize>, Vec<T>) {
-        self.0.iter().map(|(number, at)| (*at, values[*number])).unzip()
+    /// Places there, and the values for them; those of one place are made one, in their order.
+    fn with<T: Copy>(&self, values: &[T], both: impl Fn(T, T) -> T) -> (Vec<usize>, Vec<T>) {
+        let (mut places, mut some): (Vec<usize>, Vec<T>) = Default::default();
+        for (number, at) in &self.0 {
+            match some.last_mut() {
+                Some(value) if places.last() == Some(at) => *value = both(*value, values[*number]),
+                _ => {
+                    places.push(*at);
+                    some.push(values[*number]);
+                }
+            }
+        }
+        (places, some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_one_place_are_one() {
+        let group = Group(vec![(2, 5), (0, 7), (3, 7), (1, 9)]);
+        let values = [10, 20, 30, 40];
+        assert_eq!(group.with(&values, |a, b| a + b), (vec![5, 7, 9], vec![30, 50, 20]));
+        assert_eq!(group.with(&values, |_, later| later), (vec![5, 7, 9], vec![30, 40, 20]));
     }
 }

@@ -3,6 +3,7 @@ use super::array::GlobalArray;
 use super::block::Block;
 use super::element::Element;
 use super::error::{GaError, Result};
+use super::overlap::overlap;
 use super::patch::{Patch, Section, copy_section};
 use std::ops::Range;
 
@@ -96,8 +97,14 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
             return Ok(());
         }
         let stored = block.stored();
-        for piece in pieces(&self.own(), self.dims(), width, reach, edge) {
-            let data = self.read(piece.from)?;
+        let pieces = pieces(&self.own(), self.dims(), width, reach, edge);
+        let mut data: Vec<Vec<T>> =
+            pieces.iter().map(|piece| vec![T::default(); piece.from.volume()]).collect();
+        overlap(&self.armci, |scope| {
+            let mut begun = pieces.iter().zip(&mut data);
+            begun.try_for_each(|(piece, data)| self.begin_get(scope, piece.from, data))
+        })?;
+        for (piece, data) in pieces.iter().zip(data) {
             let to = Section::of(&piece.to, &stored);
             copy_section(&data, &Section::of(&piece.from, &piece.from), block.elements_mut(), &to);
         }

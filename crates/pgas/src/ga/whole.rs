@@ -5,7 +5,6 @@ use super::block::Block;
 use super::element::Element;
 use super::error::Result;
 use super::patch::Patch;
-use mpi::Op;
 
 impl<T: Element, const N: usize> GlobalArray<T, N> {
     /// Gives all elements one value.
@@ -78,19 +77,14 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
         self.sync()?;
         let (mine, theirs) = (self.read(self.own())?, other.read(self.own())?);
         let products = mine.into_iter().zip(theirs).map(|(left, right)| left.times(right));
-        self.sum_of_all(products.fold(T::default(), T::plus))
+        Ok(products.fold(T::default(), T::plus).sum_of_all(self.armci.comm())?)
     }
 
     /// The sum of all elements.
     pub fn sum(&self) -> Result<T> {
         self.sync()?;
-        self.sum_of_all(self.read(self.own())?.into_iter().fold(T::default(), T::plus))
-    }
-
-    fn sum_of_all(&self, mine: T) -> Result<T> {
-        let mut all = [T::default()];
-        self.armci.comm().allreduce(&[mine], &mut all, Op::Sum)?;
-        Ok(all[0])
+        let mine = self.read(self.own())?.into_iter().fold(T::default(), T::plus);
+        Ok(mine.sum_of_all(self.armci.comm())?)
     }
 
     pub(crate) fn same_dims(&self, other: &GlobalArray<T, N>) -> Result<()> {
