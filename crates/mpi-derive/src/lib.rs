@@ -1,7 +1,7 @@
 //! `#[derive(Datum)]`: a struct that can be sent.
 //!
 //! It says where the struct's fields are, each of which has to be a `Datum` itself, so that padding is neither sent nor
-//! written. What it refuses, it refuses with the reason: see [`refuse`]. Programs find it as `mpi::Datum`, where it is
+//! written. What it refuses, it refuses with the reason: see `refuse.rs`. Programs find it as `mpi::Datum`, where it is
 //! documented.
 #![forbid(unsafe_code)]
 mod implementation;
