@@ -68,6 +68,9 @@ pub struct Core {
     shapes: Shapes,
     handles: Handles,
     mutexes: Option<Mutexes>,
+    /// Is there memory that is not mapped here, so that messages come for this process's?
+    has_far: bool,
+    fences: u32,
 }
 
 impl Core {
@@ -88,6 +91,8 @@ impl Core {
             shapes: Shapes::default(),
             handles: Handles::default(),
             mutexes: None,
+            has_far: false,
+            fences: 0,
         })
     }
 

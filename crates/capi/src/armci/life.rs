@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 static BEGAN_MPI: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn end_mpi<A: Abi>() {
-    if world() == World::Active && BEGAN_MPI.swap(false, Relaxed) {
+    if !Mpi::aborts() && world() == World::Active && BEGAN_MPI.swap(false, Relaxed) {
         env::finalize::<A>();
     }
 }

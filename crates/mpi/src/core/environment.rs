@@ -8,7 +8,10 @@ use net::{Collectives, Config, Endpoint};
 use proto::coll::Cores;
 use proto::context::Numbers;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
+
+static ABORTS: AtomicBool = AtomicBool::new(false);
 
 impl Mpi {
     /// Joins the job named by the environment, or starts alone. (Boxed as an endpoint is, see [`Endpoint::start`].)
@@ -111,7 +114,13 @@ impl Mpi {
 
     /// Ends the job.
     pub fn abort(&mut self, code: i32, why: &str) -> ! {
+        ABORTS.store(true, Relaxed);
         self.endpoint.abort(code, why)
+    }
+
+    /// Does this process end the job? What runs at its exit then says no goodbye.
+    pub fn aborts() -> bool {
+        ABORTS.load(Relaxed)
     }
 
     /// Which application of a multi-program job this is (`MPI_APPNUM`).

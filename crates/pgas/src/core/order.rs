@@ -7,6 +7,9 @@ use mpi::core::Coll;
 /// Operations up to this length go as messages behind those before them; longer ones, if in a row, may be copied past these.
 const MESSAGE_MAX: u64 = 4 << 10;
 
+/// So many fences come to a look for messages where all memory is mapped.
+const FENCES_PER_LOOK: u32 = 16;
+
 impl Core {
     /// Everything that was begun towards a process is done there. `rank` is one of all processes.
     pub fn fence(&mut self, driver: &mut impl Driver, rank: u32) -> Result<()> {
@@ -34,6 +37,11 @@ impl Core {
                 continue;
             }
             self.clean(driver, region, member)?;
+        }
+        // A program may wait in a loop of fences for what others do to its memory.
+        self.fences = self.fences.wrapping_add(1);
+        if self.has_far || self.fences.is_multiple_of(FENCES_PER_LOOK) {
+            driver.call(|mpi| Ok(mpi.progress()))?;
         }
         Ok(())
     }

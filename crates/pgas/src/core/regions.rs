@@ -114,6 +114,7 @@ impl Core {
         let opening = driver.call(|mpi| mpi.win_lock_all(win, open))?;
         driver.settle(opening)?;
         let parts = parts(driver, comm, win)?;
+        self.has_far |= parts.iter().any(|part| part.bytes > 0 && !part.is_near());
         self.spans.version += 1;
         self.spans.made += 1;
         let (serial, dirty) = (self.spans.made, vec![false; parts.len()]);
