@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod check;
 mod demo;
 mod info;
 
@@ -30,7 +31,7 @@ fn help() -> String {
 }
 
 /// Exit code for a command line that makes no sense.
-const USAGE: i32 = 2;
+pub(crate) const USAGE: i32 = 2;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
@@ -53,6 +54,9 @@ fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
     if args.first().is_some_and(|command| command == "run") {
         args.remove(0);
         return launch::main(args);
+    }
+    if args.first().is_some_and(|command| command == "check") {
+        return check::main(&args[1..]);
     }
     // Only a job's program and arguments may be something else than text.
     let text = |arg: OsString| arg.to_string_lossy().into_owned();

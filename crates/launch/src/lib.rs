@@ -25,6 +25,7 @@ mod heartbeat;
 mod job;
 mod launcher;
 mod leftover;
+pub mod library;
 mod link;
 mod matrix;
 mod options;

@@ -199,7 +199,7 @@ pub(crate) fn variable(name: &OsStr, value: &OsStr) -> Vec<u8> {
     [name.as_bytes(), b"=", value.as_bytes()].concat()
 }
 
-fn find_program(
+pub(crate) fn find_program(
     program: &OsStr,
     folder: Option<&Path>,
     search: Option<&OsStr>,
