@@ -10,6 +10,16 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A Fortran program begins, and nothing has the bindings that it needs.
+pub fn refuse(name: &str) -> ! {
+    let text = format!(
+        "banyan: {name}: Banyan's MPI library has no Fortran bindings. A program that was built with MPICH's mpifort needs \
+         that MPICH's libmpifort.so.12 (Debian: libmpichfort.so.12) besides; 'banyan check PROGRAM' says what is missing"
+    );
+    eprintln!("{text}");
+    std::process::exit(1)
+}
+
 /// Sizes that a Fortran LOGICAL can have.
 const LOGICAL_SIZES: [c_int; 5] = [1, 2, 4, 8, 16];
 

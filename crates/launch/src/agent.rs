@@ -3,6 +3,7 @@
 //!
 //! One thread, one poll loop. An agent lives as long as the job; losing its parent is the order to kill
 //! everything and go.
+mod alone;
 mod asks;
 mod beating;
 mod below;
@@ -32,6 +33,7 @@ use crate::heartbeat::Heartbeat;
 use crate::job::{Counters, Group, Spread, Tree};
 use crate::leftover::Leftovers;
 use crate::link::Link;
+use alone::Lookout;
 use asks::Asks;
 use below::{Below, Outpost, send_below};
 use ending::Ending;
@@ -84,6 +86,8 @@ struct Agent {
     heart: Option<Heartbeat>,
     /// Has a rank here ended otherwise than well?
     untidy: bool,
+    /// Who looks for ranks that will not join the job.
+    lookout: Lookout,
     has_children: bool,
 }
 
@@ -143,6 +147,7 @@ impl Agent {
             }
             let now = Instant::now();
             self.show_unfinished(now);
+            self.look_around(now);
             self.check_below(now)?;
             self.beat(now);
             self.pursue_end()?;
@@ -168,6 +173,11 @@ impl Agent {
                 here.ranks.give_up_starting();
                 self.report(&failed);
                 break;
+            }
+            for text in here.ranks.take_warnings() {
+                self.lookout.is_over |= text.starts_with("warning");
+                let warning = Frame::Warn { node: self.node, text };
+                self.uplink.iter_mut().for_each(|uplink| uplink.send(&warning));
             }
             if here.ranks.all_started() {
                 let started = here.start_news(self.node);
@@ -270,7 +280,8 @@ impl Agent {
         }
         let now = Instant::now();
         let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
-        let due = self.below_deadline().into_iter().chain(self.beat_due()).chain(self.output.look_at()).min();
+        let due = self.below_deadline().into_iter().chain(self.beat_due()).chain(self.output.look_at());
+        let due = due.chain(self.lookout.due()).min();
         let due = due.map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
         ending.into_iter().chain(due).min()
     }
@@ -290,6 +301,7 @@ impl Agent {
             Some(Token::Warden) => self.on_warden_lost(),
             Some(Token::Out(seat) | Token::Err(seat)) => {
                 let Some((index, slot)) = self.find_seat(seat) else { return Ok(()) };
+                self.look_at_writer(index, slot);
                 self.jobs[index].ranks.read_output(slot, &mut self.output, &self.poll)
             }
             _ => Ok(()),
@@ -370,6 +382,8 @@ impl Agent {
         self.jobs[index].forget_waiter(slot);
         let ranks = &mut self.jobs[index].ranks;
         let (who, pmi) = ranks.finish(slot, &mut self.output, &self.poll)?;
+        self.look_back(index, slot, ended, pmi);
+        let ranks = &mut self.jobs[index].ranks;
         let is_bad = ended != Ended::Exit(0) || pmi == PmiState::Active;
         self.untidy |= is_bad;
         let spare = if is_bad { ranks.spare(slot) } else { None };

@@ -6,6 +6,7 @@ mod events;
 mod exits;
 mod feed;
 mod files;
+mod hints;
 mod key;
 mod outcome;
 mod pmgr;
@@ -127,6 +128,8 @@ struct Launcher<'j> {
     pmgr: Option<Pmgr>,
     /// How each rank ended, if that is to be said.
     exits: Option<Exits>,
+    /// What agents have warned of.
+    warned: Vec<String>,
 }
 
 /// A job that has begun.
@@ -253,6 +256,7 @@ impl<'j> Launcher<'j> {
             progress,
             pmgr: None,
             exits: spec.exit_codes.then(Exits::default),
+            warned: Vec::new(),
         })
     }
 

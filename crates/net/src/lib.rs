@@ -29,6 +29,7 @@ pub use sys::{UserBuf, UserBufMut};
 
 mod active;
 mod ahead;
+mod alone;
 mod api;
 mod choice;
 mod common;

@@ -1,5 +1,6 @@
 //! Start and end of an endpoint: the job's facts, the device, the card on the board.
 use crate::ahead;
+use crate::alone;
 use crate::api::NetError;
 use crate::choice;
 use crate::endpoint::Endpoint;
@@ -20,6 +21,7 @@ use proto::transfer::{self, Long};
 use proto::wireup::{self, Wireup, auto};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -294,6 +296,16 @@ pub(crate) struct Membership {
     pub cards: Vec<fabric::Card>,
 }
 
+/// A process without a process manager says so if it seems to be meant to have one. One that somebody has typed into a
+/// shell is not.
+fn warn_if_alone() {
+    if !std::io::stdin().is_terminal()
+        && let Some(text) = alone::warning(|name| std::env::var(name).ok())
+    {
+        sys::socket::write_stderr(text.as_bytes());
+    }
+}
+
 impl Endpoint {
     /// Joins the job: asks the process manager, opens the device, publishes the card. Connects to nobody and
     /// waits for nobody: the fence that makes the cards visible ends at the first contact. (A foreign launcher that has
@@ -325,6 +337,9 @@ impl Endpoint {
         let age_ns = cpu::process_age_ns().unwrap_or(0);
         let mut clock = PhaseClock::start();
         let mut pmi = Client::from_env()?;
+        if pmi.is_none() {
+            warn_if_alone();
+        }
         let facts = JobFacts::discover(pmi.as_mut())?;
         let id = pmi.as_ref().map_or_else(own_number, |pmi| Job::named(pmi.kvs_name()));
         let me = match serves {

@@ -139,6 +139,11 @@ impl Here {
         act(&mut self.ranks, &mut Service { tree, board, attributes, asks, poll })
     }
 
+    /// Are there others whom a rank should join? Spawned ranks are waited for anyway.
+    pub(crate) fn is_lookout_for(&self) -> bool {
+        self.group.ranks() > 1 && self.group.spawner.is_none()
+    }
+
     /// A rank has ended: it waits for no attribute any more.
     pub(crate) fn forget_waiter(&mut self, slot: u32) {
         self.attributes.forget(|waiter| waiter.0 == slot);

@@ -68,6 +68,8 @@ pub(crate) struct Ranks {
     slots: HashMap<Pid, u32>,
     binding: Binding,
     paused: bool,
+    /// What is to be said of programs.
+    warnings: Vec<String>,
 }
 
 /// What ranks are told about where they are.
@@ -130,6 +132,7 @@ impl Ranks {
             slots: HashMap::with_capacity(count as usize),
             binding: site.tree.binding(site.cores),
             paused: false,
+            warnings: Vec::new(),
         })
     }
 
@@ -230,6 +233,17 @@ impl Ranks {
         self.adopt(slot, pid, [out_here, err_here], pmi_here, poll)
     }
 
+    /// The process of a living rank that has not begun PMI.
+    pub(crate) fn silent_pid(&self, slot: u32) -> Option<Pid> {
+        let state = &self.states[slot as usize];
+        state.pid.filter(|_| state.alive && state.pmi.state() == PmiState::Unused)
+    }
+
+    /// What is to be said of the programs that have been made ready since the last time.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
     /// Which processors the ranks here may use.
     pub(crate) fn bindings(&self, site: Site<'_>) -> String {
         let mut by_set: BTreeMap<&[usize], Vec<Rank>> = BTreeMap::new();
@@ -281,7 +295,8 @@ impl Ranks {
         let section = self.group.section_of(rank);
         if self.templates[section].is_none() {
             let segment = self.segment.as_ref().expect("there is one where there are ranks");
-            let template = Template::new(&self.group, section, self.count(), segment, &self.variables)?;
+            let mut template = Template::new(&self.group, section, self.count(), segment, &self.variables)?;
+            self.warnings.append(&mut template.warnings);
             self.templates[section] = Some(template);
         }
         Ok(self.templates[section].as_mut().expect("just made"))

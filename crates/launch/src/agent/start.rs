@@ -1,4 +1,5 @@
 //! How an agent begins: what it is given, and the agents of the same host that it forks.
+use super::alone::Lookout;
 use super::asks::Asks;
 use super::below::{Outpost, fork_below};
 use super::output::OutputQueue;
@@ -72,6 +73,7 @@ impl Agent {
         let mut agent = Agent {
             heart: Heartbeat::new(tree.heartbeat, Instant::now()),
             untidy: false,
+            lookout: Lookout::new(Instant::now()),
             tree,
             node,
             cores: sys::limit::allowed_cores()?,

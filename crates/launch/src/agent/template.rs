@@ -1,4 +1,5 @@
 //! What a rank is started with: its program and its environment.
+use super::alone::fit;
 use crate::job::Group;
 use crate::stray::JOB_VARIABLE;
 use proto::pmgr::variables;
@@ -22,6 +23,8 @@ pub(super) struct Template {
     pub(super) local_rank: Slot,
     /// Its rank once more, where PMGR is served.
     pub(super) pmgr_rank: Option<Slot>,
+    /// What its user should know.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Template {
@@ -39,11 +42,12 @@ impl Template {
             env.push(format!("{WAIT_MODE}=1").into());
         }
         let path = found.path_here().map_err(|error| error.as_system())?;
+        let warnings = fit(&path, found.folder.as_deref(), &mut env, group.ranks());
         let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
         let rank = program.add_number("PMI_RANK");
         let local_rank = program.add_number("MPI_LOCALRANKID");
         let pmgr_rank = is_set(&found.env, variables::PORT).then(|| program.add_number(variables::RANK));
-        Ok(Template { program, rank, local_rank, pmgr_rank })
+        Ok(Template { program, rank, local_rank, pmgr_rank, warnings })
     }
 }
 

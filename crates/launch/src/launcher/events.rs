@@ -1,4 +1,5 @@
 //! What the tree reports: agents and ranks that start, end and fail.
+use super::hints::hint;
 use super::outcome::Step;
 use super::{Cause, Launcher, NodeBoard, NodeServer, Spot, Who};
 use crate::job::is_this_host;
@@ -12,6 +13,9 @@ use proto::tree::{Ended, Frame, Member, PmiState, StartStep};
 use std::io;
 use sys::node::Ties;
 use sys::process::{self, Pid};
+
+/// Warnings of a job.
+const WARNINGS_MAX: usize = 16;
 
 impl Launcher<'_> {
     pub(super) fn on_frame(&mut self, frame: Frame) {
@@ -45,6 +49,7 @@ impl Launcher<'_> {
             }
             Frame::BoardStats { node, job, values } => self.boards.push(NodeBoard { node, job, values }),
             Frame::ServerStats { node, job, values } => self.servers.push(NodeServer { node, job, values }),
+            Frame::Warn { text, .. } => self.warn(text),
             Frame::Note { node, text } => {
                 if self.talk == Talk::Verbose || self.spec.report_bindings {
                     let spot = self.spot(node);
@@ -52,6 +57,15 @@ impl Launcher<'_> {
                 }
             }
             frame => self.on_event(frame),
+        }
+    }
+
+    /// Says what an agent warns of, once for all of them.
+    fn warn(&mut self, text: String) {
+        if self.warned.len() < WARNINGS_MAX && !self.warned.contains(&text) {
+            self.hide_progress();
+            self.err.say(&text);
+            self.warned.push(text);
         }
     }
 
@@ -124,6 +138,9 @@ impl Launcher<'_> {
                 Some(who) => {
                     if let Some(exits) = &mut self.exits {
                         exits.add(who.member, ended);
+                    }
+                    if let Some(hint) = hint(&words, std::env::current_exe().ok().as_deref()) {
+                        self.warn(hint);
                     }
                     self.rank_ended(who, ended, pmi, words)
                 }

@@ -69,6 +69,9 @@ pub struct Symbols {
     pub exports: BTreeSet<String>,
 }
 
+/// Where the dynamic section is, if there is one: offset and bytes.
+type Dynamic = Option<(u64, u64)>;
+
 /// A piece of the file that is mapped.
 #[derive(Clone, Copy, Debug)]
 struct Mapped {
@@ -100,11 +103,7 @@ impl Elf {
         self.machine == other.machine
     }
 
-    fn read_segments(
-        &mut self,
-        file: &File,
-        header: &[u8],
-    ) -> Result<(Vec<Mapped>, Option<(u64, u64)>), ElfError> {
+    fn read_segments(&mut self, file: &File, header: &[u8]) -> Result<(Vec<Mapped>, Dynamic), ElfError> {
         let (offset, count) = (u64_at(header, 32), u16_at(header, 56));
         if count > SEGMENTS_MAX || (count > 0 && usize::from(u16_at(header, 54)) != SEGMENT_BYTES) {
             return Err(ElfError::Damaged("table of segments"));
@@ -168,6 +167,13 @@ impl Elf {
 }
 
 impl Symbols {
+    /// Does the file call what begins MPI, in C or in Fortran?
+    pub fn begin_mpi(&self) -> bool {
+        ["MPI_Init", "MPI_Init_thread", "MPI_Session_init", "mpi_init_", "mpi_init_thread_", "mpi_init_f08_"]
+            .iter()
+            .any(|name| self.imports.contains(*name))
+    }
+
     /// Reads those of a file, by its sections: dynamic symbols, or all symbols of a program that has no others.
     pub fn read(path: &Path) -> Result<Symbols, ElfError> {
         const DAMAGED: &str = "table of sections";

@@ -139,9 +139,9 @@ impl Linkage {
     /// what comes with them, too: an old one is called `libmpi.so.12`.
     pub fn mpi(&self) -> Option<(&str, Family)> {
         let names = || self.names().filter_map(|name| family_of(name).map(|family| (name, family)));
-        let open = names().find(|(_, family)| *family == Family::OpenMpi);
-        let (name, family) = names().find(|(name, _)| name.starts_with("libmpi")).or(open)?;
-        Some((name, if open.is_some() { Family::OpenMpi } else { family }))
+        let is_open = names().any(|(_, family)| family == Family::OpenMpi);
+        let (name, family) = names().find(|(name, _)| name.starts_with("libmpi"))?;
+        Some((name, if is_open { Family::OpenMpi } else { family }))
     }
 
     /// The library of Fortran bindings that the program loads, or would if it were found.

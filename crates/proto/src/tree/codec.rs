@@ -48,6 +48,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
             write_ended(w.u8(32).u32(node.0).u32(job.0).i32(*pid), *ended).bytes(reason.as_bytes())
         }
         Frame::Note { node, text } => w.u8(21).u32(node.0).bytes(text.as_bytes()),
+        Frame::Warn { node, text } => w.u8(33).u32(node.0).bytes(text.as_bytes()),
         Frame::Input { node, to, bytes } => member(w.u8(22).u32(node.0), *to).bytes(bytes),
         Frame::InputTaken { from, bytes } => member(w.u8(23), *from).u32(*bytes),
         Frame::AgentMissing { node, reason } => w.u8(24).u32(node.0).bytes(reason.as_bytes()),
@@ -104,6 +105,7 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
             Frame::ServerEnded { node, job, pid, ended: read_ended(r)?, reason: r.text()? }
         }
         21 => Frame::Note { node: node(r)?, text: r.text()? },
+        33 => Frame::Warn { node: node(r)?, text: r.text()? },
         24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
         _ => return None,
     })

@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 32;
+const KIND_MAX: u8 = 33;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -311,6 +311,13 @@ pub enum Frame {
     },
     /// Up: something that a user who asks for words may like to know.
     Note {
+        /// Whose.
+        node: NodeId,
+        /// The words.
+        text: String,
+    },
+    /// Up: something that every user should know, once.
+    Warn {
         /// Whose.
         node: NodeId,
         /// The words.

@@ -126,6 +126,7 @@ fn agent_frame() -> impl Strategy<Value = Frame> {
         (node(), any::<i32>(), ended()).prop_map(|(node, pid, ended)| Frame::AgentLost { node, pid, ended }),
         (node(), text()).prop_map(|(node, reason)| Frame::AgentFailed { node, reason }),
         (node(), text()).prop_map(|(node, text)| Frame::Note { node, text }),
+        (node(), text()).prop_map(|(node, text)| Frame::Warn { node, text }),
     ]
 }
 
@@ -174,7 +175,7 @@ proptest! {
     #[test]
     fn bytes_that_are_no_frame_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Frame::parse(&bytes);
-        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 30)];
+        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 34)];
         known.extend(&bytes);
         if let Ok(frame) = Frame::parse(&known) {
             prop_assert_eq!(over_the_wire(&frame), frame);
