@@ -76,7 +76,8 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn names() -> String {
+/// Their names.
+pub fn names() -> String {
     KNOWN.map(|(name, ..)| name).join(", ")
 }
 

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use sys::say;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 usage: banyan check [--json] PROGRAM [ARGUMENTS]
 
 Says, without running it, which MPI library a program would load, of which binary interface that is, and which functions

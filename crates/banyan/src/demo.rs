@@ -20,8 +20,18 @@ const NODES: u32 = 2;
 /// How the demo starts its ranks: `banyan demo --rank TOUR`.
 const RANK_OPTION: &str = "--rank";
 
+const HELP: &str = "\
+usage: banyan demo
+
+8 ranks on 2 emulated nodes of this machine make a small tour, check its results, and show who connected to whom, what that
+cost beside a job in which everyone talks to everyone, and how long each phase of start-up took.
+";
+
 /// Runs the demo, or one rank of it.
 pub fn main(args: &[String]) -> i32 {
+    if crate::commands::is_help(args, HELP) {
+        return 0;
+    }
     match args {
         [] => report(show()),
         [option, tour] if option == RANK_OPTION => report(tour::rank(tour)),

@@ -1,4 +1,6 @@
 //! `banyan info`: the version, the machine, what its kernel allows and which RDMA devices it has.
+mod variables;
+
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 use sys::say;
@@ -31,15 +33,29 @@ impl Fact {
     }
 }
 
+const HELP: &str = "\
+usage: banyan info [--json]
+       banyan info --env [--json]
+
+The version, the machine, what its kernel allows, which RDMA devices there are and what carries messages between hosts.
+With --env: every variable that Banyan reads, its value here, its default and its meaning; the exit code is 1 if one has a
+value that it cannot have.
+";
+
 /// Prints one fact per line; with `--json`, all of them as one object.
 pub fn main(args: &[String]) -> i32 {
-    let json = match args {
-        [] => false,
-        [option] if option == "--json" => true,
-        [unknown, ..] => {
-            return crate::usage_error(&format!("info: '{unknown}' is not an option; there is --json"));
-        }
-    };
+    if crate::commands::is_help(args, HELP) {
+        return 0;
+    }
+    if let Some(unknown) = args.iter().find(|arg| *arg != "--json" && *arg != "--env") {
+        return crate::usage_error(&format!(
+            "info: '{unknown}' is not an option; there are --env and --json"
+        ));
+    }
+    let json = args.iter().any(|arg| arg == "--json");
+    if args.iter().any(|arg| arg == "--env") {
+        return variables::show(json);
+    }
     let facts: Vec<Fact> = [machine(), kernel(), rdma()].into_iter().flatten().collect();
     if json {
         let all: Map<String, Value> = facts.into_iter().map(|fact| (fact.name.into(), fact.value)).collect();

@@ -6,29 +6,16 @@
 
 mod bench;
 mod check;
+mod commands;
+mod completion;
 mod demo;
 mod info;
+mod man;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use sys::say;
-
-const HELP: &str = "\
-Banyan starts parallel programs and connects their processes where a message needs it.
-
-usage: banyan COMMAND [OPTIONS]
-
-  run -n N [--nodes K] PROGRAM [ARGS]   start N ranks (the same as mpiexec; `banyan run --help`)
-  demo                                  a tour: 8 ranks on 2 emulated nodes, checked and explained
-  bench WHAT                            what Banyan costs, beside others; WHAT is one of
-{benchmarks}  info [--json]                         version, cores, what the kernel allows, RDMA devices
-  help, version
-";
-
-fn help() -> String {
-    HELP.replace("{benchmarks}", &bench::list("    "))
-}
 
 /// Exit code for a command line that makes no sense.
 pub(crate) const USAGE: i32 = 2;
@@ -65,22 +52,24 @@ fn dispatch(invoked_as: &Path, mut args: Vec<OsString>) -> i32 {
 
 fn own_command(args: &[String]) -> i32 {
     let Some((command, rest)) = args.split_first() else {
-        sys::socket::write_stderr(help().as_bytes());
+        sys::socket::write_stderr(commands::help().as_bytes());
         return USAGE;
     };
     match command.as_str() {
         "demo" => demo::main(rest),
         "bench" => bench::main(rest),
         "info" => info::main(rest),
+        "completion" => completion::main(rest),
+        "man" => man::main(rest),
         "help" | "--help" | "-h" => {
-            sys::out::print(&help());
+            sys::out::print(&commands::help());
             0
         }
         "version" | "--version" | "-V" => {
             say!("banyan {}", env!("CARGO_PKG_VERSION"));
             0
         }
-        unknown => usage_error(&format!("'{unknown}' is not a command")),
+        unknown => usage_error(&format!("'{unknown}' is not a command{}", commands::meant(unknown))),
     }
 }
 

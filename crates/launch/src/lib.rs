@@ -46,7 +46,7 @@ mod warden;
 pub use bootstrap::Bootstrap;
 pub use launcher::{BoardReport, Cause, JobReport, NodeBoard, NodeServer, Phases, Spot, Who};
 pub use matrix::{Matrix, grid};
-pub use options::{Entry, OPTION_SECTIONS, OptionSection, Scope, Takes};
+pub use options::{EXIT_CODES, Entry, OPTION_SECTIONS, OptionSection, Scope, Takes};
 pub use pattern::{Origin, Pattern, PatternError};
 pub use proto::placement::Placement;
 pub use recording::PatternReport;
@@ -58,7 +58,7 @@ pub use stats::{json as stats_json, names as stats_names, table as stats_table};
 
 use job::{PlanError, plan};
 use matrix::Listed;
-use options::{Command, StatsForm, StatsWish};
+use options::{Command, DryForm, StatsForm, StatsWish};
 use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -160,7 +160,7 @@ pub fn main(mut args: Vec<OsString>) -> i32 {
             0
         }
         Ok(Command::Run(spec, wish)) => with_environment(&spec, || run_and_print(&spec, wish.as_ref())),
-        Ok(Command::DryRun(spec)) => with_environment(&spec, || dry_run(&spec)),
+        Ok(Command::DryRun(spec, form)) => with_environment(&spec, || dry_run(&spec, form)),
         Err(error) => misused(&error),
     }
 }
@@ -208,10 +208,13 @@ fn serve_caller(words: &[OsString]) -> i32 {
 }
 
 /// Prints what would be started where.
-fn dry_run(spec: &JobSpec) -> i32 {
+fn dry_run(spec: &JobSpec, form: DryForm) -> i32 {
     let drawn = plan(spec).and_then(|(tree, group)| {
         let cores = sys::limit::allowed_cores()?;
-        Ok(picture::draw(&tree, &group, &cores))
+        Ok(match form {
+            DryForm::Picture => picture::draw(&tree, &group, &cores),
+            DryForm::Json => format!("{:#}\n", picture::json(&tree, &group, &cores)),
+        })
     });
     match drawn {
         Ok(text) => {

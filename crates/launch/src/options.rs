@@ -17,6 +17,7 @@ pub use entry::{Entry, Scope, Section as OptionSection, Takes};
 pub use table::SECTIONS as OPTION_SECTIONS;
 
 pub(crate) use environment::check_environment;
+pub use help::EXIT_CODES;
 pub(crate) use help::{help, info};
 
 use crate::pattern::PatternError;
@@ -32,11 +33,18 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<JobSpec>, Option<StatsWish>),
-    DryRun(Box<JobSpec>),
+    DryRun(Box<JobSpec>, DryForm),
     Help,
     HelpStats,
     Info,
     Version,
+}
+
+/// How is shown what would be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DryForm {
+    Picture,
+    Json,
 }
 
 /// A command line that makes sense.
@@ -323,7 +331,9 @@ mod tests {
 
     #[test]
     fn a_dry_run_is_another_command() {
-        assert!(matches!(command("--dry-run -n 2 a"), Ok(Command::DryRun(spec)) if spec.ranks() == 2));
+        assert!(
+            matches!(command("--dry-run -n 2 a"), Ok(Command::DryRun(spec, DryForm::Picture)) if spec.ranks() == 2)
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 use crate::job::{Group, Tree};
 use crate::launcher::Spot;
 use proto::ids::{NodeId, Rank};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Draws a job that is not started.
@@ -22,6 +23,25 @@ pub(crate) fn draw(tree: &Tree, group: &Group, cores: &[usize]) -> String {
     text.push_str("\nlauncher\n");
     draw_agent(tree, group, NodeId(0), "", Place::Last, &mut text);
     text
+}
+
+/// The same for scripts.
+pub(crate) fn json(tree: &Tree, group: &Group, cores: &[usize]) -> Value {
+    let placement = &group.placement;
+    let binding = tree.binding(cores);
+    let rank = |rank: Rank| {
+        let local = placement.local_of(rank);
+        json!({
+            "rank": rank.0,
+            "node": placement.node_of(rank).0,
+            "local_rank": local,
+            "processors": binding.at(tree.turn(rank, local)),
+            "host": tree.host_of(group.node_of(rank)),
+            "program": group.programs[group.section_of(rank)].name(),
+        })
+    };
+    let ranks: Vec<Value> = (0..placement.ranks()).map(Rank).map(rank).collect();
+    json!({ "nodes": placement.nodes(), "ranks": ranks })
 }
 
 /// `0`, `0-3` or `0,2`; `-` for none.

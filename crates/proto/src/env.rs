@@ -4,6 +4,7 @@
 //! variable cannot have is a [`BadValue`], which names the variable, its value and what it should be; a name that
 //! nobody reads is an [`Unknown`], with the name that was probably meant. A variable that is set to nothing counts as
 //! not set.
+mod defaults;
 mod net;
 mod value;
 

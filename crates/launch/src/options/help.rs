@@ -20,7 +20,8 @@ pub(crate) fn help() -> String {
     };
     let sections = SECTIONS.iter().map(section).collect::<String>();
     let also = wrapped("", &format!("{}{}", HEAD_OF_NAMES, other_names()));
-    [HEAD, &sections, "\n", &also, TAIL].concat() + &variables.map(line).collect::<String>()
+    let codes = wrapped("", &format!("Exit code: {EXIT_CODES}"));
+    [HEAD, &sections, "\n", &also, "\n", &codes, TAIL].concat() + &variables.map(line).collect::<String>()
 }
 
 /// What `--info` prints.
@@ -92,12 +93,13 @@ const HEAD_OF_NAMES: &str = "\
 Long options may be written with one dash or two, and as '--name value' or '--name=value'. Options of Hydra, Open MPI, \
 Intel MPI and srun that mean the same are understood; of others it is said what they are here. Other names: ";
 
-const TAIL: &str = "
-Exit code: the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code
-given to MPI_Abort (its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was
-not found, 126 if it cannot be executed; 2 for a wrong command line. A process that fails after MPI_Init ends
-the job.
+/// What exit codes mean.
+pub const EXIT_CODES: &str = "\
+the largest of the processes' exit codes; 128 + signal for a process killed by a signal; the code given to MPI_Abort \
+(its low 8 bits, never 0); 130 after ctrl-C; 124 after a time-out; 127 if the program was not found, 126 if it cannot be \
+executed; 2 for a wrong command line. A process that fails after MPI_Init ends the job.";
 
+const TAIL: &str = "
 In the environment, MPIEXEC_TIMEOUT and HYDRA_HOST_FILE stand for --timeout and --hostfile where those are not given,
 and these stand for options or set what no option does ('banyan info --env' shows which are set):
 ";

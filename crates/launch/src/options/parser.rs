@@ -7,8 +7,8 @@ use super::placing::{Mapping, binding, mapping};
 use super::suggest::meant;
 use super::table;
 use super::words::sections;
-use super::written::{Written, check_word, read_bounded, stats_form};
-use super::{Command, StatsForm, StatsWish, Understood, UsageError};
+use super::written::{Written, check_word, dry_form, read_bounded, stats_form};
+use super::{Command, DryForm, StatsForm, StatsWish, Understood, UsageError};
 use crate::bootstrap::{Bootstrap, SSH};
 use crate::job::is_here;
 use crate::pattern::Pattern;
@@ -39,7 +39,8 @@ pub(super) struct Parser {
     timed: bool,
     /// Was the number of processes of the first program given?
     counted: bool,
-    is_dry: bool,
+    /// Is nothing to be started?
+    dry: Option<DryForm>,
     /// Is the universe as large as the hosts?
     is_whole_system: bool,
     from_file: bool,
@@ -84,7 +85,7 @@ impl Parser {
             key_file: None,
             timed: false,
             counted: false,
-            is_dry: false,
+            dry: None,
             is_whole_system: false,
             from_file: false,
             mapped: None,
@@ -122,8 +123,8 @@ impl Parser {
         {
             return Err(UsageError::NoSuchRank { rank, ranks: total as u32 });
         }
-        if self.is_dry {
-            return Ok(Command::DryRun(Box::new(self.spec)));
+        if let Some(form) = self.dry {
+            return Ok(Command::DryRun(Box::new(self.spec), form));
         }
         let wish = match (self.form, self.file) {
             (None, None) => None,
@@ -413,7 +414,7 @@ impl Parser {
             "pmi-value-max" => self.spec.pmi_value_max = self.value_max(written)?,
             "pmgr" => self.spec.pmgr = written.alone(true)?,
             "configfile" => self.config(written)?,
-            "dry-run" => self.is_dry = written.alone(true)?,
+            "dry-run" => self.dry = Some(dry_form(written)?),
             "heartbeat" => self.spec.heartbeat = Duration::from_secs(u64::from(self.number(written)?)),
             "kill-grace" => self.spec.kill_grace = Duration::from_millis(u64::from(self.number(written)?)),
             "timeout" => self.spec.timeout = Some(Duration::from_secs(u64::from(self.count(written)?))),

@@ -98,9 +98,9 @@ const PLACES: &[Entry] = &[
     ),
     Entry::new(
         &["--dry-run"],
-        "",
-        Takes::Nothing,
-        "print where everything would be started, and start nothing",
+        "[=json]",
+        Takes::Maybe(&["json"]),
+        "print where everything would be started, as a picture or as one JSON object, and start nothing",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! One option as it was written, and what its value can be.
 use super::hosts::HostsError;
 use super::words::FILE_BYTES_MAX;
-use super::{StatsForm, UsageError};
+use super::{DryForm, StatsForm, UsageError};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -70,6 +70,15 @@ pub(super) fn check_word(written: &Written) -> Result<&'static str, UsageError> 
         Some("off") => Ok("off"),
         Some("strict") => Ok("strict"),
         Some(other) => Err(written.bad(other, "'on', 'off' or 'strict'")),
+    }
+}
+
+/// What `--dry-run` prints.
+pub(super) fn dry_form(written: &Written) -> Result<DryForm, UsageError> {
+    match written.value.as_deref().map(OsStr::to_string_lossy).as_deref() {
+        None => Ok(DryForm::Picture),
+        Some("json") => Ok(DryForm::Json),
+        Some(other) => Err(written.bad(other, "'json'")),
     }
 }
 
