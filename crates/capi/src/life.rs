@@ -1,4 +1,4 @@
-//! Who uses the library: the world (from `MPI_Init` to `MPI_Finalize`) and any number of sessions.
+//! The users of the library: the world (from `MPI_Init` to `MPI_Finalize`) and any number of sessions.
 //!
 //! The first user starts the engine. When the last one goes, what it sent has left the process and calls are refused, but
 //! the engine stays: its peers know where it is, and a later session goes on with the same connections. (Starting anew was

@@ -1,4 +1,4 @@
-//! Which of the engine's datatypes a name of the standard means. Evaluated when the tables are compiled.
+//! The engine's datatype for each name of the standard. Evaluated when the tables are compiled.
 use mpi::core::TypeId;
 use mpi::core::predefined::TABLE;
 

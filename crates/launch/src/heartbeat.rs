@@ -1,4 +1,4 @@
-//! When neighbours in the tree tell each other that they live, and when silence counts as death. Pure.
+//! Heartbeats: when neighbours in the tree tell each other that they live, and when silence counts as death. Pure.
 //!
 //! An agent beats to the agent (or launcher) above it; across hosts the one above beats back. Silence longer than
 //! the limit ends the job. Only agents are watched: a stopped rank is in a debugger, a stopped launcher behind a

@@ -1,4 +1,4 @@
-//! Who was connected to whom, as a picture, as a list and as JSON. Pure.
+//! The matrix of connections, as a picture, as a list and as JSON. Pure.
 //!
 //! A rank that was not measured has no row.
 use proto::stats::{Means, Met};

@@ -13,7 +13,7 @@ use sys::UserBufMut;
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
 const EVENTS_MAX: usize = 64;
 /// What a peer sent that has no meaning.
-pub(crate) const NOBODYS: &str = "a message of unknown kind, or from nobody";
+pub(crate) const NOBODYS: &str = "a message of unknown kind, or from an unknown sender";
 /// Idle calls of it between two looks at what is due. Who waits looks by itself.
 const TICK_ROUNDS: u32 = 16;
 /// Calls that moved something between two such looks.

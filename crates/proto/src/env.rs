@@ -142,7 +142,7 @@ pub const VARIABLES: [Variable; 47] = {
             NET_TIMEOUT,
             Library,
             Values::Seconds,
-            "patience with silent hosts; 0 for ever (--net-timeout)",
+            "how long silent hosts are waited for; 0: no limit (--net-timeout)",
         ),
         variable(FABRIC, Library, Values::Fabric, "what carries it (--fabric)"),
         variable(REG_CACHE, Library, Values::Bytes, "memory that stays registered for RDMA (--reg-cache)"),
@@ -161,7 +161,7 @@ pub const VARIABLES: [Variable; 47] = {
         variable(PMI_VERSION, Library, Values::Words(&["1", "2"]), "version of PMI that is asked for"),
         variable(WAIT, Library, Values::Words(&WAITS), "how it waits for messages (--wait)"),
         variable(WAIT_WARN, Library, Values::Seconds, "until a waiting process says for whom; 0 for never"),
-        variable(CONNECT_TIMEOUT, Library, Values::Seconds, "patience of MPI_Comm_connect; 0 for ever"),
+        variable(CONNECT_TIMEOUT, Library, Values::Seconds, "how long MPI_Comm_connect waits; 0: no limit"),
         variable(
             CONNECT,
             Library,

@@ -1,4 +1,4 @@
-//! Which message meets which receive: the tag matching of one process.
+//! Tag matching: the messages and receives of one process.
 //!
 //! A [`Matcher`] holds two queues: receives that were posted and have no message yet, and messages that
 //! arrived and found no receive (*unexpected*). The rules are those of MPI-5 3.5:

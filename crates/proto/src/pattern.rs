@@ -1,4 +1,4 @@
-//! Who talks to whom in a program, learned from one run and predicted for the next.
+//! Communication patterns: who talks to whom in a program, learned from one run and predicted for the next.
 //!
 //! ```text
 //!   contacts of a run --learn--> Pattern --emit, parse--> Pattern --peers(rank, size)--> whom to connect to, in order

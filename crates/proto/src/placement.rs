@@ -1,4 +1,4 @@
-//! Which ranks live on which node, in memory that follows the number of blocks, not of ranks.
+//! The placement of ranks on nodes, in memory that follows the number of blocks, not of ranks.
 //!
 //! A placement is a list of blocks, repeated until all ranks are placed: just what PMI calls the process mapping,
 //! whose text is [`Placement`]'s text too. A million ranks in the usual order are one block of sixteen bytes.

@@ -1,4 +1,4 @@
-//! Which processors belong together, as the kernel tells. Not which are allowed: see [`crate::limit::allowed_cores`].
+//! Processors that belong together, as the kernel tells. Not here: which are allowed: see [`crate::limit::allowed_cores`].
 use std::fs;
 
 /// What processors may have in common.

@@ -1,4 +1,4 @@
-//! Which device, port and address of it are used, and who can be reached with them.
+//! The choice of device, port and address, and the peers that can be reached with them.
 use super::{Config, OpenError};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;

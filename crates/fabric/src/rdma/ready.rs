@@ -1,4 +1,4 @@
-//! When a peer receives. See the provider's head.
+//! Whether a peer receives yet. See the provider's head.
 use super::*;
 
 /// Beside a datagram that says that its sender receives, and beside one that answers it.

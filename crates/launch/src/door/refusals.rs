@@ -1,4 +1,4 @@
-//! Who was turned away, and why.
+//! Connections that were turned away, and why.
 use proto::seal::LinkError;
 use proto::tree::FrameError;
 use std::fmt;

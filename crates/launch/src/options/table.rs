@@ -125,7 +125,7 @@ const HOSTS: &[Entry] = &[
         &["--start-timeout"],
         "S",
         Takes::Value,
-        "seconds for other hosts to answer (default 30, 'manual' 0; 0 waits for ever)",
+        "seconds for other hosts to answer (default 30, 'manual' 0; 0: no limit)",
     ),
     Entry::new(
         &["--degree"],
@@ -168,7 +168,7 @@ const TRAFFIC: &[Entry] = &[
         &["--net-timeout"],
         "S",
         Takes::Value,
-        "seconds until a host that does not answer cannot be reached (default 60; 0 waits for ever)",
+        "seconds until a host that does not answer cannot be reached (default 60; 0: no limit)",
     ),
     Entry::new(&["--force-net"], "", Takes::Nothing, "inside a host too"),
     Entry::new(
@@ -386,7 +386,7 @@ const ENDING: &[Entry] = &[
         "MS",
         Takes::Value,
         "milliseconds between asking processes to end and killing them (default 200), and for others to end by \
-         themselves when one has ended badly but of its own accord",
+         themselves when one has failed without being killed",
     ),
     Entry::new(
         &["--heartbeat"],

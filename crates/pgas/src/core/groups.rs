@@ -89,7 +89,7 @@ impl Core {
                 mpi.group_free(some)?;
                 made
             })?;
-            made.ok_or_else(|| MpiError::new(ErrorClass::Group, "a communicator of nobody"))
+            made.ok_or_else(|| MpiError::new(ErrorClass::Group, "a communicator without processes"))
         })?;
         let group = Group { comm, size: members.len() as u32, members: Some(members) };
         let free = self.groups.iter().position(Option::is_none);

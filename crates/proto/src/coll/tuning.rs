@@ -1,4 +1,4 @@
-//! Which algorithm for which size: every choice is made here, from figures that all processes of the group
+//! Algorithms by size: every choice is made here, from figures that all processes of the group
 //! agree on.
 //!
 //! What decides: the number of messages in a row (small data), the bytes that the busiest process moves (large

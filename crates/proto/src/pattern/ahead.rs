@@ -1,4 +1,4 @@
-//! When to ask for the next connection that was predicted.
+//! The pace at which predicted connections are asked for.
 //!
 //! The driver takes peers out by [`Ahead::poll`] and says what became of them. A few are asked for at a time, real needs go
 //! first, and as many may stand unused as the pattern is trusted with: a right pattern is confirmed by every use and goes on, a

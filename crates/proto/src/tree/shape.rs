@@ -1,4 +1,4 @@
-//! Who is whose parent: a complete k-ary tree over the nodes, numbered breadth first.
+//! The shape of the tree: a complete k-ary tree over the nodes, numbered breadth first.
 use crate::ids::NodeId;
 
 /// Most links that an agent has to other agents, unless told otherwise.

@@ -1,4 +1,4 @@
-//! When to ask again: intervals that double, start at what round trips have taken so far, and are jittered.
+//! Retransmission: intervals that double, start at what round trips have taken so far, and are jittered.
 //!
 //! The first interval is half as much again as a typical round trip, the median as far as it can be told from one
 //! sample after the other. The mean plus its deviation (RFC 6298) was tried: where processes share cores, one answer in

@@ -1,4 +1,4 @@
-//! When and in which order connections are made. The handshake is the same for all policies.
+//! Policies: when and in which order connections are made. The handshake is the same for all policies.
 //!
 //! A policy answers three questions: what *triggers* a handshake, by which *medium* the two sides learn each
 //! other's facts, and in which *order* the steps go. The answers are enums, so that a new one shows every place that

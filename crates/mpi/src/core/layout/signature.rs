@@ -1,4 +1,4 @@
-//! Which basic elements a datatype has, in order.
+//! The basic elements of a datatype, in order.
 use super::super::predefined::{Meaning, Scalar, TABLE};
 use super::Datatype;
 use super::{Combiner, TypeId};

@@ -124,7 +124,7 @@ impl Mpi {
                         return Ok(false);
                     }
                     let Some(comm) = self.made(made) else {
-                        return fail(ErrorClass::Intern, "a communicator of nobody");
+                        return fail(ErrorClass::Intern, "a communicator without processes");
                     };
                     self.begin_facts(win, comm, making)?;
                 }

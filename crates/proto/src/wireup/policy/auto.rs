@@ -1,4 +1,4 @@
-//! Which policy a job connects by, where that is left to Banyan (`--connect auto`).
+//! The choice of the policy that a job connects by, where that is left to Banyan (`--connect auto`).
 //!
 //! ```text
 //! a pattern predicts nearly everybody, and there is room   rank by rank: what all will use costs least when all make it at once
