@@ -113,7 +113,8 @@ impl Core {
         }
         driver.call(|mpi| {
             self.shapes.clear(mpi)?;
-            self.groups.drain(..).flatten().try_for_each(|group| mpi.comm_free(group.comm))
+            let mut comms = self.groups.drain(..).flatten().filter_map(|group| group.comm().ok());
+            comms.try_for_each(|comm| mpi.comm_free(comm))
         })
     }
 

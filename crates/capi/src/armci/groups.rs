@@ -3,7 +3,7 @@ use super::life::word;
 use super::*;
 use mpi::ErrorClass;
 
-/// Groups are numbers; that of all processes is 0, a process that is in none has -1.
+/// Groups are numbers; that of all processes is 0. One that was freed is -1.
 const NOBODY: c_int = -1;
 
 pub(super) fn group_of(group: Ptr<c_int>) -> Result<GroupId> {
@@ -25,7 +25,7 @@ fn make<A: Abi>(
             .map_err(|_| MpiError::new(ErrorClass::Count, format!("a group of {count} processes")))?;
         out.check()?;
         let made = session.core.group_create(driver, parent, &ranks.list(count)?)?;
-        out.set(made.map_or(NOBODY, |made| made.0 as c_int))
+        out.set(made.0 as c_int)
     })
 }
 
@@ -42,12 +42,8 @@ pub(super) extern "C" fn group_create_child<A: Abi>(
     make::<A>("ARMCI_Group_create_child", count, ranks, out, Some(parent))
 }
 
-/// A process that is not in the group has nothing to free.
 pub(super) extern "C" fn group_free<A: Abi>(group: Ptr<c_int>) {
     with::<A, _>("ARMCI_Group_free", |session, driver| {
-        if group.get()? == NOBODY {
-            return Ok(());
-        }
         let id = group_of(group)?;
         session.core.group_free(driver, id)?;
         if session.default == id {
@@ -60,10 +56,7 @@ pub(super) extern "C" fn group_free<A: Abi>(group: Ptr<c_int>) {
 /// 0 if this process is in it.
 pub(super) extern "C" fn group_rank<A: Abi>(group: Ptr<c_int>, rank: Ptr<c_int>) -> c_int {
     with::<A, _>("ARMCI_Group_rank", |session, _| {
-        let own = match group.get()? {
-            NOBODY => None,
-            _ => session.core.group(group_of(group)?)?.rank_of(session.core.rank()),
-        };
+        let own = session.core.group(group_of(group)?)?.rank_of(session.core.rank());
         rank.set(own.map_or(-1, |own| own as c_int))?;
         Ok(if own.is_some() { 0 } else { -1 })
     })
@@ -104,7 +97,7 @@ pub(super) extern "C" fn absolute_id<A: Abi>(group: Ptr<c_int>, rank: c_int) -> 
 
 pub(super) extern "C" fn group_comm<A: Abi>(group: Ptr<c_int>) -> usize {
     with::<A, _>("armci_group_comm", |session, _| {
-        let comm = session.core.group(group_of(group)?)?.comm;
+        let comm = session.core.group(group_of(group)?)?.comm()?;
         Ok(word::<A>(crate::handles::of_comm::<A>(comm)))
     })
 }

@@ -92,7 +92,6 @@ fn among<A: Abi>(session: &mut Session, driver: &mut OfCall<'_, A>, scope: c_int
         return Ok(known);
     }
     let made = session.core.group_create(driver, GroupId::WORLD, &ranks)?;
-    let made = made.ok_or_else(|| MpiError::new(ErrorClass::Arg, "this process is not in that scope"))?;
     *(if scope == SCOPE_NODE { &mut session.node } else { &mut session.firsts }) = Some(made);
     Ok(made)
 }
@@ -182,7 +181,7 @@ pub(super) extern "C" fn msg_barrier<A: Abi>() {
 
 pub(super) extern "C" fn msg_group_barrier<A: Abi>(group: Ptr<c_int>) {
     with::<A, _>("armci_msg_group_barrier", |session, driver| {
-        let comm = session.core.group(group_of(group)?)?.comm;
+        let comm = session.core.group(group_of(group)?)?.comm()?;
         collective(driver, comm, Coll::Barrier)
     })
 }
@@ -221,7 +220,7 @@ fn broadcast<A: Abi>(
         let group = who(session, driver)?;
         let group = session.core.group(group)?;
         let data = Data::new(buffer.target(), length(len)?, TypeId::BYTE);
-        collective(driver, group.comm, Coll::Bcast { data, root: root_of(group, root)? })
+        collective(driver, group.comm()?, Coll::Bcast { data, root: root_of(group, root)? })
     })
 }
 
@@ -267,7 +266,7 @@ fn combine<A: Abi>(
         let send = if everybody || is_first { SendBuf::IN_PLACE } else { x.source() };
         let of = Reduction { send, recv: Data::new(x.target(), count, kind.ty()), op };
         let call = if everybody { Coll::Allreduce(of) } else { Coll::Reduce { of, root: Peer::Rank(0) } };
-        collective(driver, group.comm, call)
+        collective(driver, group.comm()?, call)
     })
 }
 
@@ -346,7 +345,7 @@ pub(super) extern "C" fn msg_sel_scope<A: Abi>(
         let count = (bytes + 1) as i64;
         let send = Data::new(mine.source(), count, TypeId::BYTE);
         let recv = Data::new(all.target(), count, TypeId::BYTE);
-        collective(driver, group.comm, Coll::Allgather { send, recv })?;
+        collective(driver, group.comm()?, Coll::Allgather { send, recv })?;
         let key = |rank: usize| -> Result<f64> {
             let place = all.reads((bytes + 1) * rank + 1);
             Ok(match kind {

@@ -14,8 +14,8 @@ const MAKING_TAG: i32 = 0x6172;
 /// Processes.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Their communicator.
-    pub comm: CommId,
+    /// Their communicator, if this process is one of them.
+    comm: Option<CommId>,
     /// Which of all processes they are, by their rank here; `None`: all of them.
     members: Option<Rc<[u32]>>,
     size: u32,
@@ -23,7 +23,12 @@ pub struct Group {
 
 impl Group {
     pub(super) fn all(comm: CommId, size: u32) -> Group {
-        Group { comm, members: None, size }
+        Group { comm: Some(comm), members: None, size }
+    }
+
+    /// Their communicator, of which this process has to be.
+    pub fn comm(&self) -> Result<CommId> {
+        self.comm.ok_or_else(|| MpiError::new(ErrorClass::Group, "this process is not in the group"))
     }
 
     /// How many they are.
@@ -60,13 +65,14 @@ impl Core {
         found.ok_or_else(|| MpiError::new(ErrorClass::Group, format!("there is no group {}", group.0)))
     }
 
-    /// Collective over the members, which are named by their ranks in `parent`. Others may call as well; they get `None`.
+    /// Collective over the members, which are named by their ranks in `parent`. Others may call as well: they know the group
+    /// then, but are not in it.
     pub fn group_create(
         &mut self,
         driver: &mut impl Driver,
         parent: GroupId,
         ranks: &[i32],
-    ) -> Result<Option<GroupId>> {
+    ) -> Result<GroupId> {
         let parent = self.group(parent)?.clone();
         let member = |rank: &i32| {
             let found = u32::try_from(*rank).ok().and_then(|rank| parent.absolute(rank));
@@ -76,29 +82,33 @@ impl Core {
             })
         };
         let members: Rc<[u32]> = ranks.iter().map(member).collect::<Result<_>>()?;
+        let size = members.len() as u32;
         if !members.contains(&self.rank) {
-            return Ok(None);
+            return Ok(self.add_group(Group { comm: None, size, members: Some(members) }));
         }
+        let parent = parent.comm()?;
         let comm = driver.call(|mpi| {
-            let all = mpi.comm_group(parent.comm)?;
+            let all = mpi.comm_group(parent)?;
             let some = mpi.group_incl(all, ranks);
             mpi.group_free(all)?;
             let made = some.and_then(|some| {
-                let made =
-                    mpi.start_create_group(parent.comm, some, MAKING_TAG).and_then(|made| mpi.make(made));
+                let made = mpi.start_create_group(parent, some, MAKING_TAG).and_then(|made| mpi.make(made));
                 mpi.group_free(some)?;
                 made
             })?;
             made.ok_or_else(|| MpiError::new(ErrorClass::Group, "a communicator without processes"))
         })?;
-        let group = Group { comm, size: members.len() as u32, members: Some(members) };
+        Ok(self.add_group(Group { comm: Some(comm), size, members: Some(members) }))
+    }
+
+    fn add_group(&mut self, group: Group) -> GroupId {
         let free = self.groups.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.groups.push(None);
             self.groups.len() - 1
         });
         self.groups[at] = Some(group);
-        Ok(Some(GroupId(at as u32)))
+        GroupId(at as u32)
     }
 
     /// Collective over the members.
@@ -108,6 +118,6 @@ impl Core {
         }
         let comm = self.group(group)?.comm;
         self.groups[group.0 as usize] = None;
-        driver.call(|mpi| mpi.comm_free(comm))
+        comm.map_or(Ok(()), |comm| driver.call(|mpi| mpi.comm_free(comm)))
     }
 }

@@ -96,7 +96,7 @@ impl Core {
     /// Collective over a group: everybody brings so many bytes, zero at first.
     pub fn malloc(&mut self, driver: &mut impl Driver, group: GroupId, bytes: u64) -> Result<RegionId> {
         let group = self.group(group)?.clone();
-        let comm = group.comm;
+        let comm = group.comm()?;
         let info = registry().info_with(vec![("banyan_rma".into(), "auto".into())]);
         let new = NewWindow {
             flavor: WinFlavor::Allocate,
@@ -157,11 +157,11 @@ impl Core {
     ) -> Result<RegionId> {
         let (comm, own) = {
             let group = self.group(group)?;
-            (group.comm, group.rank_of(self.rank))
+            (group.comm()?, group.rank_of(self.rank))
         };
         let own = own.ok_or_else(|| MpiError::new(ErrorClass::Group, "this process is not in the group"))?;
         let mut of_group = (0..).zip(&self.regions).filter_map(|(at, region)| {
-            let region = region.as_ref().filter(|region| region.group.comm == comm)?;
+            let region = region.as_ref().filter(|region| region.group.comm().ok() == Some(comm))?;
             Some((RegionId(at), region))
         });
         let owner = match address {
@@ -186,7 +186,7 @@ impl Core {
         let mut word = [if owner == i64::from(own) { address as i64 } else { 0 }];
         combine(driver, comm, &mut word, OpId::SUM)?;
         let mut of_group = (0..).zip(&self.regions).filter_map(|(at, region)| {
-            let region = region.as_ref().filter(|region| region.group.comm == comm)?;
+            let region = region.as_ref().filter(|region| region.group.comm().ok() == Some(comm))?;
             Some((RegionId(at), region))
         });
         let found = match u32::try_from(owner) {
