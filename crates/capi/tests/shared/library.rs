@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 mod table;
 pub use table::Side;
 
-/// What `banyan.h` declares.
-const EXTENSIONS: [&str; 2] = ["BANYAN_Stat", "BANYAN_Stat_name"];
+/// What `banyan.h` declares, and where `libarmci.so` finds the engine.
+const EXTENSIONS: [&str; 3] = ["BANYAN_Stat", "BANYAN_Stat_name", "BANYAN_armci"];
 
 /// How Fortran's compilers call the functions that begin MPI: they say that there are no bindings.
 const OF_FORTRAN: [&str; 6] =
