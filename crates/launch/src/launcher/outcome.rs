@@ -360,6 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_data_server_is_named_with_its_node_and_job() {
+        let host = Spot { node: NodeId(1), host: Some("n2".into()) };
+        let mut job = outcome(2);
+        let lost = Cause::ServerLost(host.clone(), JobId(0), 77, Ended::Signal(9));
+        assert_eq!(job.fail(lost), Step::End);
+        let text = "the data server of host n2 (pid 77) died: killed by signal 9 (Killed)";
+        assert_eq!((job.exit_code(), job.why().unwrap().as_str()), (137, text));
+        let ended = Cause::ServerLost(host, JobId(3), 77, Ended::Exit(0));
+        let text = "the data server of host n2 for spawned job 3 (pid 77) died: exited with code 0";
+        assert_eq!((ended.exit_code(), ended.to_string().as_str()), (1, text));
+        let node = Spot { node: NodeId(1), host: None };
+        let missing = Cause::ServerMissing(node, JobId(0), "No such file or directory (os error 2)".into());
+        let text = "the data server of node 1 could not be started: No such file or directory (os error 2)";
+        assert_eq!((missing.exit_code(), missing.to_string().as_str()), (1, text));
+    }
+
+    #[test]
     fn a_job_that_is_forgotten_is_waited_for_no_more() {
         let mut job = outcome(1);
         for number in 1..=3 {

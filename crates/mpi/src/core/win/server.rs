@@ -26,6 +26,8 @@ const _: () = assert!(proto::rma::MESSAGE_BYTES <= HELD_BYTES);
 const READY: &[u8] = b"ready\n";
 /// Windows that are mapped at most at one time; those of more are served by their ranks.
 const ROOMS_MAX: usize = 1 << 16;
+/// Fewer, for tests of what servers refuse.
+const ROOMS_TEST: &str = "BANYAN_TEST_SERVER_WINDOWS";
 
 /// The life of a data server, in a process that an agent has started for it. It ends when its agent kills it; the exit code
 /// is that of a server that cannot start.
@@ -42,6 +44,8 @@ pub fn serve_node() -> i32 {
 fn start() -> Result<(Box<Endpoint>, Rc<Rooms>), StartError> {
     let mut endpoint = Endpoint::start_server(&Config::from_env()?)?;
     let rooms = Rc::new(Rooms::default());
+    let fewer = std::env::var(ROOMS_TEST).ok().and_then(|most| most.parse().ok());
+    rooms.state.borrow_mut().most = fewer.unwrap_or(ROOMS_MAX);
     let heard = rooms.clone();
     endpoint.set_handler(
         server::HANDLER,
@@ -89,6 +93,8 @@ impl Rooms {
 #[derive(Default)]
 struct State {
     rooms: BTreeMap<u32, Room>,
+    /// So many of them at most.
+    most: usize,
     /// The number that was given out last.
     last: u32,
     /// Messages that the endpoint still reads.
@@ -145,7 +151,7 @@ impl State {
             mate.process < endpoint.size() && endpoint.node_of(Rank(mate.process)) == own_node(endpoint)
         });
         let has_words = super::window::lines_bytes(record.mates.len()) as u64 <= record.words;
-        if !are_here || !has_words || self.rooms.len() >= ROOMS_MAX {
+        if !are_here || !has_words || self.rooms.len() >= self.most {
             return None;
         }
         let common = Common::open(record.place, usize::try_from(record.bytes).ok()?).ok()?;
