@@ -46,7 +46,7 @@ pub fn contenders(options: &Options) -> Vec<Contender> {
     let mut all = vec![contender("banyan", Side::Own, banyan(workshop, limit))];
     if let Some(prefix) = &options.armci_mpi {
         eprintln!("bench: preparing armci-mpi");
-        all.push(contender("armci-mpi", Side::Peer, armci_mpi(prefix, workshop, limit)));
+        all.push(contender("armci-mpi", Side::Peer, armci_mpi(prefix, options)));
     }
     all
 }
@@ -56,14 +56,23 @@ fn banyan(workshop: &Workshop, limit: Duration) -> Result<Library, String> {
     Library::build(&home, &home, "armci-banyan", workshop, limit)
 }
 
-/// MPICH is looked for beside it; PyPI's is taken if there is none.
-fn armci_mpi(prefix: &Path, workshop: &Workshop, limit: Duration) -> Result<Library, String> {
-    let prefix = prefix.canonicalize().map_err(|e| format!("{}: {e}", prefix.display()))?;
-    if !prefix.join("include/armci.h").is_file() {
-        return Err(format!("{} has no include/armci.h", prefix.display()));
-    }
-    let beside = prefix.join("bin/mpicc").is_file() && prefix.join("bin/mpiexec").is_file();
-    let mpi = if beside { prefix.clone() } else { workshop.environment("mpich", "mpich")? };
+/// MPICH is the one that was named, the one beside it, or PyPI's.
+fn armci_mpi(prefix: &Path, options: &Options) -> Result<Library, String> {
+    let (workshop, limit) = (&options.common.workshop, options.common.timeout);
+    let absolute = |path: &Path| path.canonicalize().map_err(|e| format!("{}: {e}", path.display()));
+    let has = |home: &Path, what: &str| match home.join(what).is_file() {
+        true => Ok(()),
+        false => Err(format!("{} has no {what}", home.display())),
+    };
+    let prefix = absolute(prefix)?;
+    has(&prefix, "include/armci.h")?;
+    let mpich = |home: &Path| has(home, "bin/mpicc").and_then(|()| has(home, "bin/mpiexec"));
+    let mpi = match &options.mpich {
+        Some(home) => absolute(home)?,
+        None if mpich(&prefix).is_ok() => prefix.clone(),
+        None => workshop.environment("mpich", "mpich")?,
+    };
+    mpich(&mpi)?;
     Library::build(&prefix, &mpi, "armci-mpi", workshop, limit)
 }
 

@@ -16,8 +16,9 @@ A partitioned address space: ARMCI's operations, and programs on global arrays t
                emulated nodes (banyan run --data-server), beside the counts of a paper
   memory       connections on demand beside everybody connected to everybody, for two of the programs
 
-  --armci-mpi DIR   armci-mpi, built and installed there (include/armci.h, lib); MPICH is taken from DIR/bin, if it has
-                    mpicc and mpiexec, and otherwise from PyPI. Without this option there is no other library
+  --armci-mpi DIR   armci-mpi, built and installed there (include/armci.h, lib); without it there is no other library
+  --mpich DIR       the MPICH that it was built with (bin/mpicc, bin/mpiexec); default: the folder of --armci-mpi if it
+                    has these, and otherwise PyPI's, of the same binary interface
   --ranks LIST      sizes of jobs (default 16,32,64,128); memory is measured at the largest
   --per-node N      ranks on each emulated node (default 6, as in the paper)
   --programs LIST   lu,random,lj,stencil
@@ -43,6 +44,8 @@ pub struct Options {
     pub sections: Vec<Section>,
     /// Where another library is.
     pub armci_mpi: Option<PathBuf>,
+    /// Where the MPI library below it is, if said.
+    pub mpich: Option<PathBuf>,
     /// Sizes of jobs.
     pub ranks: Vec<usize>,
     /// Ranks on a node.
@@ -59,6 +62,7 @@ impl Default for Options {
             common: Common::building(11, 120),
             sections: Section::ALL.to_vec(),
             armci_mpi: None,
+            mpich: None,
             ranks: vec![16, 32, 64, 128],
             per_node: PER_NODE,
             programs: pgas_kernels::ALL.iter().collect(),
@@ -76,6 +80,7 @@ impl Options {
             match arg {
                 "--quick" => options.quick(),
                 "--armci-mpi" => options.armci_mpi = Some(value()?.into()),
+                "--mpich" => options.mpich = Some(value()?.into()),
                 "--ranks" => options.ranks = numbers(arg, value()?, RANKS_MAX)?,
                 "--per-node" => options.per_node = number(arg, value()?, RANKS_MAX)?,
                 "--programs" => options.programs = list(value()?, &all, |program| program.name)?,
@@ -84,6 +89,9 @@ impl Options {
             }
             Ok(())
         })?;
+        if options.mpich.is_some() && options.armci_mpi.is_none() {
+            return Err("--mpich says what is below --armci-mpi DIR, which is not there".into());
+        }
         Ok(options)
     }
 
@@ -142,6 +150,7 @@ mod tests {
                 ("--programs cg", "'cg'"),
                 ("--per-node 0", "'0'"),
                 ("--armci-mpi", "--armci-mpi needs"),
+                ("--mpich /opt", "--armci-mpi DIR"),
             ],
         );
     }
