@@ -11,7 +11,7 @@ pub struct Command {
 }
 
 /// All of them, in the order of help.
-pub const COMMANDS: [Command; 8] = [
+pub const COMMANDS: [Command; 9] = [
     Command {
         name: "run",
         usage: "-n N [--nodes K] PROGRAM [ARGS]",
@@ -35,6 +35,12 @@ pub const COMMANDS: [Command; 8] = [
         usage: "[--env] [--json]",
         text: "version, cores, what the kernel allows, RDMA devices; with --env, every variable that is read",
         words: &["--env", "--json", "--help"],
+    },
+    Command {
+        name: "ps",
+        usage: "[--json] [PID]",
+        text: "your jobs on this machine, where their ranks are, and why they do not go on",
+        words: &["--json", "--help"],
     },
     Command {
         name: "bench",

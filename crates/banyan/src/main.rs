@@ -61,6 +61,7 @@ fn own_command(args: &[String]) -> i32 {
         "info" => info::main(rest),
         "completion" => completion::main(rest),
         "man" => man::main(rest),
+        "ps" => launch::ps::main(rest),
         "help" | "--help" | "-h" => {
             sys::out::print(&commands::help());
             0

@@ -5,7 +5,7 @@ use crate::engine::Call;
 use crate::errors::{On, Outcome, fail, run};
 use crate::handles::{self, Flavor};
 use mpi::ErrorClass;
-use mpi::core::Holder;
+use mpi::core::{Focus, Holder};
 use std::ffi::c_int;
 
 /// What `MPI_BUFFER_AUTOMATIC` has room for.
@@ -23,7 +23,7 @@ fn detach<A: Abi, C: Count>(
     buffer_addr: BufMut,
     size: Ptr<C>,
 ) -> Outcome<()> {
-    let (address, bytes) = call.poll(|call| call.buffer_detach(holder))?;
+    let (address, bytes) = call.poll(Focus::Anything, |call| call.buffer_detach(holder))?;
     buffer_addr.store(address)?;
     let bytes = if bytes == NO_LIMIT { 0 } else { bytes };
     match C::narrow(bytes) {
@@ -34,7 +34,7 @@ fn detach<A: Abi, C: Count>(
 
 /// Waits until buffered sends are gone.
 fn flush<A: Abi>(call: &mut Call<A>, holder: Holder) -> Outcome<()> {
-    Ok(call.poll(|call| Ok(call.buffer_is_flushed(holder)?.then_some(())))?)
+    Ok(call.poll(Focus::Anything, |call| Ok(call.buffer_is_flushed(holder)?.then_some(())))?)
 }
 
 fn begin_flush<A: Abi>(call: &mut Call<A>, holder: Holder, request: Ptr<A::Handle>) -> Outcome<()> {

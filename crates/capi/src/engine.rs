@@ -4,12 +4,12 @@
 //! `MPI_THREAD_MULTIPLE` a lock guards the engine, and whoever waits gives it up between polls and while it sleeps.
 //! Callbacks of the program run while nobody is inside (they may call MPI).
 use crate::abi::Abi;
-use mpi::core::{Mpi, RequestId, Status, UserReduce, Waited, enter_call};
+use mpi::core::{Focus, Mpi, RequestId, Status, UserReduce, Waited, enter_call};
 use mpi::{Backoff, Nap, Rest, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ fn is_checked() -> bool {
 /// Brings in the engine that this process has from now on.
 #[inline(never)]
 pub fn install(mpi: Box<Mpi>) {
+    mpi::core::set_called(called);
     let _guard = lock();
     // SAFETY: nobody is inside: the phase is `Closed`, in which `Call::enter` refuses.
     unsafe { *ENGINE.mpi.get() = Some(*mpi) };
@@ -180,6 +181,30 @@ fn note_thread() {
     }
 }
 
+/// The function that the program has called last: where its name lies, and above [`NAME_BITS`] how long it is. One store in
+/// each call that does not take the short way; the call itself is known to nobody else while it waits.
+static CALLED: AtomicU64 = AtomicU64::new(0);
+/// Addresses of a process have no more.
+const NAME_BITS: u32 = 48;
+
+#[inline(always)]
+fn note_called(name: &'static str) {
+    let (address, bytes) = (name.as_ptr() as u64, name.len() as u64);
+    CALLED.store(if address >> NAME_BITS == 0 { bytes << NAME_BITS | address } else { 0 }, Relaxed);
+}
+
+/// Its name; empty before the first one.
+pub fn called() -> &'static str {
+    let word = CALLED.load(Relaxed);
+    let (address, bytes) = (word & ((1 << NAME_BITS) - 1), (word >> NAME_BITS) as usize);
+    if address == 0 {
+        return "";
+    }
+    // SAFETY: only `note_called` stores there, address and length of one static string in one word.
+    let name = unsafe { std::slice::from_raw_parts(address as *const u8, bytes) };
+    std::str::from_utf8(name).unwrap_or_default()
+}
+
 /// Enters where the program is checked, or not at all.
 #[cold]
 #[inline(never)]
@@ -251,6 +276,7 @@ impl<A: Abi> Call<A> {
             }
             _ => enter_checked(name),
         };
+        note_called(name);
         Call { name, guard, followed: false, abi: PhantomData }
     }
 
@@ -269,6 +295,7 @@ impl<A: Abi> Call<A> {
         }
         let result = f();
         self.guard = threaded.then(lock);
+        note_called(self.name);
         if is_checked() {
             enter_call(self.name); // `f` may have called others
         }
@@ -277,7 +304,8 @@ impl<A: Abi> Call<A> {
 
     /// The call has looked for something and not found it. A program that does only that lets others run now and then.
     #[inline]
-    pub fn in_vain(&mut self) {
+    pub fn in_vain(&mut self, focus: Focus<'_>) {
+        self.say_looking(focus);
         if self.looked_in_vain() {
             self.outside(std::thread::yield_now);
         }
@@ -286,11 +314,17 @@ impl<A: Abi> Call<A> {
     /// Waits for a request, running reduction functions of the program when they are due.
     #[inline(always)]
     pub fn complete(&mut self, request: RequestId) -> Result<Status> {
+        self.complete_among(request, Focus::One(request))
+    }
+
+    /// The same, for who waits for others too.
+    #[inline(always)]
+    pub fn complete_among(&mut self, request: RequestId, focus: Focus<'_>) -> Result<Status> {
         if self.is_threaded() {
-            return self.poll(|call| call.test(request));
+            return self.poll(focus, |call| call.test(request));
         }
         loop {
-            match self.wait(request)? {
+            match self.wait_among(request, focus)? {
                 Waited::Done(status) => return Ok(status),
                 Waited::Job(job) => self.run_job(job),
             }
@@ -299,7 +333,11 @@ impl<A: Abi> Call<A> {
 
     /// Makes progress until `ready` gives something. It may have much to look at, so that it is asked again only if
     /// something has moved or ended, or somebody else may have been let in.
-    pub fn poll<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+    pub fn poll<T>(
+        &mut self,
+        focus: Focus<'_>,
+        mut ready: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<T> {
         self.stay(true);
         let mut backoff = Backoff::default();
         let (mut look, mut ended, mut rounds) = (true, 0, 0_u32);
@@ -327,7 +365,7 @@ impl<A: Abi> Call<A> {
             }
             look |= self.is_threaded();
             if !moved {
-                self.pause_outside(&mut backoff);
+                self.pause_outside(&mut backoff, focus);
             } else if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
                 self.outside(std::thread::yield_now);
             }
@@ -349,7 +387,7 @@ impl<A: Abi> Call<A> {
             if self.advance() {
                 backoff = Backoff::default();
             } else {
-                self.pause_outside(&mut backoff);
+                self.pause_outside(&mut backoff, Focus::Anything);
             }
         }
         Ok(())
@@ -379,6 +417,9 @@ impl<A: Abi> Call<A> {
                 if self.rest_outside(&mut backoff, nap.most()) {
                     nap.again();
                 }
+                if self.is_asked() {
+                    self.say_where(&backoff, Focus::Anything);
+                }
             } else if self.is_threaded() && SEVERAL_CALLERS.load(Relaxed) {
                 self.outside(std::thread::yield_now);
             }
@@ -388,10 +429,13 @@ impl<A: Abi> Call<A> {
     }
 
     /// Waits a moment, as the endpoint says. Where other threads may call, nobody waits inside: they need the lock.
-    fn pause_outside(&mut self, backoff: &mut Backoff) {
+    fn pause_outside(&mut self, backoff: &mut Backoff, focus: Focus<'_>) {
         match self.is_threaded() {
             true => _ = self.rest_outside(backoff, Duration::MAX),
             false => self.pause(backoff),
+        }
+        if self.is_asked() {
+            self.say_where(backoff, focus);
         }
     }
 

@@ -6,7 +6,9 @@ use crate::errors::{On, Outcome, run};
 use crate::handles::{self, Flavor};
 use crate::{short, status};
 use mpi::Result;
-use mpi::core::{Blocking, Data, Dest, Mode, Peer, Push, RecvData, RequestId, Source, Status, Tag, TypeId};
+use mpi::core::{
+    Blocking, Data, Dest, Focus, Mode, Peer, Push, RecvData, RequestId, Source, Status, Tag, TypeId,
+};
 use std::ffi::c_int;
 
 /// Where a message goes; the engine checks rank and tag.
@@ -339,7 +341,7 @@ pub fn isendrecv_replace<A: Abi, C: Count>(
 pub fn probe<A: Abi>(from: c_int, ptag: c_int, comm: A::Handle, status: Ptr<A::Status>) -> c_int {
     run::<A>("MPI_Probe", On::Comm(comm), |call| {
         let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
-        let seen = call.poll(|call| call.iprobe(comm, from))?;
+        let seen = call.poll(Focus::Probe(comm, from), |call| call.iprobe(comm, from))?;
         status::store::<A>(status, &seen)
     })
 }
@@ -353,10 +355,11 @@ pub fn iprobe<A: Abi>(
     status: Ptr<A::Status>,
 ) -> c_int {
     run::<A>("MPI_Iprobe", On::Comm(comm), |call| {
-        let seen = call.iprobe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
+        let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
+        let seen = call.iprobe(comm, from)?;
         flag.set(seen.is_some().into())?;
         if seen.is_none() {
-            call.in_vain();
+            call.in_vain(Focus::Probe(comm, from));
         }
         seen.map_or(Ok(()), |seen| status::store::<A>(status, &seen))
     })
@@ -373,7 +376,7 @@ pub fn mprobe<A: Abi>(
     run::<A>("MPI_Mprobe", On::Comm(comm), |call| {
         let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
         message.check()?;
-        let (taken, seen) = call.poll(|call| call.improbe(comm, from))?;
+        let (taken, seen) = call.poll(Focus::Probe(comm, from), |call| call.improbe(comm, from))?;
         message.set(handles::of_message::<A>(taken))?;
         status::store::<A>(status, &seen)
     })
@@ -390,10 +393,11 @@ pub fn improbe<A: Abi>(
 ) -> c_int {
     run::<A>("MPI_Improbe", On::Comm(comm), |call| {
         flag.check().and_then(|()| message.check())?;
-        let found = call.improbe(handles::comm::<A>(comm)?, source::<A>(from, ptag))?;
+        let (comm, from) = (handles::comm::<A>(comm)?, source::<A>(from, ptag));
+        let found = call.improbe(comm, from)?;
         flag.set(found.is_some().into())?;
         let Some((taken, seen)) = found else {
-            call.in_vain();
+            call.in_vain(Focus::Probe(comm, from));
             return Ok(message.set(A::handle(A::C.message_null))?);
         };
         message.set(handles::of_message::<A>(taken))?;

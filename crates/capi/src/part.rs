@@ -6,7 +6,7 @@ use crate::errors::{On, Outcome, fail, run, run_on};
 use crate::handles::{self, Flavor};
 use crate::p2p::{carried, dest, put_request, source};
 use mpi::ErrorClass;
-use mpi::core::RequestId;
+use mpi::core::{Focus, RequestId};
 use std::ffi::c_int;
 
 /// `MPI_Psend_init`: the count is large in both forms.
@@ -108,7 +108,7 @@ pub fn parrived<A: Abi>(request: A::Handle, partition: c_int, flag: Ptr<c_int>) 
         }
         flag.set(arrived.into())?;
         if !arrived {
-            call.in_vain();
+            call.in_vain(Focus::One(id));
         }
         Ok(())
     })

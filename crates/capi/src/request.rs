@@ -5,7 +5,7 @@ use crate::engine::Call;
 use crate::errors::{Failure, On, Outcome, code, fail, run, run_on};
 use crate::handles::{self, Flavor};
 use crate::{callbacks, p2p, status};
-use mpi::core::{Grequest, RequestId, Status};
+use mpi::core::{Focus, Grequest, RequestId, Status};
 use mpi::{ErrorClass, MpiError};
 use std::ffi::c_int;
 
@@ -141,7 +141,7 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
         };
         flag.set(result.is_some().into())?;
         let Some(result) = result else {
-            call.in_vain();
+            call.in_vain(Focus::One(named.0));
             return Ok(());
         };
         let done = retire(call, request, 0, named, result)?;
@@ -154,6 +154,17 @@ pub fn test<A: Abi>(request: Ptr<A::Handle>, flag: Ptr<c_int>, status: Ptr<A::St
 fn read_all<A: Abi>(count: c_int, requests: In<A::Handle>) -> Outcome<Vec<Option<Named>>> {
     let count = args::not_negative("count", count.into())? as usize;
     (0..count).map(|i| Ok(handles::request::<A>(requests.at(i)?)?)).collect()
+}
+
+/// Those of an array from a place on, for who asks what is waited for.
+fn rest_of<A: Abi>(requests: Ptr<A::Handle>, from: usize, count: usize) -> Vec<RequestId> {
+    let request = |i| handles::request::<A>(requests.at(i).ok()?).ok()?;
+    (from..count).filter_map(request).map(|named| named.0).collect()
+}
+
+/// The same of a list.
+fn numbers(list: &[(usize, Named)]) -> Vec<RequestId> {
+    list.iter().map(|(_, named)| named.0).collect()
 }
 
 /// Retires a request and stores its status with its own error code; was there an error?
@@ -210,7 +221,8 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
             if first.is_none() {
                 blame(call, on, named.0);
             }
-            let result = call.complete(named.0).unwrap_or_else(|error| {
+            let rest = || rest_of::<A>(requests, i, count);
+            let result = call.complete_among(named.0, Focus::All(&rest)).unwrap_or_else(|error| {
                 first.get_or_insert_with(|| error.to_string());
                 failure(error)
             });
@@ -239,7 +251,7 @@ pub fn testall<A: Abi>(
                 && call.peek(id)?.is_none()
             {
                 flag.set(0)?;
-                call.in_vain();
+                call.in_vain(Focus::All(&|| rest_of::<A>(requests, i, count)));
                 return Ok(());
             }
         }
@@ -347,7 +359,8 @@ pub fn waitany<A: Abi>(
             index.set(A::C.undefined as c_int)?;
             return status::store_empty::<A>(status);
         }
-        let found = call.poll(|call| first_complete(call, on, &list))?;
+        let any = || numbers(&list);
+        let found = call.poll(Focus::Any(&any), |call| first_complete(call, on, &list))?;
         one_done(call, requests, found, index, status)
     })
 }
@@ -371,7 +384,7 @@ pub fn testany<A: Abi>(
         let Some(found) = first_complete(call, on, &list)? else {
             index.set(A::C.undefined as c_int)?;
             flag.set(0)?;
-            call.in_vain();
+            call.in_vain(Focus::Any(&|| numbers(&list)));
             return Ok(());
         };
         flag.set(1)?;
@@ -429,7 +442,8 @@ pub fn waitsome<A: Abi>(
         if list.is_empty() {
             return Ok(outcount.set(A::C.undefined as c_int)?);
         }
-        let found = call.poll(|call| {
+        let any = || numbers(&list);
+        let found = call.poll(Focus::Any(&any), |call| {
             let found = complete_ones(call, on, &list)?;
             Ok((!found.is_empty()).then_some(found))
         })?;
@@ -453,7 +467,7 @@ pub fn testsome<A: Abi>(
         call.advance();
         let found = complete_ones(call, on, &list)?;
         if found.is_empty() {
-            call.in_vain();
+            call.in_vain(Focus::Any(&|| numbers(&list)));
         }
         some_done(call, requests, found, outcount, indices, statuses)
     })

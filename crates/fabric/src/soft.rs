@@ -100,6 +100,9 @@ impl Soft {
         // Processes that share cores sleep often; then a fence at each send is the cheaper side to pay.
         let barrier = if node.facts().oversubscribed { Barrier::Both } else { registered };
         let segment = Segment::create(barrier).map_err(OpenError::Segment)?;
+        if agent && let Ok(at) = segment.locator() {
+            node.set_doorbell(slot, &at); // without it, a process that sleeps does not hear when it is asked
+        }
         node.take_qp(slot, QpClaim::Answer).map_err(OpenError::Limit)?; // the one for datagrams
         if config.cma {
             sys::cma::allow_siblings();
@@ -130,6 +133,11 @@ impl Soft {
     /// What the agent fixed for the node.
     pub fn facts(&self) -> &NodeFacts {
         self.node.facts()
+    }
+
+    /// What the processes of the node share with their agent.
+    pub(crate) fn segment_of_node(&self) -> &NodeSegment {
+        &self.node
     }
 
     /// The node's segment, and the process's slot.

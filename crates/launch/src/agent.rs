@@ -4,6 +4,7 @@
 //! One thread, one poll loop. An agent lives as long as the job; losing its parent is the order to kill
 //! everything and go.
 mod alone;
+mod asking;
 mod asks;
 mod beating;
 mod below;
@@ -84,6 +85,8 @@ struct Agent {
     limit: process::DescriptorLimit,
     leftovers: Leftovers,
     heart: Option<Heartbeat>,
+    /// What ranks are being asked.
+    asking: Option<asking::Asking>,
     /// Has a rank here ended otherwise than well?
     untidy: bool,
     /// Who looks for ranks that will not join the job.
@@ -148,6 +151,7 @@ impl Agent {
             let now = Instant::now();
             self.show_unfinished(now);
             self.look_around(now);
+            self.look_for_answers(now);
             self.check_below(now)?;
             self.beat(now);
             self.pursue_end()?;
@@ -281,7 +285,7 @@ impl Agent {
         let now = Instant::now();
         let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
         let due = self.below_deadline().into_iter().chain(self.beat_due()).chain(self.output.look_at());
-        let due = due.chain(self.lookout.due()).min();
+        let due = due.chain(self.lookout.due()).chain(self.answers_due()).min();
         let due = due.map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
         ending.into_iter().chain(due).min()
     }

@@ -1,5 +1,6 @@
 //! The launcher: the user's process. It starts the warden (and with it the tree), writes what ranks print, decides
 //! when a job is over, and says why.
+mod asking;
 mod cause;
 mod ending;
 mod events;
@@ -32,6 +33,7 @@ use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
 use crate::unfinished::Unfinished;
 use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
+use asking::{Asking, TOKEN_CALLERS, TOKEN_LISTENER};
 use exits::Exits;
 use feed::Feed;
 use key::{KeyFile, new_key};
@@ -64,7 +66,9 @@ pub(crate) const TOKEN_STDIN_PIPE: u64 = 6;
 /// How long a reader of output may take over the next piece when the job has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Signals that end the job.
-const ENDING_SIGNALS: [i32; 4] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP, signal::SIGQUIT];
+const ENDING_SIGNALS: [i32; 3] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP];
+/// The one that asks where ranks are, as users of other runtimes know it.
+const ASKING_SIGNAL: i32 = signal::SIGQUIT;
 /// Signals passed on to ranks. SIGTSTP stops the launcher as well; ranks get SIGSTOP for it, because a process
 /// group without a terminal's foreground may ignore SIGTSTP.
 const PASSED_SIGNALS: [i32; 4] = [signal::SIGUSR1, signal::SIGUSR2, signal::SIGTSTP, signal::SIGCONT];
@@ -126,6 +130,7 @@ struct Launcher<'j> {
     agents: u32,
     progress: Progress,
     pmgr: Option<Pmgr>,
+    asking: Asking,
     /// How each rank ended, if that is to be said.
     exits: Option<Exits>,
     /// What agents have warned of.
@@ -193,7 +198,7 @@ impl<'j> Launcher<'j> {
         };
         let warden = process::fork(move || warden_main(seed))?;
         let poll = Poll::new()?;
-        let mut wanted = vec![signal::SIGCHLD];
+        let mut wanted = vec![signal::SIGCHLD, ASKING_SIGNAL];
         wanted.extend(ENDING_SIGNALS.iter().chain(&PASSED_SIGNALS));
         // A job under `nohup` outlives its terminal.
         wanted.retain(|number| *number != signal::SIGHUP || !signal::is_ignored(signal::SIGHUP));
@@ -216,9 +221,11 @@ impl<'j> Launcher<'j> {
         outcome.begin(group.id, group.ranks());
         let is_alone = tree.hosts.is_empty() && tree.shape.nodes() == 1;
         let host = is_alone.then(process::host_name).transpose()?;
+        let asking = Asking::listening(&poll);
         Ok(Launcher {
             spec,
             tree,
+            asking,
             next_job: 1,
             names: Names::default(),
             grace: spec.kill_grace,
@@ -272,6 +279,7 @@ impl<'j> Launcher<'j> {
                 self.feed()?;
             }
             self.check_time()?;
+            self.look_at_asking(Instant::now());
             self.show_progress();
             self.write_output(Room::Unknown, Room::Unknown)?;
             if let Some(root) = &mut self.root {
@@ -317,7 +325,7 @@ impl<'j> Launcher<'j> {
             return Some(0);
         }
         let job_end = self.timeout.map(|limit| self.begun + limit);
-        let beat = self.heart.as_ref().map(Heartbeat::due);
+        let beat = self.heart.as_ref().map(Heartbeat::due).into_iter().chain(self.asking.due()).min();
         let until = match self.stage {
             Stage::Running => job_end.into_iter().chain(self.progress.due()).chain(beat).min()?,
             Stage::Settling(until) => job_end.into_iter().chain(beat).fold(until, Instant::min),
@@ -334,6 +342,11 @@ impl<'j> Launcher<'j> {
             TOKEN_OUT => self.write_output(Room::Some, Room::Unknown),
             TOKEN_ERR => self.write_output(Room::Unknown, Room::Some),
             TOKEN_STDIN | TOKEN_STDIN_PIPE => self.on_stdin(),
+            TOKEN_LISTENER => self.on_callers_door(),
+            TOKEN_CALLERS => {
+                self.serve_callers();
+                Ok(())
+            }
             pmgr::TOKENS.. => {
                 self.on_pmgr(event);
                 Ok(())
@@ -354,7 +367,9 @@ impl<'j> Launcher<'j> {
 
     fn on_signals(&mut self) -> io::Result<()> {
         while let Some(number) = self.signals.next_signal() {
-            if ENDING_SIGNALS.contains(&number) {
+            if number == ASKING_SIGNAL {
+                self.asked_by_signal();
+            } else if ENDING_SIGNALS.contains(&number) {
                 if matches!(self.stage, Stage::Ending(_)) {
                     self.kill_tree()?; // asked twice
                 } else {

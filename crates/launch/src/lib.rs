@@ -32,6 +32,7 @@ mod options;
 mod pattern;
 mod picture;
 mod program;
+pub mod ps;
 mod recording;
 mod remote;
 mod singleton;

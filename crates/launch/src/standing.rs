@@ -1,4 +1,5 @@
-//! Whether a process of this host runs, as the kernel says.
+//! Whether a process of this host runs, and what it does, as the kernel says.
+use proto::waits::Doing;
 use std::fs;
 use sys::process::Pid;
 
@@ -45,6 +46,53 @@ fn parse(stat: &[u8]) -> Standing {
     }
 }
 
+/// Processes from a wrapper script down to the program.
+const BELOW_MAX: u32 = 8;
+
+/// What a process does, for who cannot ask it.
+pub(crate) fn outside(pid: Pid) -> Doing {
+    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return Doing::Unknown };
+    match state_of(&stat) {
+        Some('R') => Doing::Runs,
+        Some('S' | 'D' | 'I' | 'P') => Doing::Sleeps(sleeps_in(pid)),
+        Some('T' | 't') => Doing::Stopped,
+        _ => Doing::Unknown,
+    }
+}
+
+/// The same of the program that a script runs, which does nothing but wait for it.
+pub(crate) fn outside_below(pid: Pid) -> Doing {
+    let mut pid = pid;
+    for _ in 0..BELOW_MAX {
+        match &children(pid)[..] {
+            [one] => pid = *one,
+            _ => break,
+        }
+    }
+    outside(pid)
+}
+
+fn children(pid: Pid) -> Vec<Pid> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect()
+}
+
+fn state_of(stat: &[u8]) -> Option<char> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).map(|&byte| byte.into())
+}
+
+/// The call of the system that a process sleeps in; empty where the kernel does not tell.
+fn sleeps_in(pid: Pid) -> String {
+    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = call.split_ascii_whitespace().next().and_then(|word| word.parse::<i64>().ok());
+    if let Some(name) = number.and_then(sys::process::name_of_call) {
+        return name.into();
+    }
+    let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    if place.trim() == "0" { String::new() } else { place.trim().into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,8 +119,12 @@ mod tests {
         let pid = Pid(child.id() as i32);
         let until = |wanted| (0..1_000_000).any(|_| standing(pid) == wanted);
         assert!(until(Standing::Runs));
+        // (It may be on its way there, and what the kernel tells depends on what one may see.)
+        let sleeps = |doing: Doing| matches!(doing, Doing::Sleeps(call) if call.is_empty() || call.contains("nanosleep"));
+        assert!((0..1_000_000).any(|_| sleeps(outside(pid))));
         kill(Target::Process(pid), SIGSTOP).unwrap();
         assert!(until(Standing::Stopped));
+        assert_eq!(outside(pid), Doing::Stopped);
         kill(Target::Process(pid), SIGCONT).unwrap();
         assert!(until(Standing::Runs));
         child.kill().unwrap();

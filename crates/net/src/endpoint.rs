@@ -41,7 +41,7 @@ impl Unexpected {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Unexpected::Whole { bytes, .. } => bytes.len(),
             Unexpected::Offer(offer) => offer.bytes as usize,
@@ -222,6 +222,18 @@ impl Endpoint {
         }
     }
 
+    /// As [`Endpoint::send`], but it is left to the caller to wait ([`Endpoint::wait_unless_asked`]), who does nothing else.
+    #[inline]
+    pub fn begin_send(
+        &mut self,
+        to: impl Addressee,
+        envelope: Envelope,
+        buf: UserBuf,
+        mode: SendMode,
+    ) -> Result<Option<ReqId>, NetError> {
+        self.start_send(to, envelope, buf, mode, Push::Now)
+    }
+
     /// As [`Endpoint::isend`], and the receiver is told a number of the sender's choosing below [`crate::MARKS`] (0: none).
     /// For programs that are checked: it is not the shortest way.
     pub fn isend_marked(
@@ -333,7 +345,7 @@ impl Endpoint {
         }
         self.counters.eager += 1;
         if mode == SendMode::Synchronous {
-            let state = State::offered(Lent::User(buf), ix);
+            let state = State::offered(Lent::User(buf), ix, envelope);
             let id = self.requests.insert(state);
             let header = Header::Message { kind: Kind::EagerSync, envelope, request: id.index };
             self.enqueue(ix, Pending::message(header, Data::User(buf), None), push);
@@ -372,7 +384,7 @@ impl Endpoint {
         let (answer, id) = match mode {
             SendMode::Standard => (None, None),
             SendMode::Synchronous => {
-                let state = State::offered(Lent::User(buf), Self::SELF);
+                let state = State::offered(Lent::User(buf), Self::SELF, envelope);
                 let id = self.requests.insert(state);
                 (Some(id.index), Some(id))
             }

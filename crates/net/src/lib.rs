@@ -52,6 +52,7 @@ mod start;
 mod stats;
 mod together;
 mod waiting;
+mod whereabouts;
 mod wire;
 
 #[cfg(test)]
@@ -66,7 +67,9 @@ pub use fabric::{Push, RdmaError};
 pub use meeting::{Door, KEY_OF_PARENT, MeetError, Meeting, Span, chance};
 pub use pmi::{PmiError, Spawn, SpawnPair};
 pub use proto::stats::Stat;
+pub use proto::waits;
 pub use remote::{Loan, Place};
 pub use start::{Collectives, Config, StartError};
 pub use together::Record;
 pub use waiting::{Awaiting, Backoff, Doing, Nap, Rest, Wait};
+pub use whereabouts::{Lack, LeftOver};

@@ -83,6 +83,16 @@ impl Queue {
         self.0.as_ref().map_or(0, |queue| queue.len())
     }
 
+    /// Is a message of this request, or a part of it, in here?
+    pub fn holds(&self, id: ReqId) -> bool {
+        let is_it = |pending: &Pending| match pending {
+            Pending::Message { request, .. } => *request == Some(id),
+            Pending::Stream { request, .. } => *request == id,
+            Pending::Access(_) => false,
+        };
+        self.0.as_ref().is_some_and(|queue| queue.iter().any(is_it))
+    }
+
     fn pop_front(&mut self) -> Option<Pending> {
         self.0.as_mut()?.pop_front()
     }

@@ -432,6 +432,13 @@ impl Client {
         let _ = self.stream.send(&emit(&Request::Abort { exit_code, message: b"" }));
     }
 
+    /// Tells the agent that this process has waited long: the launcher asks all processes of the job why. `false`: there is
+    /// no agent of ours that could.
+    pub fn tell_waiting(&mut self, seconds: u64) -> bool {
+        let told = Request::Waiting { seconds: u32::try_from(seconds).unwrap_or(u32::MAX) };
+        self.pace == Pace::Ahead && self.stream.send(&emit(&told)).is_ok()
+    }
+
     /// Says goodbye. A second call does nothing.
     pub fn finalize(&mut self) -> Result<(), PmiError> {
         if self.phase == Phase::Finalized {

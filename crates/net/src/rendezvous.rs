@@ -108,7 +108,8 @@ impl Endpoint {
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
         let Help { waits, headed } = help;
         let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits, headed };
-        self.requests.replace(id, State::SendOffered { data, key, to: ix, waits, headed, unwritten: false });
+        let offered = State::SendOffered { data, key, to: ix, envelope, waits, headed, unwritten: false };
+        self.requests.replace(id, offered);
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };
         Pending::owned(header, &offer.encode())
     }

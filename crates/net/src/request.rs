@@ -1,5 +1,5 @@
 //! Messages in progress: a slab whose ids carry a generation.
-use crate::api::{NetError, Outcome, ReqId};
+use crate::api::{Envelope, NetError, Outcome, ReqId};
 use crate::remote::Accessing;
 use crate::wire::{Offer, REQUEST_MAX};
 use fabric::{MrKey, ProviderKind};
@@ -58,6 +58,8 @@ pub(crate) enum State {
         /// Registration of the buffer.
         key: Option<(ProviderKind, MrKey)>,
         to: PeerIx,
+        /// By what it is matched: for who hears that it is not.
+        envelope: Envelope,
         /// Does its caller do nothing but wait?
         waits: bool,
         /// Was its beginning sent with the offer, and of no use as far as is known?
@@ -92,8 +94,8 @@ pub(crate) enum State {
 
 impl State {
     /// A send that only waits for its match.
-    pub fn offered(data: Lent, to: PeerIx) -> State {
-        State::SendOffered { data, key: None, to, waits: false, headed: false, unwritten: false }
+    pub fn offered(data: Lent, to: PeerIx, envelope: Envelope) -> State {
+        State::SendOffered { data, key: None, to, envelope, waits: false, headed: false, unwritten: false }
     }
 
     /// The peer without which it cannot end, if that is one.

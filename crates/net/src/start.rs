@@ -526,7 +526,12 @@ impl Endpoint {
             if !self.progress() {
                 self.sleep_until_news();
             }
-            if let Some(waited_s) = patience.runs_out() {
+            if self.is_asked() {
+                self.answer_leaving(patience.waited_s());
+            }
+            if let Some(waited_s) = patience.runs_out()
+                && !self.job.pmi.as_mut().is_some_and(|pmi| pmi.tell_waiting(waited_s))
+            {
                 eprintln!("banyan: rank {} has waited {waited_s} s for other ranks to finalize", self.rank());
             }
         }

@@ -74,6 +74,13 @@ pub struct Backoff {
     warned: u32,
 }
 
+impl Backoff {
+    /// Since when, once that is worth the look at a clock; 0 before.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+}
+
 /// How long somebody may sleep who watches for what no message tells of, such as a lock in memory that processes share: twice
 /// as long each time.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +145,9 @@ pub(crate) struct Waits {
     wait: Wait,
     doing: Option<Doing>,
     awaiting: Option<Awaiting>,
+    /// The last question of the agent where this process is that was seen, and the last one that was answered.
+    pub asked: u32,
+    pub answered: u32,
     /// Idle rounds of spinning.
     spins: u32,
     /// Peers whose cards are not on the board yet.
@@ -199,6 +209,11 @@ impl Waits {
         self.spins
     }
 
+    /// Who is waited for at a window, and what they are to do.
+    pub fn awaited(&self) -> Option<(Peer, &'static str)> {
+        self.awaiting.as_ref().and_then(|awaiting| awaiting.0())
+    }
+
     /// Nothing is to be done about a peer any more.
     pub fn forget(&mut self, ix: PeerIx) {
         self.lookups.retain(|other| *other != ix);
@@ -213,6 +228,8 @@ impl Waits {
             wait,
             doing: None,
             awaiting: None,
+            asked: 0,
+            answered: 0,
             spins: 0,
             lookups: Vec::new(),
             aheads: Vec::new(),
@@ -371,6 +388,9 @@ impl Endpoint {
         if backoff.since_ns == 0 {
             backoff.since_ns = now_ns;
         }
+        if self.is_newly_asked() {
+            return Rest::Again;
+        }
         self.warn_if_long(backoff, now_ns);
         self.exit_if_abandoned();
         match self.prepare_sleep(now_ns) {
@@ -388,6 +408,7 @@ impl Endpoint {
     fn poll_on(&mut self, backoff: &mut Backoff) -> Rest {
         if backoff.rounds >= self.waits.spins + POLL_ROUNDS {
             backoff.rounds = self.waits.spins;
+            self.is_newly_asked();
             let now_ns = self.now_ns();
             if backoff.since_ns == 0 {
                 backoff.since_ns = now_ns;
@@ -425,8 +446,9 @@ impl Endpoint {
             self.context.tick(now_ns);
         }
         let sleep = self.context.prepare_sleep(fd).ok().flatten()?;
-        // (It may have gone on in another ring, without getting anything in.)
-        if self.pump_all() || !self.ask_to_be_rung() {
+        // (It may have gone on in another ring, without getting anything in. And who asks rings once: a question that came
+        // before the doorbell was armed is seen here.)
+        if self.pump_all() || !self.ask_to_be_rung() || self.is_newly_asked() {
             drop(sleep);
             return None;
         }
@@ -531,6 +553,10 @@ impl Endpoint {
             return;
         }
         backoff.warned += 1;
+        // The launcher asks all, and joins what they say.
+        if self.job.pmi.as_mut().is_some_and(|pmi| pmi.tell_waiting(waited_s)) {
+            return;
+        }
         let doing = self.waits.doing.as_ref().map_or(String::new(), |doing| format!(" in {}", doing.0()));
         eprintln!("banyan: {} has waited {waited_s} s{doing}{}", self.name(), self.waits_for());
     }
@@ -545,6 +571,19 @@ impl Endpoint {
         }
         let under_way = self.requests.states().filter_map(|state| self.under_way(state));
         under_way.take(4).for_each(|words| text += &words);
+        if let Some((peer, what)) = self.waits.awaited() {
+            text += &format!("; for {} {what}", self.name_of(peer));
+        }
+        self.waits.meetings.iter().take(4).for_each(|awaited| text += &format!("; for {awaited}"));
+        if self.waits.questions {
+            text += "; for the launcher, until all ranks have started and it has started what was asked for";
+        }
+        text + &self.connection_words()
+    }
+
+    /// What is amiss with connections.
+    pub(crate) fn connection_words(&self) -> String {
+        let mut text = String::new();
         let waiting = self.wireup.waiting().filter(|waiting| waiting.state != StateName::Crowded);
         for Waiting { ix, peer, state, attempts, .. } in waiting.take(4) {
             text += &match self.wireup.refusal(ix) {
@@ -554,13 +593,6 @@ impl Endpoint {
                 }
                 None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
             };
-        }
-        if let Some((peer, what)) = self.waits.awaiting.as_ref().and_then(|awaiting| awaiting.0()) {
-            text += &format!("; for {} {what}", self.name_of(peer));
-        }
-        self.waits.meetings.iter().take(4).for_each(|awaited| text += &format!("; for {awaited}"));
-        if self.waits.questions {
-            text += "; for the launcher, until all ranks have started and it has started what was asked for";
         }
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
             text += &format!("; {crowd}");
@@ -575,7 +607,7 @@ impl Endpoint {
     }
 
     /// What a message that has met its peer still needs.
-    fn under_way(&self, state: &State) -> Option<String> {
+    pub(crate) fn under_way(&self, state: &State) -> Option<String> {
         let name = |ix| self.name_of(self.who(ix));
         Some(match state {
             State::SendOffered { data, to, .. } => {
@@ -623,19 +655,38 @@ impl Endpoint {
     /// Waits for a message to end and takes it.
     #[inline]
     pub fn wait(&mut self, id: ReqId) -> Result<Outcome, NetError> {
-        self.stay(true);
         let mut backoff = Backoff::default();
         loop {
-            if let Some(result) = self.take(id) {
-                self.stay(false);
+            if let Some(result) = self.wait_unless_asked(id, &mut backoff) {
                 return result;
             }
-            if self.progress() {
-                backoff = Backoff::default();
-            } else {
-                self.pause(&mut backoff);
-            }
+            self.waits.answered = self.waits.asked; // there is nobody here who could answer
         }
+    }
+
+    /// As [`Endpoint::wait`], but `None` if this process is asked where it is: the caller answers, and waits on.
+    #[inline]
+    pub fn wait_unless_asked(
+        &mut self,
+        id: ReqId,
+        backoff: &mut Backoff,
+    ) -> Option<Result<Outcome, NetError>> {
+        self.stay(true);
+        let ended = loop {
+            if let Some(result) = self.take(id) {
+                break Some(result);
+            }
+            if self.progress() {
+                *backoff = Backoff::default();
+                continue;
+            }
+            self.pause(backoff);
+            if self.is_asked() {
+                break self.take(id);
+            }
+        };
+        self.stay(false);
+        ended
     }
 }
 
@@ -650,9 +701,14 @@ impl Patience {
         Patience { since_ns: cpu::now_ns(), limit_s }
     }
 
-    /// The seconds waited, if they have reached the limit. Never for a limit of 0.
+    /// The seconds waited.
+    pub fn waited_s(&self) -> u64 {
+        (cpu::now_ns() - self.since_ns) / 1_000_000_000
+    }
+
+    /// The same, if they have reached the limit. Never for a limit of 0.
     pub fn runs_out(&mut self) -> Option<u64> {
-        let waited_s = (cpu::now_ns() - self.since_ns) / 1_000_000_000;
+        let waited_s = self.waited_s();
         if self.limit_s == 0 || waited_s < self.limit_s {
             return None;
         }

@@ -24,6 +24,7 @@
 //! | [`stream`] | what processes of different hosts send each other, and how they prove who they are | `fabric` |
 //! | [`transfer`] | how a message travels, by its length and by what a connection can do | `net` |
 //! | [`rma`] | in which order and in which messages operations on a peer's memory leave, and who has its lock | `mpi` |
+//! | [`waits`] | what processes wait for, and why a job hangs | `mpi`, `launch` |
 //! | [`ids`], [`stats`], [`wire`] | the names of things, what is counted, and the fields of formats | everybody |
 //!
 //! # Conventions
@@ -61,5 +62,6 @@ pub mod stats;
 pub mod stream;
 pub mod transfer;
 pub mod tree;
+pub mod waits;
 pub mod wire;
 pub mod wireup;

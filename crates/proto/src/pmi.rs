@@ -53,12 +53,14 @@ pub enum Verb {
     Finalize,
     /// End the job (no reply).
     Abort,
+    /// It has been waited long (no reply). Banyan's own, between its library and its agents.
+    Waiting,
     /// Start more processes.
     Spawn,
 }
 
 impl Verb {
-    const ALL: [(Verb, &'static str, &'static str); 14] = [
+    const ALL: [(Verb, &'static str, &'static str); 15] = [
         (Verb::Init, "init", "response_to_init"),
         (Verb::GetMaxes, "get_maxes", "maxes"),
         (Verb::GetAppnum, "get_appnum", "appnum"),
@@ -72,6 +74,7 @@ impl Verb {
         (Verb::Unpublish, "unpublish_name", "unpublish_result"),
         (Verb::Finalize, "finalize", "finalize_ack"),
         (Verb::Abort, "abort", "abort_ack"),
+        (Verb::Waiting, "banyan_waiting", "banyan_waiting_ack"),
         (Verb::Spawn, "spawn", "spawn_result"),
     ];
 

@@ -59,6 +59,33 @@ pub fn dial(name: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// The user whose process is at the other end.
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: an open descriptor, and room for as much as is said.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(peer.uid)
+}
+
+/// The names in the table that begin so.
+pub fn names(prefix: &str) -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let name = |line: &str| line.split_once(" @").map(|(_, name)| name.to_string());
+    let mut names: Vec<String> = table.lines().filter_map(name).filter(|n| n.starts_with(prefix)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 fn socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers.
@@ -108,6 +135,21 @@ mod tests {
         assert_eq!(socket::read(answered.as_fd(), &mut got).unwrap(), Transfer::Bytes(3));
         drop(called);
         assert_eq!(socket::read(answered.as_fd(), &mut got).unwrap(), Transfer::Closed);
+    }
+
+    #[test]
+    fn both_ends_know_each_others_user_and_names_are_listed() {
+        let name = name("users");
+        let listener = Listener::bind(&name, 8).unwrap();
+        let called = dial(&name).unwrap();
+        let answered = listener.accept().unwrap().expect("somebody called");
+        for end in [&called, &answered] {
+            assert_eq!(peer_user(end.as_fd()).unwrap(), crate::process::effective_user());
+        }
+        let text = String::from_utf8(name).unwrap();
+        assert_eq!(names(&text), std::slice::from_ref(&text));
+        drop((listener, called, answered));
+        assert!(names(&text).is_empty());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use targets::Targets;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"banyan03");
+const MAGIC: u64 = u64::from_le_bytes(*b"banyan04");
 const HEADER_BYTES: usize = 4096;
 const SLOT_BYTES: usize = 1024;
 /// Counters in a slot.
@@ -43,6 +43,7 @@ const AT_FIRST_ROW: usize = 288; // the row there of the first slot
 const AT_CORE_SET: usize = 320;
 const AT_LOST_JOBS: usize = 512; // the last of them
 const AT_LANES: usize = 2560; // when each has done what the device was asked for
+const AT_ASKED: usize = 3072; // how often processes were asked where they are; alone in its cache line
 
 // Offsets in a slot.
 const SLOT_PID: usize = 0;
@@ -51,6 +52,7 @@ const SLOT_WANTS: usize = 8;
 const SLOT_ATTEMPTS: usize = 12;
 const SLOT_TIES: usize = 16;
 const SLOT_TURN: usize = 20;
+const SLOT_DOORBELL: usize = 24; // where the process's own segment is: process, descriptor, start time
 const SLOT_STAT: usize = 64;
 
 /// So many jobs that were lost are remembered.
@@ -62,7 +64,12 @@ pub const LANES_MAX: u32 = 64;
 
 const _: () = assert!(AT_CORE_SET + CoreSet::WORDS * 8 <= AT_LOST_JOBS);
 const _: () = assert!(AT_LOST_JOBS + LOST_MAX as usize * 8 <= AT_LANES);
-const _: () = assert!(AT_LANES + LANES_MAX as usize * 8 <= HEADER_BYTES);
+const _: () = assert!(AT_LANES + LANES_MAX as usize * 8 <= AT_ASKED);
+
+/// Room for the answer of a process that was asked where it is: a page, which costs nothing until then.
+const ANSWER_ROOM: usize = 4096;
+/// The longest answer.
+pub const ANSWER_BYTES_MAX: usize = ANSWER_ROOM - 8;
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
 
@@ -192,7 +199,7 @@ impl NodeSegment {
     ) -> io::Result<Self> {
         let (targets, first_row) = Self::targets_beside(facts.slots, other)?;
         let targets_at = targets.locator()?;
-        let bytes = bytes_of(facts.slots, records);
+        let bytes = answers_at(facts.slots, records) + facts.slots as usize * ANSWER_ROOM;
         let memory = SharedMemory::create_sealable("banyan-node", bytes as u64)?;
         memory.seal_against_shrinking()?;
         let map = memory.map(0, bytes)?;
@@ -257,7 +264,7 @@ impl NodeSegment {
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
         let records = Records { columns: word(AT_COLUMNS), contacts: word(AT_CONTACTS) };
-        if bytes < bytes_of(facts.slots, records) {
+        if bytes < answers_at(facts.slots, records) + facts.slots as usize * ANSWER_ROOM {
             return Err(bad("shorter than its slots"));
         }
         let targets_at = Locator {
@@ -331,7 +338,76 @@ impl NodeSegment {
         self.slot_word(slot, SLOT_ATTEMPTS).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_TIES).store(Ties::Bound as u32, Ordering::Release);
         self.clear_targets(slot);
+        self.slot_word(slot, SLOT_DOORBELL).store(0, Ordering::Release);
         self.slot_word(slot, SLOT_PID).store(0, Ordering::Release);
+    }
+
+    /// The process that has claimed `slot`.
+    pub fn claimed_by(&self, slot: u32) -> Option<u32> {
+        Some(self.slot_word(slot, SLOT_PID).load(Ordering::Acquire)).filter(|pid| *pid != 0)
+    }
+
+    /// The process in `slot` says where its own segment is, by whose doorbell it can be woken.
+    pub fn set_doorbell(&self, slot: u32, at: &Locator) {
+        self.slot_word(slot, SLOT_DOORBELL + 4).store(at.fd, Ordering::Relaxed);
+        self.start_word(slot).store(at.start_ticks, Ordering::Relaxed);
+        self.slot_word(slot, SLOT_DOORBELL).store(at.pid, Ordering::Release);
+    }
+
+    /// Where that is, if it has said so.
+    pub fn doorbell(&self, slot: u32) -> Option<Locator> {
+        let pid = self.slot_word(slot, SLOT_DOORBELL).load(Ordering::Acquire);
+        let fd = self.slot_word(slot, SLOT_DOORBELL + 4).load(Ordering::Relaxed);
+        let start_ticks = self.start_word(slot).load(Ordering::Relaxed);
+        (pid != 0).then_some(Locator { pid, fd, start_ticks })
+    }
+
+    fn start_word(&self, slot: u32) -> &AtomicU64 {
+        assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
+        self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_DOORBELL + 8)
+    }
+
+    /// For the agent: asks all processes where they are. Those that sleep are to be rung for. Returns the number that
+    /// answers carry.
+    pub fn ask(&self) -> u32 {
+        self.map.u32_at(AT_ASKED).fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// The number of the last question; 0 if there was none. One load of a line that nobody writes otherwise.
+    #[inline]
+    pub fn asked(&self) -> u32 {
+        self.map.u32_at(AT_ASKED).load(Ordering::Acquire)
+    }
+
+    /// The answer of the process in `slot`, which calls this; what is too long is cut off.
+    pub fn answer(&self, slot: u32, ask: u32, answer: &[u8]) {
+        let answer = &answer[..answer.len().min(ANSWER_BYTES_MAX)];
+        self.answer_word(slot, 0).store(0, Ordering::Release);
+        for (index, chunk) in answer.chunks(8).enumerate() {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            self.answer_word(slot, 1 + index).store(u64::from_le_bytes(bytes), Ordering::Release);
+        }
+        let head = u64::from(ask) << 32 | answer.len() as u64;
+        self.answer_word(slot, 0).store(head, Ordering::Release);
+    }
+
+    /// What the process in `slot` has answered to this question, if it has.
+    pub fn answer_to(&self, slot: u32, ask: u32) -> Option<Vec<u8>> {
+        let head = self.answer_word(slot, 0).load(Ordering::Acquire);
+        let len = (head as u32 as usize).min(ANSWER_BYTES_MAX);
+        if head >> 32 != u64::from(ask) {
+            return None;
+        }
+        let word = |index| self.answer_word(slot, 1 + index).load(Ordering::Acquire).to_le_bytes();
+        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(word).collect();
+        bytes.truncate(len);
+        (self.answer_word(slot, 0).load(Ordering::Acquire) == head).then_some(bytes)
+    }
+
+    fn answer_word(&self, slot: u32, index: usize) -> &AtomicU64 {
+        assert!(slot < self.facts.slots && index < ANSWER_ROOM / 8);
+        self.map.u64_at(answers_at(self.facts.slots, self.records) + slot as usize * ANSWER_ROOM + index * 8)
     }
 
     /// Takes one queue pair of the device's and returns its number. An attempt ends with [`end_attempt`](Self::end_attempt).
@@ -582,6 +658,11 @@ fn bytes_of(slots: u32, records: Records) -> usize {
     HEADER_BYTES + slots as usize * (SLOT_BYTES + words * 8)
 }
 
+/// Where the answers of processes lie: behind everything else, in pages of their own.
+fn answers_at(slots: u32, records: Records) -> usize {
+    bytes_of(slots, records).next_multiple_of(ANSWER_ROOM)
+}
+
 /// Names this host where no agent does: the boot, and the process-id space (segments are found through
 /// process ids).
 pub fn host_id() -> [u64; 2] {
@@ -742,8 +823,38 @@ mod tests {
         owner.note_contact(0, 0, 0);
         assert_eq!(owner.contacts(0, 9), Contacts::default());
         assert_eq!(owner.met(0, 0).count(), 0);
-        let bytes = HEADER_BYTES + 4 * SLOT_BYTES;
+        let bytes = HEADER_BYTES + 4 * SLOT_BYTES + 4 * ANSWER_ROOM;
         assert_eq!(owner.memory.bytes().unwrap(), bytes as u64);
+    }
+
+    #[test]
+    fn who_is_asked_answers_and_an_older_answer_is_none() {
+        let owner = NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2 }).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        assert_eq!(other.asked(), 0);
+        assert_eq!((owner.ask(), other.asked()), (1, 1));
+        assert_eq!(owner.answer_to(3, 1), None);
+        other.answer(3, 1, b"in a barrier");
+        assert_eq!(owner.answer_to(3, 1).as_deref(), Some(&b"in a barrier"[..]));
+        assert_eq!((owner.answer_to(2, 1), owner.answer_to(3, 2)), (None, None));
+        other.answer(3, 2, &[7; ANSWER_ROOM]);
+        assert_eq!(owner.answer_to(3, 2), Some(vec![7; ANSWER_BYTES_MAX]));
+        other.answer(3, 3, b"");
+        assert_eq!(owner.answer_to(3, 3), Some(Vec::new()));
+        assert_eq!(owner.met(3, 0).count() + owner.contacts(3, 9).listed.len(), 0, "nothing else is written");
+    }
+
+    #[test]
+    fn a_doorbell_is_known_until_its_process_is_gone() {
+        let node = NodeSegment::create(&facts(3)).unwrap();
+        let at = Locator { pid: 7, fd: 9, start_ticks: u64::MAX };
+        node.claim_slot(1, 7);
+        node.set_doorbell(1, &at);
+        let doorbell = |slot| node.doorbell(slot).map(|at| (at.pid, at.fd, at.start_ticks));
+        assert_eq!((doorbell(0), doorbell(1)), (None, Some((7, 9, u64::MAX))));
+        assert_eq!((node.claimed_by(0), node.claimed_by(1)), (None, Some(7)));
+        node.clear_slot(1);
+        assert_eq!((doorbell(1), node.claimed_by(1)), (None, None));
     }
 
     #[test]

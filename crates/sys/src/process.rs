@@ -408,6 +408,50 @@ impl DescriptorLimit {
     }
 }
 
+/// Calls of the system that a process may sleep in for long.
+const SLEEPING_CALLS: &[(libc::c_long, &str)] = &[
+    (libc::SYS_read, "read"),
+    (libc::SYS_readv, "readv"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_writev, "writev"),
+    (libc::SYS_nanosleep, "nanosleep"),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+    (libc::SYS_futex, "futex"),
+    (libc::SYS_ppoll, "ppoll"),
+    (libc::SYS_pselect6, "pselect6"),
+    (libc::SYS_epoll_pwait, "epoll_pwait"),
+    (libc::SYS_wait4, "wait4"),
+    (libc::SYS_waitid, "waitid"),
+    (libc::SYS_accept4, "accept4"),
+    (libc::SYS_connect, "connect"),
+    (libc::SYS_recvfrom, "recvfrom"),
+    (libc::SYS_recvmsg, "recvmsg"),
+    (libc::SYS_sendto, "sendto"),
+    (libc::SYS_sendmsg, "sendmsg"),
+    (libc::SYS_flock, "flock"),
+    (libc::SYS_fcntl, "fcntl"),
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_openat, "openat"),
+    (libc::SYS_rt_sigsuspend, "sigsuspend"),
+    (libc::SYS_rt_sigtimedwait, "sigtimedwait"),
+    (libc::SYS_semtimedop, "semtimedop"),
+    (libc::SYS_msgrcv, "msgrcv"),
+    (libc::SYS_process_vm_readv, "process_vm_readv"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_poll, "poll"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_select, "select"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_epoll_wait, "epoll_wait"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_pause, "pause"),
+];
+
+/// The name of such a call.
+pub fn name_of_call(number: libc::c_long) -> Option<&'static str> {
+    SLEEPING_CALLS.iter().find(|(call, _)| *call == number).map(|(_, name)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

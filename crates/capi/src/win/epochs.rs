@@ -8,7 +8,7 @@ use crate::handles;
 use crate::p2p::peer;
 use crate::short;
 use mpi::ErrorClass;
-use mpi::core::{Assert, Peer, WinId};
+use mpi::core::{Assert, Focus, Peer, WinId};
 use std::ffi::c_int;
 
 /// What the program asserts; which of it there is differs between the calls (MPI-5 12.5.5).
@@ -107,7 +107,7 @@ pub fn win_test<A: Abi>(win: A::Handle, flag: Ptr<c_int>) -> c_int {
         }
         flag.set(over.into())?;
         if !over {
-            call.in_vain();
+            call.in_vain(Focus::Anything);
         }
         Ok(())
     })

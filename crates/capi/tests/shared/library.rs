@@ -280,8 +280,8 @@ pub fn check_mistakes(side: Side, file: &str, soname: &str) {
         demand((mistake, &[]), "-n 2 --check=strict", failed);
     }
     let waits = [
-        "in MPI_Recv; for a message from rank 0",
-        "in MPI_Barrier; collective 1 of MPI_COMM_WORLD has not been called by all (not called by rank 1)",
+        "in MPI_Recv: for a message from rank 0",
+        "collective 1 of MPI_COMM_WORLD (MPI_Barrier): not called by rank 1",
     ];
     wrong.says(&launcher, "-n 2 --check -genv BANYAN_WAIT_WARN 1", "waits", &waits);
     // What is right is not spoken of, and a program that handles its errors goes on.

@@ -61,6 +61,18 @@ impl Context {
         self.soft.note_met(rank, kind);
     }
 
+    /// The number of the last question of the agent where its processes are; 0 if it has not asked. Costs one load.
+    #[inline]
+    pub fn asked(&self) -> u32 {
+        self.soft.segment_of_node().asked()
+    }
+
+    /// Answers it.
+    pub fn answer(&self, ask: u32, answer: &[u8]) {
+        let (node, slot) = self.soft.place();
+        node.answer(slot, ask, answer);
+    }
+
     /// Does anybody want to know with whom this process had to do first?
     pub fn records_contacts(&self) -> bool {
         self.soft.records_contacts()

@@ -116,6 +116,7 @@ impl Here {
             asks,
             attributes: &mut self.attributes,
             woken: &mut woken,
+            waiting: &mut None, // it has nobody to wait for
         };
         act(server, &mut context)
     }

@@ -71,6 +71,10 @@ impl Agent {
                 self.report_all(stats);
                 self.begin_end(Ending::ordered(grace_ms, Instant::now()));
             }
+            Frame::Where { ask } => {
+                self.tell_all_below(&frame);
+                self.ask_ranks(ask, Instant::now());
+            }
             Frame::Signal { signal } => {
                 self.tell_all_below(&Frame::Signal { signal });
                 self.signal_ranks(signal);

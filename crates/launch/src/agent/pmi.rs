@@ -71,6 +71,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) attributes: &'a mut Attributes,
     /// Whom the caller has to answer next.
     pub(crate) woken: &'a mut VecDeque<Woken>,
+    /// For how many seconds the rank has waited, if it has just said so.
+    pub(crate) waiting: &'a mut Option<u32>,
 }
 
 impl RequestContext<'_> {

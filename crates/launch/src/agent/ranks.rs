@@ -1,5 +1,6 @@
 //! The ranks that one job has on one node: starting them, their pipes and their PMI service.
 use super::Token;
+use super::asking;
 use super::asks::Asks;
 use super::input::InputPipe;
 use super::output::{Hold, LineStream, OutputQueue, PipeState};
@@ -19,6 +20,7 @@ use proto::lane::{Bytes, JobId};
 use proto::pmi2::RequestId;
 use proto::stats::{Means, Met, Stat};
 use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream};
+use proto::waits::Standing;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -70,6 +72,8 @@ pub(crate) struct Ranks {
     paused: bool,
     /// What is to be said of programs.
     warnings: Vec<String>,
+    /// The last question where they are, in the segment.
+    asked: u32,
 }
 
 /// What ranks are told about where they are.
@@ -133,6 +137,7 @@ impl Ranks {
             binding: site.tree.binding(site.cores),
             paused: false,
             warnings: Vec::new(),
+            asked: 0,
         })
     }
 
@@ -161,6 +166,37 @@ impl Ranks {
         let segment = self.segment.as_ref().filter(|segment| segment.is_claimed(slot))?;
         let value = |stat: &Stat| segment.stat(slot, *stat as usize).load(Ordering::Relaxed);
         Some(Stat::ALL.iter().map(value).collect())
+    }
+
+    /// Asks the ranks here where they are.
+    pub(crate) fn ask(&mut self) {
+        self.asked = self.segment.as_ref().map_or(0, asking::ask);
+    }
+
+    /// The number of that question.
+    pub(super) fn asked(&self) -> u32 {
+        self.asked
+    }
+
+    /// Has every rank answered that could?
+    pub(super) fn have_answered(&self) -> bool {
+        let Some(segment) = &self.segment else { return true };
+        (0..self.count()).all(|slot| {
+            let could = self.living(slot).is_some() && segment.is_claimed(slot);
+            !could || segment.answer_to(slot, self.asked).is_some()
+        })
+    }
+
+    /// The process of a rank that has been started and has not ended, and how far it is with PMI.
+    pub(super) fn living(&self, slot: u32) -> Option<(Pid, PmiState)> {
+        let state = self.states.get(slot as usize).filter(|state| state.alive)?;
+        Some((state.pid?, state.pmi.state()))
+    }
+
+    /// Where the ranks are that have not ended: how those did, the launcher knows.
+    pub(super) fn standings(&self) -> impl Iterator<Item = (Member, Standing)> + '_ {
+        let living = (0..self.count()).filter(|slot| self.living(*slot).is_some());
+        living.map(|slot| (self.member(slot), asking::standing(self, slot)))
     }
 
     /// One more variable (`K=V`) for all ranks here, before the first is started.
@@ -443,13 +479,13 @@ impl Ranks {
     ) -> io::Result<Vec<Frame>> {
         let mut woken = VecDeque::new();
         let mut frames = Vec::new();
-        let said = self.with_one(slot, service, &mut woken, act)?;
+        let said = self.with_one(slot, service, (&mut woken, &mut frames), act)?;
         frames.extend(said.as_ref().and_then(|_| self.spare(slot)).into_iter().chain(said));
         while let Some(next) = woken.pop_front() {
             let wake = |client: &mut PmiClient, context: &mut RequestContext<'_>, poll: &Poll| {
                 client.wake(&next, context, poll)
             };
-            let said = self.with_one(next.slot, service, &mut woken, wake)?;
+            let said = self.with_one(next.slot, service, (&mut woken, &mut frames), wake)?;
             frames.extend(said.as_ref().and_then(|_| self.spare(next.slot)).into_iter().chain(said));
         }
         Ok(frames)
@@ -459,10 +495,10 @@ impl Ranks {
         &mut self,
         slot: u32,
         service: &mut Service<'_>,
-        woken: &mut VecDeque<Woken>,
+        (woken, frames): (&mut VecDeque<Woken>, &mut Vec<Frame>),
         act: impl FnOnce(&mut PmiClient, &mut RequestContext<'_>, &Poll) -> io::Result<Option<Said>>,
     ) -> io::Result<Option<Frame>> {
-        let who = self.member(slot);
+        let (who, mut waiting) = (self.member(slot), None);
         let state = &mut self.states[slot as usize];
         let pid = state.pid.map_or(0, |pid| pid.0);
         let mut context = RequestContext {
@@ -475,8 +511,10 @@ impl Ranks {
             asks: service.asks,
             attributes: service.attributes,
             woken,
+            waiting: &mut waiting,
         };
         let said = act(&mut state.pmi, &mut context, service.poll)?;
+        frames.extend(waiting.map(|seconds| Frame::Waiting { who, seconds }));
         Ok(said.map(|said| match said {
             Said::Abort(code, message) => Frame::Aborted { who, pid, code, message: bounded(message) },
             Said::Nonsense(reason) => Frame::BadPmi { who, pid, reason: bounded(reason) },

@@ -72,6 +72,7 @@ impl Agent {
         };
         let mut agent = Agent {
             heart: Heartbeat::new(tree.heartbeat, Instant::now()),
+            asking: None,
             untidy: false,
             lookout: Lookout::new(Instant::now()),
             tree,

@@ -30,6 +30,9 @@ impl Launcher<'_> {
                     let _ = feed.wait(&self.poll); // a descriptor that cannot be polled is not fed from
                 }
             }
+            Frame::Waiting { seconds, .. } => self.on_waiting(seconds),
+            Frame::Here { who, ask, standing } => self.on_here(who, ask, &standing),
+            Frame::ToldAll { ask, .. } => self.on_told_all(ask),
             Frame::Stats { of, values } if of.job == JobId(0) => {
                 if let Some(stats) = self.stats.get_mut(of.rank.index()) {
                     *stats = values;
@@ -187,6 +190,7 @@ impl Launcher<'_> {
 
     fn rank_ended(&mut self, who: Who, ended: Ended, pmi: PmiState, words: String) -> Step {
         let job = who.member.job;
+        self.note_end(who.member, ended);
         let pmi = self.last_state(who.member, pmi);
         if let Some(step) = self.ended_too_soon(&who, ended, pmi, &words) {
             return step;

@@ -96,6 +96,7 @@ impl Launcher<'_> {
     pub(super) fn forget(&mut self, job: JobId) {
         self.jobs.retain(|begun| begun.group.id != job);
         self.outcome.forget(job);
+        self.forget_ended(job);
         if let Some(root) = &mut self.root {
             root.send(&Frame::Over { job });
         }

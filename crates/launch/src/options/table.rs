@@ -14,7 +14,7 @@ pub static SECTIONS: [Section; 7] = [
     Section { title: "Connections of Banyan's library", entries: CONNECTIONS, note: "" },
     Section { title: "Programs and what they get", entries: PROGRAMS, note: "" },
     Section { title: "Output", entries: OUTPUT, note: LINES },
-    Section { title: "Ending", entries: ENDING, note: "" },
+    Section { title: "Ending, and not going on", entries: ENDING, note: HANGS },
 ];
 
 /// The entry of an option by any of its names, without dashes.
@@ -378,6 +378,11 @@ const LINES: &str = "\
 Lines of different processes do not mix. One that is not ended, such as a prompt, is shown after 0.1 s on a terminal or \
 with labels (who speaks next begins a new line), and elsewhere if its process reads standard input that is no file, or \
 is the only one. Nothing is ever inserted into output without labels that goes to a file or a pipe.";
+
+/// Behind the options of ending.
+const HANGS: &str = "\
+A job that does not go on says why: SIGQUIT (ctrl-\\ at a terminal) has all ranks say in which call of MPI they are and \
+for whom they wait, and so does 'banyan ps'; by themselves they do so after BANYAN_WAIT_WARN seconds. The job goes on.";
 
 const ENDING: &[Entry] = &[
     Entry::new(&["--timeout"], "SECONDS", Takes::Value, "end the job if it takes longer"),

@@ -353,7 +353,7 @@ impl Mpi {
 
     /// Waits until everybody is there who was told of.
     fn meet_all(&mut self, ticket: &Ticket) -> Result<()> {
-        self.until(|_| Ok((ticket.answer() != Answer::Waiting).then_some(())))?;
+        self.until(Focus::Anything, |_| Ok((ticket.answer() != Answer::Waiting).then_some(())))?;
         ticket.error().map_or(Ok(()), Err)
     }
 }

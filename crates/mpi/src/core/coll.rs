@@ -127,6 +127,7 @@ impl Mpi {
         let mut operation = self.prepare(comm, call)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
+        operation.what = whereabouts::called();
         if self.check.is_some() {
             self.announce_collective(comm, &call, check::Form::Nonblocking, &mut operation)?;
         }
@@ -140,6 +141,7 @@ impl Mpi {
         self.check_aliases(comm, &call)?;
         // Its runs meet by its creation, in whatever order persistent operations are started.
         operation.tag = PERSISTENT | self.next_sequence(comm)?;
+        operation.what = whereabouts::called();
         if self.check.is_some() {
             self.announce_collective(comm, &call, check::Form::Persistent, &mut operation)?;
         }

@@ -7,6 +7,7 @@ use super::check::{Answer, Ticket};
 use super::comm::Roster;
 use super::data::Checked;
 use super::op::Combine;
+use super::whereabouts::Inner;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result};
@@ -95,6 +96,8 @@ pub(super) struct Collective {
     pub(super) ticket: Option<Rc<Ticket>>,
     /// May it make queue pairs for whom it will need? Not where another thread may need them before.
     pub(super) offers: bool,
+    /// The function that began it, if that is not the one that waits for it.
+    pub(super) what: &'static str,
     /// If the next call like this one may use it again.
     pub(super) likeness: Option<Likeness>,
     started: bool,
@@ -143,6 +146,7 @@ impl Collective {
             misfit: None,
             ticket: None,
             offers: false,
+            what: "",
             likeness: None,
             started: false,
             finished: false,
@@ -160,6 +164,7 @@ impl Collective {
         (self.input, self.output, self.combine) = (SendBuf::NONE, RecvBuf::NONE, None);
         (self.unit, self.shift, self.across) = (1, 0, None);
         (self.misfit, self.ticket, self.likeness, self.offers) = (None, None, None, false);
+        self.what = "";
         self.restart(0);
     }
 
@@ -194,6 +199,11 @@ impl Collective {
 
     pub(super) fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Messages that it waits for at the moment.
+    pub(super) fn outstanding_ids(&self) -> impl Iterator<Item = ReqId> + '_ {
+        self.outstanding.iter().map(|pending| pending.id)
     }
 
     /// The status, once complete.
@@ -580,12 +590,15 @@ impl Mpi {
                     return Ok(Blocking::Done(status?.unwrap_or(Status::EMPTY)));
                 }
                 Advance::Job => return Ok(Blocking::Pending(self.adopt(comm, c))),
-                Advance::Stuck if self.running.is_empty() => self.wait_for_newest(&mut c),
+                Advance::Stuck if self.running.is_empty() => self.wait_for_newest(&mut c, &mut backoff),
                 Advance::Stuck => {
                     if self.progress() {
                         backoff = Backoff::default();
                     } else {
                         self.pause(&mut backoff);
+                        if self.is_asked() {
+                            self.say_inner(&backoff, Inner::Collective(&c));
+                        }
                     }
                     if !self.jobs.is_empty() {
                         return Ok(Blocking::Pending(self.adopt(comm, c)));
@@ -596,10 +609,12 @@ impl Mpi {
     }
 
     /// Nothing else is under way: the endpoint's own wait is the shortest.
-    fn wait_for_newest(&mut self, c: &mut Collective) {
+    fn wait_for_newest(&mut self, c: &mut Collective, backoff: &mut Backoff) {
         if let Some(&Pending { id, .. }) = c.outstanding.last() {
-            let outcome = self.endpoint.wait(id);
-            c.note(outcome);
+            match self.endpoint.wait_unless_asked(id, backoff) {
+                Some(outcome) => c.note(outcome),
+                None => self.say_inner(backoff, Inner::Collective(c)),
+            }
         }
     }
 

@@ -231,6 +231,10 @@ impl Comm {
         sequence as i32
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn new(members: Members, me: Process, number: u32, name: &str) -> Self {
         Comm {
             roster: Rc::new(Roster::new(members, me, number)),

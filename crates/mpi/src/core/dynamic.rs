@@ -291,13 +291,13 @@ impl Mpi {
         }
         for (barrier, context) in barriers {
             // One that fails has lost somebody, who will not be waited for; and others may have disconnected then.
-            let _ = self.until(|mpi| {
+            let _ = self.until(Focus::One(barrier), |mpi| {
                 let over = mpi.test(barrier)?.is_some() || mpi.endpoint.loss_in(context).is_some();
                 Ok(over.then_some(()))
             });
         }
         for job in jobs {
-            let _ = self.until(|mpi| Ok(mpi.endpoint.farewell(job).then_some(())));
+            let _ = self.until(Focus::Anything, |mpi| Ok(mpi.endpoint.farewell(job).then_some(())));
         }
     }
 

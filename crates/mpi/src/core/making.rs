@@ -114,6 +114,11 @@ impl Making {
         self.end.is_some()
     }
 
+    /// What its members exchange at the moment.
+    pub(super) fn round(&self) -> &Collective {
+        &self.round
+    }
+
     /// How it ended, once it has. An error is told once.
     pub(super) fn poll(&mut self) -> Result<Option<Status>> {
         match self.end.take() {
@@ -250,7 +255,7 @@ impl Mpi {
     /// Waits for a communicator that is being made. Functions of the program that are due meanwhile have to wait.
     pub fn make(&mut self, made: Made) -> Result<Option<CommId>> {
         if let Some(request) = made.request {
-            self.until(|mpi| mpi.test(request))?;
+            self.until(Focus::One(request), |mpi| mpi.test(request))?;
         }
         Ok(self.made(made))
     }

@@ -52,6 +52,7 @@ mod slots;
 mod softfloat;
 mod status;
 mod topology;
+mod whereabouts;
 mod win;
 
 use slots::Slots;
@@ -82,6 +83,7 @@ pub use session::PROCESS_SETS;
 pub use settings::{Values, Variable, settings};
 pub use status::{Blocking, Dest, Mode, Peer, Source, Status, Tag, Waited};
 pub use topology::{Cart, Neighborhood, Topology};
+pub use whereabouts::{Focus, set_called};
 pub use win::{Assert, Factor, NewWindow, Remote, Strided, Synchronizing, WinFlavor, serve_node};
 
 /// The largest tag of a message (`MPI_TAG_UB`).

@@ -51,7 +51,9 @@ impl Mpi {
         let Some((to, envelope)) = self.address(comm, dest)? else { return Ok(None) };
         match self.outgoing(data)? {
             Outgoing::Flat(bytes) if mode != Mode::Buffered && self.running.is_empty() => {
-                self.endpoint.send(to, envelope, bytes, net_mode(mode))?;
+                if let Some(id) = self.endpoint.begin_send(to, envelope, bytes, net_mode(mode))? {
+                    self.await_message(id)?;
+                }
                 Ok(None)
             }
             outgoing => match self.start_noted(to, envelope, (data, outgoing), mode, Push::Now)? {
@@ -105,7 +107,11 @@ impl Mpi {
         match self.incoming(data)? {
             Incoming::Flat(bytes) => {
                 if self.running.is_empty() {
-                    let outcome = self.endpoint.recv(pattern, bytes)?;
+                    self.endpoint.stay(true);
+                    let id = self.endpoint.irecv(pattern, bytes);
+                    let ended = self.await_message(id);
+                    self.endpoint.stay(false);
+                    let outcome = ended?;
                     return Ok(Blocking::Done(received(&self.endpoint, &self.comm(comm)?.roster, &outcome)));
                 }
                 let id = self.endpoint.irecv(pattern, bytes);
@@ -436,7 +442,7 @@ impl Mpi {
         status: Status,
     ) -> Result<Blocking> {
         if self.running.is_empty() {
-            self.endpoint.wait(id)?;
+            self.await_message(id)?;
             return Ok(Blocking::Done(status));
         }
         self.block_on(Request::new(comm, State::sending(id, packed, status)))

@@ -6,12 +6,13 @@ use super::data::Checked;
 use super::making::Making;
 use super::p2p::{Sending, accepted, destination, incoming, outgoing, received, withdraw};
 use super::partitioned::Partitioned;
+use super::whereabouts::Inner;
 use super::win::Fate;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Backoff, Rest};
-use net::{Process, ReqId, UserBufMut};
+use net::{Outcome, Process, ReqId, UserBufMut};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -110,7 +111,7 @@ impl Receiving {
         }
     }
 
-    fn companion(&self) -> Option<ReqId> {
+    pub(super) fn companion(&self) -> Option<ReqId> {
         Some(self.more.as_ref()?.companion.as_ref()?.0)
     }
 }
@@ -304,15 +305,24 @@ impl Mpi {
 
     /// Waits for completion, or until a job is due.
     pub fn wait(&mut self, request: RequestId) -> Result<Waited> {
-        self.until(|mpi| match mpi.test(request)? {
+        self.wait_among(request, Focus::One(request))
+    }
+
+    /// The same, for who waits for others too.
+    pub fn wait_among(&mut self, request: RequestId, focus: Focus<'_>) -> Result<Waited> {
+        self.until(focus, |mpi| match mpi.test(request)? {
             Some(status) => Ok(Some(Waited::Done(status))),
             None => Ok(mpi.next_job().map(Waited::Job)),
         })
     }
 
-    /// Makes progress until `ready` gives something.
+    /// Makes progress until `ready` gives something. `focus` is what is waited for, for who asks.
     #[inline(always)]
-    pub(super) fn until<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+    pub(super) fn until<T>(
+        &mut self,
+        focus: Focus<'_>,
+        mut ready: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<T> {
         self.endpoint.stay(true);
         let mut backoff = Backoff::default();
         let value = loop {
@@ -323,10 +333,25 @@ impl Mpi {
                 backoff = Backoff::default();
             } else {
                 self.pause(&mut backoff);
+                if self.is_asked() {
+                    self.say_where(&backoff, focus);
+                }
             }
         };
         self.endpoint.stay(false);
         value
+    }
+
+    /// Waits for a message, with nothing else under way.
+    #[inline]
+    pub(super) fn await_message(&mut self, id: ReqId) -> Result<Outcome> {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.endpoint.wait_unless_asked(id, &mut backoff) {
+                Some(ended) => return Ok(ended?),
+                None => self.say_inner(&backoff, Inner::Message(id)),
+            }
+        }
     }
 
     /// A caller begins to wait with [`Mpi::progress`] and [`Mpi::rest`], or has waited.
@@ -361,6 +386,9 @@ impl Mpi {
                 backoff = Backoff::default();
             } else {
                 self.pause(&mut backoff);
+                if self.is_asked() {
+                    self.say_inner(&backoff, Inner::Request(&request));
+                }
             }
         };
         self.endpoint.stay(false);
@@ -584,7 +612,7 @@ impl Mpi {
     /// Lets everything that needs no peer's further call leave this process.
     pub(super) fn drain(&mut self) {
         // Nobody is left to be told of a message that failed.
-        let _ = self.until(|mpi| Ok(mpi.buffers.is_idle().then_some(())));
+        let _ = self.until(Focus::Anything, |mpi| Ok(mpi.buffers.is_idle().then_some(())));
         self.progress();
     }
 }

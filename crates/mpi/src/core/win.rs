@@ -173,6 +173,9 @@ impl Mpi {
         let endpoint = &self.endpoint;
         let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window, endpoint));
         self.hall.awaits.set(awaits);
+        let locked =
+            windows.get(win).ok().filter(|_| matches!(what.stage, Stage::Lock(_)) && awaits.is_some());
+        self.hall.wanted_lock.set(locked.map(|window| window.number));
         ended
     }
 

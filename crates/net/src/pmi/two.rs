@@ -134,7 +134,11 @@ fn translate(question: &Question<'_>) -> Option<Request> {
         Question::Abort { exit_code, message } => {
             Request::Abort(Abort { world: true, exit_code: Some(exit_code), message: message.to_vec() })
         }
-        Question::Init { .. } | Question::GetAppnum | Question::GetMaxes | Question::Spawn(_) => return None,
+        Question::Init { .. }
+        | Question::GetAppnum
+        | Question::GetMaxes
+        | Question::Spawn(_)
+        | Question::Waiting { .. } => return None,
     })
 }
 

@@ -118,7 +118,7 @@ impl<'a> Reply<'a> {
             Verb::Unpublish => Reply::Unpublished,
             Verb::Finalize => Reply::Finalized,
             Verb::Spawn => Reply::Spawned,
-            Verb::Abort => return Err(ParseError::UnknownCommand(quote(name))),
+            Verb::Abort | Verb::Waiting => return Err(ParseError::UnknownCommand(quote(name))),
         })
     }
 

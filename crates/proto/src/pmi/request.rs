@@ -65,6 +65,11 @@ pub enum Request<'a> {
         /// Why, if the client says so.
         message: &'a [u8],
     },
+    /// A process of Banyan's library has waited so long, and does not know why. There is no reply.
+    Waiting {
+        /// Seconds.
+        seconds: u32,
+    },
     /// One block of a spawn; complete when `spawns_so_far == total_spawns`.
     Spawn(Spawn<'a>),
 }
@@ -86,6 +91,7 @@ impl<'a> Request<'a> {
             Request::Unpublish { .. } => Verb::Unpublish,
             Request::Finalize => Verb::Finalize,
             Request::Abort { .. } => Verb::Abort,
+            Request::Waiting { .. } => Verb::Waiting,
             Request::Spawn(_) => Verb::Spawn,
         }
     }
@@ -133,6 +139,7 @@ impl<'a> Request<'a> {
                     message: f.find("message").unwrap_or_default(),
                 }
             }
+            Verb::Waiting => Request::Waiting { seconds: fields(&["seconds"]).int("seconds", None)? },
             Verb::Spawn => return Err(ParseError::UnknownCommand(quote(name))), // only as a block
         })
     }
@@ -166,6 +173,7 @@ impl<'a> Request<'a> {
                     line.field("message", message);
                 }
             }
+            Request::Waiting { seconds } => _ = line.number("seconds", i64::from(*seconds)),
             _ => {}
         }
         line.end();
@@ -230,6 +238,7 @@ mod tests {
             Request::Finalize,
             Request::Abort { exit_code: -7, message: b"no more = left" },
             Request::Abort { exit_code: 0, message: b"" },
+            Request::Waiting { seconds: 10 },
         ];
         all.into_iter().for_each(round_trip);
     }

@@ -39,6 +39,10 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::AgentFailed { node, reason } => w.u8(15).u32(node.0).bytes(reason.as_bytes()),
         Frame::End { grace_ms } => w.u8(16).u32(*grace_ms),
         Frame::Signal { signal } => w.u8(17).i32(*signal),
+        Frame::Waiting { who, seconds } => member(w.u8(34), *who).u32(*seconds),
+        Frame::Where { ask } => w.u8(35).u32(*ask),
+        Frame::Here { who, ask, standing } => member(w.u8(36), *who).u32(*ask).bytes(standing),
+        Frame::ToldAll { node, ask } => w.u8(37).u32(node.0).u32(*ask),
         Frame::BadPmi { who, pid, reason } => member(w.u8(18), *who).i32(*pid).bytes(reason.as_bytes()),
         Frame::FenceBegun { who } => member(w.u8(19), *who),
         Frame::Spare { who, parted } => member(w.u8(29), *who).u8(u8::from(*parted)),
@@ -106,6 +110,10 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         }
         21 => Frame::Note { node: node(r)?, text: r.text()? },
         33 => Frame::Warn { node: node(r)?, text: r.text()? },
+        34 => Frame::Waiting { who: read_member(r)?, seconds: r.u32()? },
+        35 => Frame::Where { ask: r.u32()? },
+        36 => Frame::Here { who: read_member(r)?, ask: r.u32()?, standing: r.vec()? },
+        37 => Frame::ToldAll { node: node(r)?, ask: r.u32()? },
         24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
         _ => return None,
     })

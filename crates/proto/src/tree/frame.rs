@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Version of the format. Both ends must have the same.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// Most bytes of a frame behind its length word.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Most bytes of output in one frame.
@@ -21,7 +21,7 @@ pub const MET_MAX: usize = 1 << 15;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 33;
+const KIND_MAX: u8 = 37;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -327,6 +327,34 @@ pub enum Frame {
     End {
         /// Milliseconds between the polite signal and SIGKILL; 0 kills at once.
         grace_ms: u32,
+    },
+    /// Up: a rank has waited long, and does not know why.
+    Waiting {
+        /// The rank.
+        who: Member,
+        /// For how many seconds.
+        seconds: u32,
+    },
+    /// Down: all ranks are asked where they are.
+    Where {
+        /// The number of the question.
+        ask: u32,
+    },
+    /// Up: where a rank is.
+    Here {
+        /// The rank.
+        who: Member,
+        /// The question.
+        ask: u32,
+        /// A [`Standing`](crate::waits::Standing), encoded.
+        standing: Vec<u8>,
+    },
+    /// Up: a node has told of all its ranks.
+    ToldAll {
+        /// The node.
+        node: NodeId,
+        /// The question.
+        ask: u32,
     },
     /// Down: give this signal to all ranks.
     Signal {

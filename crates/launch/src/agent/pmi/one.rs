@@ -79,7 +79,7 @@ impl One {
         out: &mut Vec<u8>,
     ) -> Result<(), Said> {
         let request = Request::parse(message).map_err(nonsense)?;
-        if self.waits.is_none() || matches!(request, Request::Abort { .. }) {
+        if self.waits.is_none() || matches!(request, Request::Abort { .. } | Request::Waiting { .. }) {
             return self.answer(request, context, out);
         }
         if self.held.len() >= HELD_MAX {
@@ -133,6 +133,7 @@ impl One {
             Request::Abort { exit_code, message } => {
                 return Err(Said::Abort(exit_code, String::from_utf8_lossy(message).into_owned()));
             }
+            Request::Waiting { seconds } => *context.waiting = Some(seconds),
             Request::Spawn(spawn) => self.spawn(&spawn, context, out)?,
             Request::Publish { service, port } => {
                 let (service, port) = (service.to_vec(), port.to_vec());

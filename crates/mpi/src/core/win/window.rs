@@ -77,12 +77,14 @@ const IDLE_ROUNDS: u32 = 16;
 /// The windows of a process, and what came for them while they were in use.
 #[derive(Default)]
 pub(in crate::core) struct Hall {
-    pub(super) windows: RefCell<Windows>,
+    pub(in crate::core) windows: RefCell<Windows>,
     inbox: RefCell<VecDeque<(Peer, Active)>>,
     /// Are there operations with requests that may end only when somebody looks?
     looks: Cell<bool>,
     /// Who is waited for, and what they are to do: for who hears that this process waits.
     pub(super) awaits: Cell<Option<(Peer, &'static str)>>,
+    /// The window for a lock of which they are waited for, if that is it.
+    pub(in crate::core) wanted_lock: Cell<Option<u32>>,
 }
 
 impl Hall {
@@ -314,6 +316,20 @@ impl Windows {
             self.sending.push((id, message.0));
         }
         Ok(())
+    }
+
+    /// The locks that this process holds, at most so many: the window's number, and whose memory it is.
+    pub(in crate::core) fn held_locks(&self, most: usize) -> Vec<(u32, Process)> {
+        let of_window = |window: &'_ Window| {
+            let is_held = |target: &&(usize, Target)| matches!(target.1.state, State::Shared | State::Alone);
+            let targets: Vec<(usize, Target)> = window.targets.iter().copied().enumerate().collect();
+            let held = targets.iter().filter(is_held);
+            held.map(|(rank, _)| (window.number, window.process(*rank as u32))).collect::<Vec<_>>()
+        };
+        let windows = self.list.iter().map(|(_, window)| window);
+        let locking =
+            windows.filter(|window| matches!(window.access, Access::Locked(_) | Access::LockedAll { .. }));
+        locking.flat_map(|window| of_window(window)).take(most).collect()
     }
 
     /// Forgets messages that have gone.
