@@ -31,6 +31,7 @@ use crate::matrix::Matrix;
 use crate::recording::Told;
 use crate::spec::{JobSpec, Output, Talk};
 use crate::stdin::{Stdin, StdinRelay};
+use crate::traffic::Traffic;
 use crate::unfinished::Unfinished;
 use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use asking::{Asking, TOKEN_CALLERS, TOKEN_LISTENER};
@@ -121,6 +122,8 @@ struct Launcher<'j> {
     spawned: Spawned,
     /// Whom each rank of the first job has met.
     met: Vec<Vec<Met>>,
+    /// How many bytes went between them.
+    traffic: Traffic,
     /// And with whom it had to do first.
     told: Told,
     begun: Instant,
@@ -253,6 +256,7 @@ impl<'j> Launcher<'j> {
             stats: vec![Vec::new(); group.ranks() as usize],
             spawned: Spawned::default(),
             met: vec![Vec::new(); group.ranks() as usize],
+            traffic: Traffic::default(),
             told: Told::default(),
             jobs: vec![Begun { group, nodes_started: 0, asked_by: None, ties: Ties::Bound }],
             boards: Vec::new(),
@@ -303,6 +307,7 @@ impl<'j> Launcher<'j> {
             stats: self.stats,
             spawned: self.spawned,
             matrix,
+            traffic: self.traffic,
             told: self.told,
             pattern: None,
             board: BoardReport { kind: self.tree.board, nodes: self.boards },

@@ -29,6 +29,7 @@ pub mod library;
 mod link;
 mod matrix;
 mod options;
+mod page;
 mod pattern;
 mod picture;
 mod program;
@@ -41,6 +42,7 @@ mod standing;
 mod stats;
 mod stdin;
 mod stray;
+mod traffic;
 mod unfinished;
 mod warden;
 
@@ -245,13 +247,27 @@ fn stats_text(report: &JobReport, wish: &StatsWish) -> String {
 }
 
 fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
-    let report = match run(spec) {
+    // Before the job, and not behind it, when it would be lost.
+    if let Some(file) = &spec.report
+        && let Err(error) = fs::OpenOptions::new().append(true).create(true).open(file)
+    {
+        eprintln!("banyan: the report cannot be written to '{}': {error}", file.display());
+        return EXIT_USAGE;
+    }
+    let mut report = match run(spec) {
         Ok(report) => report,
         Err(error) => {
             eprintln!("banyan: the job could not be started: {error}");
             return 1;
         }
     };
+    if let Some(file) = &spec.report {
+        let page = page::page(spec, &report, std::time::SystemTime::now());
+        if let Err(error) = fs::write(file, page) {
+            eprintln!("banyan: cannot write the report to '{}': {error}", file.display());
+            report.exit_code = report.exit_code.max(1);
+        }
+    }
     let Some(wish) = wish else { return report.exit_code };
     let text = stats_text(&report, wish);
     let Some(file) = &wish.file else {

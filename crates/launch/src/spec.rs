@@ -216,6 +216,8 @@ pub struct JobSpec {
     pub board_counters: bool,
     /// Is wanted in the report which ranks were connected?
     pub matrix: bool,
+    /// Where the report is written as a page for a browser.
+    pub report: Option<PathBuf>,
     /// Where it is kept who talks to whom, for the next job.
     pub pattern: Option<PathBuf>,
     /// The longest value that PMI-1 clients may put, with its terminating zero.
@@ -276,6 +278,7 @@ impl JobSpec {
             board: BoardKind::default(),
             board_counters: false,
             matrix: false,
+            report: None,
             pattern: None,
             pmi_value_max: PMI_VALUE_MAX_DEFAULT,
             qp_max: None,

@@ -133,7 +133,7 @@ fn fabric(report: &JobReport) -> impl Iterator<Item = (RdmaDevice, usize)> {
 }
 
 /// By which policy ranks of the first job connected, and why: how many.
-fn connecting(report: &JobReport) -> impl Iterator<Item = (Policy, Why, usize)> {
+pub(crate) fn connecting(report: &JobReport) -> impl Iterator<Item = (Policy, Why, usize)> {
     let count = |policy: Policy, why: Why| {
         let is = |values: &&Vec<u64>| {
             let value = |stat: Stat| values.get(stat as usize).copied();

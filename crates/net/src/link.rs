@@ -43,6 +43,12 @@ pub(crate) struct Link {
     pub waited_long: u8,
     /// Which offers go with the beginning of their message.
     pub heads: Heads,
+    /// Bytes that went over connections to it which are closed,
+    pub carried: u64,
+    /// and those of long messages that it was to read: they go beside the connection.
+    pub lent: u64,
+    /// but for what went over it in fragments after all.
+    pub streamed: u64,
 }
 
 /// What a link has while it opens or closes, and after an accident.
@@ -136,6 +142,9 @@ impl Default for Link {
             listed: false,
             waited_long: 0,
             heads: Heads::default(),
+            carried: 0,
+            lent: 0,
+            streamed: 0,
         }
     }
 }
@@ -427,6 +436,7 @@ impl Endpoint {
                 match posted {
                     Ok(posted) => {
                         *offset += bytes;
+                        link.streamed += bytes as u64;
                         return Ok(match posted {
                             _ if *offset < *len => Front::Part,
                             Posted::Done => Front::Sent,

@@ -369,6 +369,8 @@ impl Endpoint {
             if !lost && self.context.qp_state(qp) != QpState::Error {
                 self.take_rest(qp);
             }
+            let carried = self.context.traffic_bytes(qp);
+            self.link(ix).carried += carried;
             self.context.destroy_qp(qp);
         }
         let now_ns = self.now_ns();

@@ -8,6 +8,7 @@ use proto::ids::{Peer, PeerIx};
 use proto::stats::Stat;
 use proto::wireup::StateName;
 use sys::UserBuf;
+use sys::node::PairBytes;
 
 /// A number that goes up and down, and the most it was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -182,6 +183,26 @@ impl Endpoint {
         self.wireup.peers().filter(|(ix, _)| counts(self.wireup.state(*ix))).count() as u64
     }
 
+    /// Writes how many bytes went to whom, where that is wanted. It is known to the connections; nothing is counted for it but
+    /// long messages, which do not go through them.
+    fn publish_traffic(&mut self) {
+        if !self.context.records_traffic() {
+            return;
+        }
+        let peers: Vec<_> = self.wireup.peers().collect();
+        for (ix, peer) in peers {
+            let (Peer::Rank { job, rank }, Some(link)) = (peer, self.links.get(ix.index())) else { continue };
+            if job != self.job.id || rank == self.rank() {
+                continue;
+            }
+            let open = link.qp.map_or(0, |qp| self.context.traffic_bytes(qp));
+            // Streams carry what is read over them.
+            let streams = link.kind == Some(ProviderKind::Sockets);
+            let lent = if streams { 0 } else { link.lent.saturating_sub(link.streamed) };
+            self.context.note_traffic(rank.0, PairBytes { carried: link.carried + open, lent });
+        }
+    }
+
     /// Writes the counters where the agent finds them.
     pub(crate) fn publish_stats(&mut self) {
         self.waits.datagrams_dropped = self.context.datagrams_dropped();
@@ -194,6 +215,7 @@ impl Endpoint {
     pub(crate) fn publish_last_stats(&mut self) {
         self.counters.complete = 1;
         self.settle_ahead();
+        self.publish_traffic();
         self.publish_stats();
     }
 

@@ -62,7 +62,9 @@ impl World {
             key: [1, 2, 3, 4],
             pid_space: sys::node::pid_space(),
         };
-        let node = NodeSegment::create_recording(&facts, Records { columns: ranks, contacts: 16 }).unwrap();
+        let node =
+            NodeSegment::create_recording(&facts, Records { columns: ranks, contacts: 16, traffic: true })
+                .unwrap();
         let at = node.locator().unwrap();
         let end = |(rank, (kind, bytes)): (u32, &(ProviderKind, usize))| {
             endpoint(*kind, at, rank, ranks, *bytes, budget)

@@ -14,7 +14,7 @@ mod tests;
 
 pub use frame::{
     Ended, FRAME_BYTES_MAX, Frame, FrameError, Frames, MET_MAX, Member, OUTPUT_BYTES_MAX, PmiState,
-    StartStep, Stream, VERSION,
+    StartStep, Stream, TRAFFIC_MAX, VERSION,
 };
 pub use names::{NAMES_MAX, Names};
 pub use question::{Answer, Pair, Question, SpawnCommand, SpawnWish};

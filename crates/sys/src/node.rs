@@ -38,6 +38,7 @@ const AT_QP_WANTED: usize = 192; // alone in its cache line
 const AT_COLUMNS: usize = 256; // ranks of the job, if it is to be told who was connected to whom
 const AT_LOST: usize = 260; // how many jobs have been lost
 const AT_CONTACTS: usize = 264; // first contacts that a slot has room for
+const AT_TRAFFIC: usize = 268; // 1: bytes are counted by rank too
 const AT_TARGETS: usize = 272; // where the table of targets is: process, descriptor, start time
 const AT_FIRST_ROW: usize = 288; // the row there of the first slot
 const AT_CORE_SET: usize = 320;
@@ -165,6 +166,18 @@ pub struct Records {
     pub columns: u32,
     /// First contacts that a process can note; 0: nobody wants to know.
     pub contacts: u32,
+    /// Does the matrix tell how many bytes went to each rank?
+    pub traffic: bool,
+}
+
+/// Bytes between two processes, as one of them knows them: what went over its connection, both ways, and what it has lent the
+/// other to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairBytes {
+    /// Over the connection.
+    pub carried: u64,
+    /// Beside it, to the other.
+    pub lent: u64,
 }
 
 /// The first contacts of a process.
@@ -216,6 +229,7 @@ impl NodeSegment {
         store_words(&map, AT_PID_SPACE, &[facts.pid_space]);
         map.u32_at(AT_COLUMNS).store(records.columns, Ordering::Relaxed);
         map.u32_at(AT_CONTACTS).store(records.contacts, Ordering::Relaxed);
+        map.u32_at(AT_TRAFFIC).store(u32::from(records.traffic), Ordering::Relaxed);
         map.u32_at(AT_TARGETS).store(targets_at.pid, Ordering::Relaxed);
         map.u32_at(AT_TARGETS + 4).store(targets_at.fd, Ordering::Relaxed);
         store_words(&map, AT_TARGETS + 8, &[targets_at.start_ticks]);
@@ -263,7 +277,8 @@ impl NodeSegment {
             key: load_words(&map, AT_KEY),
             pid_space: load_words::<1>(&map, AT_PID_SPACE)[0],
         };
-        let records = Records { columns: word(AT_COLUMNS), contacts: word(AT_CONTACTS) };
+        let (columns, contacts, traffic) = (word(AT_COLUMNS), word(AT_CONTACTS), word(AT_TRAFFIC) != 0);
+        let records = Records { columns, contacts, traffic };
         if bytes < answers_at(facts.slots, records) + facts.slots as usize * ANSWER_ROOM {
             return Err(bad("shorter than its slots"));
         }
@@ -624,8 +639,32 @@ impl NodeSegment {
     fn contact_word(&self, slot: u32, index: u32) -> &AtomicU64 {
         let words = contact_words(self.records.contacts);
         assert!(slot < self.facts.slots && (index as usize) < words);
-        let rows = bytes_of(self.facts.slots, Records { contacts: 0, ..self.records });
+        let rows = bytes_of(self.facts.slots, Records { contacts: 0, traffic: false, ..self.records });
         self.map.u64_at(rows + (slot as usize * words + index as usize) * 8)
+    }
+
+    /// Notes how many bytes went between the process in `slot` and a rank, if anybody wants to know.
+    pub fn note_traffic(&self, slot: u32, rank: u32, bytes: PairBytes) {
+        if self.records.traffic && rank < self.records.columns {
+            self.traffic_word(slot, rank, 0).store(bytes.carried, Ordering::Relaxed);
+            self.traffic_word(slot, rank, 1).store(bytes.lent, Ordering::Relaxed);
+        }
+    }
+
+    /// What was noted last, of ranks with which there was any.
+    pub fn traffic(&self, slot: u32) -> impl Iterator<Item = (u32, PairBytes)> {
+        let ranks = if self.records.traffic { self.records.columns } else { 0 };
+        let word = move |rank, place| self.traffic_word(slot, rank, place).load(Ordering::Relaxed);
+        let all =
+            (0..ranks).map(move |rank| (rank, PairBytes { carried: word(rank, 0), lent: word(rank, 1) }));
+        all.filter(|(_, bytes)| *bytes != PairBytes::default())
+    }
+
+    fn traffic_word(&self, slot: u32, rank: u32, place: usize) -> &AtomicU64 {
+        assert!(slot < self.facts.slots && rank < self.records.columns && place < TRAFFIC_WORDS);
+        let before = bytes_of(self.facts.slots, Records { traffic: false, ..self.records });
+        let pair = slot as usize * self.records.columns as usize + rank as usize;
+        self.map.u64_at(before + (pair * TRAFFIC_WORDS + place) * 8)
     }
 
     fn slot_word(&self, slot: u32, offset: usize) -> &AtomicU32 {
@@ -652,9 +691,13 @@ fn contact_words(contacts: u32) -> usize {
     if contacts == 0 { 0 } else { 1 + contacts as usize }
 }
 
+/// Words that tell of the bytes between two processes.
+const TRAFFIC_WORDS: usize = 2;
+
 /// Bytes of header, slots and records.
 fn bytes_of(slots: u32, records: Records) -> usize {
-    let words = PLANES * row_words(records.columns) as usize + contact_words(records.contacts);
+    let traffic = if records.traffic { TRAFFIC_WORDS * records.columns as usize } else { 0 };
+    let words = PLANES * row_words(records.columns) as usize + contact_words(records.contacts) + traffic;
     HEADER_BYTES + slots as usize * (SLOT_BYTES + words * 8)
 }
 
@@ -788,7 +831,9 @@ mod tests {
 
     #[test]
     fn a_row_tells_whom_its_process_met_and_how() {
-        let owner = NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2 }).unwrap();
+        let owner =
+            NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2, traffic: true })
+                .unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
         for (rank, plane) in [(129, 0), (0, 0), (63, 1), (64, 1), (64, 1), (130, 1), (u32::MAX, 0)] {
             other.note_met(3, rank, plane);
@@ -800,7 +845,7 @@ mod tests {
 
     #[test]
     fn first_contacts_are_kept_in_order_and_counted_beyond_their_room() {
-        let records = Records { columns: 130, contacts: 2 };
+        let records = Records { columns: 130, contacts: 2, traffic: true };
         let owner = NodeSegment::create_recording(&facts(3), records).unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
         assert_eq!(other.records(), records);
@@ -817,19 +862,39 @@ mod tests {
     }
 
     #[test]
+    fn bytes_between_processes_are_noted_beside_everything_else() {
+        let records = Records { columns: 3, contacts: 2, traffic: true };
+        let owner = NodeSegment::create_recording(&facts(3), records).unwrap();
+        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
+        other.note_contact(3, 2, 5);
+        for (slot, rank, carried, lent) in [(3, 0, 64, 0), (3, 2, 0, 1 << 40), (0, 1, 1, 2), (3, 3, 9, 9)] {
+            other.note_traffic(slot, rank, PairBytes { carried, lent });
+        }
+        let noted = |slot| owner.traffic(slot).map(|(r, b)| (r, b.carried, b.lent)).collect::<Vec<_>>();
+        assert_eq!(
+            (noted(3), noted(0), noted(1)),
+            (vec![(0, 64, 0), (2, 0, 1 << 40)], vec![(1, 1, 2)], vec![])
+        );
+        assert_eq!((owner.contacts(3, 9).listed, owner.met(3, 0).count()), (vec![(2, 5)], 0));
+    }
+
+    #[test]
     fn without_a_matrix_nothing_is_noted() {
         let owner = NodeSegment::create(&facts(3)).unwrap();
         owner.note_met(0, 0, 0);
         owner.note_contact(0, 0, 0);
+        owner.note_traffic(0, 0, PairBytes { carried: 1, lent: 1 });
         assert_eq!(owner.contacts(0, 9), Contacts::default());
-        assert_eq!(owner.met(0, 0).count(), 0);
+        assert_eq!(owner.met(0, 0).count() + owner.traffic(0).count(), 0);
         let bytes = HEADER_BYTES + 4 * SLOT_BYTES + 4 * ANSWER_ROOM;
         assert_eq!(owner.memory.bytes().unwrap(), bytes as u64);
     }
 
     #[test]
     fn who_is_asked_answers_and_an_older_answer_is_none() {
-        let owner = NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2 }).unwrap();
+        let owner =
+            NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2, traffic: true })
+                .unwrap();
         let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
         assert_eq!(other.asked(), 0);
         assert_eq!((owner.ask(), other.asked()), (1, 1));

@@ -103,6 +103,16 @@ impl Context {
         self.provider_ref(qp.provider()).traffic(qp)
     }
 
+    /// The same in bytes; 0 where the provider counts messages only.
+    pub fn traffic_bytes(&self, qp: Qp) -> u64 {
+        const LINE: u64 = 64;
+        match qp.provider() {
+            ProviderKind::Soft => LINE * self.traffic(qp),
+            ProviderKind::Sockets => self.traffic(qp),
+            ProviderKind::Verbs => 0,
+        }
+    }
+
     /// The state of a queue pair.
     pub fn qp_state(&self, qp: Qp) -> QpState {
         self.provider_ref(qp.provider()).state(qp)

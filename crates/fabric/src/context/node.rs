@@ -73,6 +73,17 @@ impl Context {
         node.answer(slot, ask, answer);
     }
 
+    /// Does anybody want to know how many bytes went to each rank?
+    pub fn records_traffic(&self) -> bool {
+        self.soft.segment_of_node().records().traffic
+    }
+
+    /// Notes how many bytes went between this process and a rank of its job.
+    pub fn note_traffic(&self, rank: u32, bytes: sys::node::PairBytes) {
+        let (node, slot) = self.soft.place();
+        node.note_traffic(slot, rank, bytes);
+    }
+
     /// Does anybody want to know with whom this process had to do first?
     pub fn records_contacts(&self) -> bool {
         self.soft.records_contacts()

@@ -19,7 +19,7 @@ use proto::ids::{Job, NodeId, Rank};
 use proto::lane::{Bytes, JobId};
 use proto::pmi2::RequestId;
 use proto::stats::{Means, Met, Stat};
-use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream};
+use proto::tree::{Answer, Frame, MET_MAX, Member, PmiState, StartStep, Stream, TRAFFIC_MAX};
 use proto::waits::Standing;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -621,6 +621,12 @@ impl Ranks {
         let mut frames = vec![Frame::Stats { of, values: self.counters_of(slot).unwrap_or_default() }];
         let words = words_of(segment, slot);
         frames.extend(words.chunks(MET_MAX).map(|words| Frame::Met { of, words: words.to_vec() }));
+        let traffic =
+            segment.traffic(slot).flat_map(|(rank, bytes)| [rank.into(), bytes.carried, bytes.lent]);
+        let traffic: Vec<u64> = traffic.collect();
+        frames.extend(
+            traffic.chunks(3 * TRAFFIC_MAX).map(|words| Frame::Traffic { of, words: words.to_vec() }),
+        );
         if segment.records().contacts > 0 {
             let told = segment.contacts(slot, contacts_told(self.group.ranks()));
             let words = told.listed.into_iter().flat_map(|(rank, when_ms)| [rank, when_ms]).collect();
@@ -663,7 +669,8 @@ fn segment_of(site: Site<'_>, group: &Group, slots: u32) -> io::Result<NodeSegme
     // What spawned jobs do is not predicted.
     let is_recorded = site.tree.contacts == Counters::Wanted && group.id == JobId(0);
     let contacts = if is_recorded { CONTACTS_MAX } else { 0 };
-    NodeSegment::create_beside(&facts, Records { columns, contacts }, site.beside)
+    let traffic = columns > 0 && group.id == JobId(0);
+    NodeSegment::create_beside(&facts, Records { columns, contacts, traffic }, site.beside)
 }
 
 fn drain_stream(

@@ -45,6 +45,12 @@ impl Launcher<'_> {
                 }
             }
             Frame::Met { .. } => {}
+            Frame::Traffic { of, words } => {
+                let ranks = self.jobs[0].group.ranks();
+                if of.job == JobId(0) && of.rank.0 < ranks {
+                    self.traffic.add(of.rank.0, ranks, &words);
+                }
+            }
             Frame::Contacts { of, count, words } => {
                 if of.job == JobId(0) && of.rank.0 < self.jobs[0].group.ranks() {
                     self.told.add(of.rank.0, count, &words);

@@ -2,6 +2,7 @@
 use super::cause::Cause;
 use crate::matrix::Matrix;
 use crate::recording::{PatternReport, Told};
+use crate::traffic::Traffic;
 use proto::board::BoardKind;
 use proto::ids::NodeId;
 use proto::lane::JobId;
@@ -109,6 +110,8 @@ pub struct JobReport {
     pub(crate) spawned: Spawned,
     /// Who was connected to whom in the first job, where that was asked for.
     pub matrix: Option<Matrix>,
+    /// How many bytes went between its ranks, where the matrix was asked for.
+    pub(crate) traffic: Traffic,
     /// What ranks of the first job have told of their first contacts.
     pub(crate) told: Told,
     /// What a pattern was good for, where there was one.

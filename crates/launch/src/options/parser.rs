@@ -131,7 +131,7 @@ impl Parser {
             (form, file) => {
                 let form = form.unwrap_or(StatsForm::Table);
                 self.spec.board_counters = true;
-                self.spec.matrix = form.has_matrix();
+                self.spec.matrix |= form.has_matrix();
                 Some(StatsWish { form, file })
             }
         };
@@ -532,6 +532,10 @@ impl Parser {
             "print-all-exitcodes" => self.spec.exit_codes = written.alone(true)?,
             "stats" => self.form = Some(stats_form(written)?),
             "stats-file" => self.file = Some(self.value(written)?.into()),
+            "report" => {
+                self.spec.report = Some(self.value(written)?.into());
+                self.spec.matrix = true;
+            }
             other => unreachable!("'{other}' is in the table and nobody reads it"),
         }
         Ok(())

@@ -370,6 +370,13 @@ const OUTPUT: &[Entry] = &[
          connected to whom, and how; '=table,matrix' and '=json,matrix' print both",
     ),
     Entry::new(&["--stats-file"], "FILE", Takes::File, "print it to FILE instead of standard error"),
+    Entry::new(
+        &["--report"],
+        "FILE.html",
+        Takes::File,
+        "write a page for a browser: start-up by phase, who was connected to whom and how much went between them, a \
+         table of ranks; also when the job fails",
+    ),
     Entry::new(&["--help-stats"], "", Takes::Nothing, "the names of what is counted").at(Scope::Anywhere),
 ];
 

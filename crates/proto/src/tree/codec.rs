@@ -28,6 +28,7 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Contacts { of, count, words } => member(w.u8(30), *of).u64(*count).list(words, |w, word| {
             w.u32(*word);
         }),
+        Frame::Traffic { of, words } => numbers(member(w.u8(38), *of), words),
         Frame::RankEnded { who, pid, ended, pmi, words } => {
             write_ended(member(w.u8(11), *who).i32(*pid), *ended).u8(*pmi as u8).bytes(words.as_bytes())
         }
@@ -77,6 +78,7 @@ pub(super) fn read(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         10 => Frame::Stats { of: read_member(r)?, values: r.list(Reader::u64)? },
         27 => Frame::Met { of: read_member(r)?, words: r.list(Reader::u32)? },
         30 => Frame::Contacts { of: read_member(r)?, count: r.u64()?, words: r.list(Reader::u32)? },
+        38 => Frame::Traffic { of: read_member(r)?, words: r.list(Reader::u64)? },
         20 => Frame::BoardStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
         31 => Frame::ServerStats { node: node(r)?, job: job(r)?, values: r.list(Reader::u64)? },
         22 => Frame::Input { node: node(r)?, to: read_member(r)?, bytes: r.vec()? },

@@ -17,11 +17,14 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 16;
 /// Most ranks in one frame that tells whom a rank has met.
 pub const MET_MAX: usize = 1 << 15;
 
+/// Most ranks in one frame that tells how many bytes went to them.
+pub const TRAFFIC_MAX: usize = 1 << 13;
+
 /// Length word, then version and kind.
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 37;
+const KIND_MAX: u8 = 38;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,6 +194,14 @@ pub enum Frame {
         of: Member,
         /// The ranks, as words of [`Met`](crate::stats::Met).
         words: Vec<u32>,
+    },
+    /// Up: how many bytes went between a rank which ended and others of its job, at most [`TRAFFIC_MAX`] of them; more follow in
+    /// other frames.
+    Traffic {
+        /// The rank.
+        of: Member,
+        /// Three words for each: the rank, what went over the connection, and what it has lent the other to read.
+        words: Vec<u64>,
     },
     /// Up: to whom a rank which ended had something to say first, and when.
     Contacts {

@@ -148,6 +148,7 @@ fn tree_frame() -> impl Strategy<Value = Frame> {
         any::<u32>().prop_map(|grace_ms| Frame::End { grace_ms }),
         any::<i32>().prop_map(|signal| Frame::Signal { signal }),
         any::<u32>().prop_map(|ask| Frame::Where { ask }),
+        (member(), any::<Vec<u64>>()).prop_map(|(of, words)| Frame::Traffic { of, words }),
         (member(), any::<u32>()).prop_map(|(who, seconds)| Frame::Waiting { who, seconds }),
         (member(), any::<u32>(), any::<Vec<u8>>()).prop_map(|(who, ask, standing)| Frame::Here {
             who,
@@ -183,7 +184,7 @@ proptest! {
     #[test]
     fn bytes_that_are_no_frame_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Frame::parse(&bytes);
-        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 38)];
+        let mut known = vec![VERSION, bytes.first().map_or(0, |kind| kind % 39)];
         known.extend(&bytes);
         if let Ok(frame) = Frame::parse(&known) {
             prop_assert_eq!(over_the_wire(&frame), frame);
