@@ -3,6 +3,8 @@
 //! The agent creates it before it starts ranks, and names it to them by a [`Locator`] in `BANYAN_NODE`.
 //! Without an agent the lowest local rank owns it. Counters that limit a device are kept as one slot per
 //! process whose sum is checked, so that a killed process is corrected by clearing its slot.
+mod asking;
+mod records;
 mod targets;
 
 pub use targets::{Initiator, TARGETS_MAX, TargetError, TargetLock};
@@ -362,69 +364,6 @@ impl NodeSegment {
         Some(self.slot_word(slot, SLOT_PID).load(Ordering::Acquire)).filter(|pid| *pid != 0)
     }
 
-    /// The process in `slot` says where its own segment is, by whose doorbell it can be woken.
-    pub fn set_doorbell(&self, slot: u32, at: &Locator) {
-        self.slot_word(slot, SLOT_DOORBELL + 4).store(at.fd, Ordering::Relaxed);
-        self.start_word(slot).store(at.start_ticks, Ordering::Relaxed);
-        self.slot_word(slot, SLOT_DOORBELL).store(at.pid, Ordering::Release);
-    }
-
-    /// Where that is, if it has said so.
-    pub fn doorbell(&self, slot: u32) -> Option<Locator> {
-        let pid = self.slot_word(slot, SLOT_DOORBELL).load(Ordering::Acquire);
-        let fd = self.slot_word(slot, SLOT_DOORBELL + 4).load(Ordering::Relaxed);
-        let start_ticks = self.start_word(slot).load(Ordering::Relaxed);
-        (pid != 0).then_some(Locator { pid, fd, start_ticks })
-    }
-
-    fn start_word(&self, slot: u32) -> &AtomicU64 {
-        assert!(slot < self.facts.slots, "slot {slot} of {}", self.facts.slots);
-        self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_DOORBELL + 8)
-    }
-
-    /// For the agent: asks all processes where they are. Those that sleep are to be rung for. Returns the number that
-    /// answers carry.
-    pub fn ask(&self) -> u32 {
-        self.map.u32_at(AT_ASKED).fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    /// The number of the last question; 0 if there was none. One load of a line that nobody writes otherwise.
-    #[inline]
-    pub fn asked(&self) -> u32 {
-        self.map.u32_at(AT_ASKED).load(Ordering::Acquire)
-    }
-
-    /// The answer of the process in `slot`, which calls this; what is too long is cut off.
-    pub fn answer(&self, slot: u32, ask: u32, answer: &[u8]) {
-        let answer = &answer[..answer.len().min(ANSWER_BYTES_MAX)];
-        self.answer_word(slot, 0).store(0, Ordering::Release);
-        for (index, chunk) in answer.chunks(8).enumerate() {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            self.answer_word(slot, 1 + index).store(u64::from_le_bytes(bytes), Ordering::Release);
-        }
-        let head = u64::from(ask) << 32 | answer.len() as u64;
-        self.answer_word(slot, 0).store(head, Ordering::Release);
-    }
-
-    /// What the process in `slot` has answered to this question, if it has.
-    pub fn answer_to(&self, slot: u32, ask: u32) -> Option<Vec<u8>> {
-        let head = self.answer_word(slot, 0).load(Ordering::Acquire);
-        let len = (head as u32 as usize).min(ANSWER_BYTES_MAX);
-        if head >> 32 != u64::from(ask) {
-            return None;
-        }
-        let word = |index| self.answer_word(slot, 1 + index).load(Ordering::Acquire).to_le_bytes();
-        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(word).collect();
-        bytes.truncate(len);
-        (self.answer_word(slot, 0).load(Ordering::Acquire) == head).then_some(bytes)
-    }
-
-    fn answer_word(&self, slot: u32, index: usize) -> &AtomicU64 {
-        assert!(slot < self.facts.slots && index < ANSWER_ROOM / 8);
-        self.map.u64_at(answers_at(self.facts.slots, self.records) + slot as usize * ANSWER_ROOM + index * 8)
-    }
-
     /// Takes one queue pair of the device's and returns its number. An attempt ends with [`end_attempt`](Self::end_attempt).
     pub fn take_qp(&self, slot: u32, claim: QpClaim) -> Result<u32, QpLimit> {
         // Own slot first, then the sum: two processes at the limit may both be refused, never both served.
@@ -576,95 +515,6 @@ impl NodeSegment {
     pub fn stat(&self, slot: u32, index: usize) -> &AtomicU64 {
         assert!(slot < self.facts.slots && index < SLOT_STATS);
         self.map.u64_at(HEADER_BYTES + slot as usize * SLOT_BYTES + SLOT_STAT + index * 8)
-    }
-
-    /// Notes that the process in `slot` is connected to a rank, in one of the ways. Nothing happens where nobody wants
-    /// to know.
-    pub fn note_met(&self, slot: u32, rank: u32, plane: usize) {
-        if rank < self.records.columns {
-            self.met_word(slot, plane, rank / 64).fetch_or(1 << (rank % 64), Ordering::Relaxed);
-        }
-    }
-
-    /// The ranks that the process in `slot` was connected to in one of the ways, in order.
-    pub fn met(&self, slot: u32, plane: usize) -> impl Iterator<Item = u32> {
-        (0..row_words(self.records.columns)).flat_map(move |index| {
-            let word = self.met_word(slot, plane, index).load(Ordering::Relaxed);
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
-        })
-    }
-
-    fn met_word(&self, slot: u32, plane: usize, index: u32) -> &AtomicU64 {
-        let words = row_words(self.records.columns);
-        assert!(slot < self.facts.slots && plane < PLANES && index < words);
-        let row = slot as usize * PLANES + plane;
-        let word = row * words as usize + index as usize;
-        self.map.u64_at(HEADER_BYTES + self.facts.slots as usize * SLOT_BYTES + word * 8)
-    }
-
-    /// What is recorded here.
-    pub fn records(&self) -> Records {
-        self.records
-    }
-
-    /// Notes that the process in `slot`, which calls this, had something to say to a rank for the first time.
-    pub fn note_contact(&self, slot: u32, rank: u32, when_ms: u32) {
-        if self.records.contacts == 0 {
-            return;
-        }
-        let count = self.contact_word(slot, 0).load(Ordering::Relaxed);
-        if let Ok(place) = u32::try_from(count)
-            && place < self.records.contacts
-        {
-            let word = u64::from(when_ms) << 32 | u64::from(rank);
-            self.contact_word(slot, 1 + place).store(word, Ordering::Relaxed);
-        }
-        self.contact_word(slot, 0).store(count.saturating_add(1), Ordering::Release);
-    }
-
-    /// The first contacts of the process in `slot`, at most so many of them.
-    pub fn contacts(&self, slot: u32, most: u32) -> Contacts {
-        if self.records.contacts == 0 {
-            return Contacts::default();
-        }
-        let count = self.contact_word(slot, 0).load(Ordering::Acquire);
-        let listed = count.min(most.min(self.records.contacts).into()) as u32;
-        let entry = |place: u32| {
-            let word = self.contact_word(slot, 1 + place).load(Ordering::Relaxed);
-            (word as u32, (word >> 32) as u32)
-        };
-        Contacts { count, listed: (0..listed).map(entry).collect() }
-    }
-
-    fn contact_word(&self, slot: u32, index: u32) -> &AtomicU64 {
-        let words = contact_words(self.records.contacts);
-        assert!(slot < self.facts.slots && (index as usize) < words);
-        let rows = bytes_of(self.facts.slots, Records { contacts: 0, traffic: false, ..self.records });
-        self.map.u64_at(rows + (slot as usize * words + index as usize) * 8)
-    }
-
-    /// Notes how many bytes went between the process in `slot` and a rank, if anybody wants to know.
-    pub fn note_traffic(&self, slot: u32, rank: u32, bytes: PairBytes) {
-        if self.records.traffic && rank < self.records.columns {
-            self.traffic_word(slot, rank, 0).store(bytes.carried, Ordering::Relaxed);
-            self.traffic_word(slot, rank, 1).store(bytes.lent, Ordering::Relaxed);
-        }
-    }
-
-    /// What was noted last, of ranks with which there was any.
-    pub fn traffic(&self, slot: u32) -> impl Iterator<Item = (u32, PairBytes)> {
-        let ranks = if self.records.traffic { self.records.columns } else { 0 };
-        let word = move |rank, place| self.traffic_word(slot, rank, place).load(Ordering::Relaxed);
-        let all =
-            (0..ranks).map(move |rank| (rank, PairBytes { carried: word(rank, 0), lent: word(rank, 1) }));
-        all.filter(|(_, bytes)| *bytes != PairBytes::default())
-    }
-
-    fn traffic_word(&self, slot: u32, rank: u32, place: usize) -> &AtomicU64 {
-        assert!(slot < self.facts.slots && rank < self.records.columns && place < TRAFFIC_WORDS);
-        let before = bytes_of(self.facts.slots, Records { traffic: false, ..self.records });
-        let pair = slot as usize * self.records.columns as usize + rank as usize;
-        self.map.u64_at(before + (pair * TRAFFIC_WORDS + place) * 8)
     }
 
     fn slot_word(&self, slot: u32, offset: usize) -> &AtomicU32 {
@@ -888,38 +738,6 @@ mod tests {
         assert_eq!(owner.met(0, 0).count() + owner.traffic(0).count(), 0);
         let bytes = HEADER_BYTES + 4 * SLOT_BYTES + 4 * ANSWER_ROOM;
         assert_eq!(owner.memory.bytes().unwrap(), bytes as u64);
-    }
-
-    #[test]
-    fn who_is_asked_answers_and_an_older_answer_is_none() {
-        let owner =
-            NodeSegment::create_recording(&facts(3), Records { columns: 130, contacts: 2, traffic: true })
-                .unwrap();
-        let other = NodeSegment::open(&owner.locator().unwrap()).unwrap();
-        assert_eq!(other.asked(), 0);
-        assert_eq!((owner.ask(), other.asked()), (1, 1));
-        assert_eq!(owner.answer_to(3, 1), None);
-        other.answer(3, 1, b"in a barrier");
-        assert_eq!(owner.answer_to(3, 1).as_deref(), Some(&b"in a barrier"[..]));
-        assert_eq!((owner.answer_to(2, 1), owner.answer_to(3, 2)), (None, None));
-        other.answer(3, 2, &[7; ANSWER_ROOM]);
-        assert_eq!(owner.answer_to(3, 2), Some(vec![7; ANSWER_BYTES_MAX]));
-        other.answer(3, 3, b"");
-        assert_eq!(owner.answer_to(3, 3), Some(Vec::new()));
-        assert_eq!(owner.met(3, 0).count() + owner.contacts(3, 9).listed.len(), 0, "nothing else is written");
-    }
-
-    #[test]
-    fn a_doorbell_is_known_until_its_process_is_gone() {
-        let node = NodeSegment::create(&facts(3)).unwrap();
-        let at = Locator { pid: 7, fd: 9, start_ticks: u64::MAX };
-        node.claim_slot(1, 7);
-        node.set_doorbell(1, &at);
-        let doorbell = |slot| node.doorbell(slot).map(|at| (at.pid, at.fd, at.start_ticks));
-        assert_eq!((doorbell(0), doorbell(1)), (None, Some((7, 9, u64::MAX))));
-        assert_eq!((node.claimed_by(0), node.claimed_by(1)), (None, Some(7)));
-        node.clear_slot(1);
-        assert_eq!((doorbell(1), node.claimed_by(1)), (None, None));
     }
 
     #[test]
