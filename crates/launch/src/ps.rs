@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) const HELP: &str = "\
-Usage: banyan ps [--json] [PID]
+usage: banyan ps [--json] [PID]
 
 Lists the jobs of this user on this machine: their launchers' process ids, and how many of their ranks wait. With the id
 of a launcher, or if there is but one job, it says where every rank is: in which call of MPI, on which communicator, for
