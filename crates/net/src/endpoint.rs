@@ -6,7 +6,7 @@ use crate::link::{Data, Link, Pending};
 use crate::remote::Lives;
 use crate::request::{Lent, Requests, State};
 use crate::start::Membership;
-use crate::stats::Counters;
+use crate::stats::{Amounts, Counters};
 use crate::waiting::Waits;
 use crate::wire::{Header, Kind, Offer};
 use fabric::{Context, Posted, Push, Qp, WorkId};
@@ -69,6 +69,8 @@ pub struct Endpoint {
     pub(crate) handlers: Handlers,
     pub(crate) lives: Lives,
     pub(crate) counters: Counters,
+    /// Bytes by peer, where somebody wants to know.
+    pub(crate) traffic: Vec<Amounts>,
     pub(crate) waits: Waits,
     /// First contacts, where they are recorded or predicted.
     pub(crate) watch: Option<Box<Watch>>,
@@ -97,6 +99,7 @@ impl Endpoint {
             handlers: Handlers::default(),
             lives: Lives::default(),
             counters: Counters::default(),
+            traffic: Vec::new(),
             watch: None,
             mark: 0,
             unexpected_bytes: 0,

@@ -43,12 +43,6 @@ pub(crate) struct Link {
     pub waited_long: u8,
     /// Which offers go with the beginning of their message.
     pub heads: Heads,
-    /// Bytes that went over connections to it which are closed,
-    pub carried: u64,
-    /// and those of long messages that it was to read: they go beside the connection.
-    pub lent: u64,
-    /// but for what went over it in fragments after all.
-    pub streamed: u64,
 }
 
 /// What a link has while it opens or closes, and after an accident.
@@ -142,9 +136,6 @@ impl Default for Link {
             listed: false,
             waited_long: 0,
             heads: Heads::default(),
-            carried: 0,
-            lent: 0,
-            streamed: 0,
         }
     }
 }
@@ -406,7 +397,7 @@ impl Endpoint {
 
     /// Posts the first in the queue, or a part of it.
     fn post_front(&mut self, ix: PeerIx, qp: Qp, push: Push) -> Result<Front, PostError> {
-        let Endpoint { links, context, requests, .. } = self;
+        let Endpoint { links, context, requests, traffic, .. } = self;
         let link = &mut links[ix.index()];
         let (waits, name) = (link.ready.is_none() && link.closing().is_none(), link.name);
         let posted = match link.queue.front_mut() {
@@ -436,7 +427,9 @@ impl Endpoint {
                 match posted {
                     Ok(posted) => {
                         *offset += bytes;
-                        link.streamed += bytes as u64;
+                        if let Some(amounts) = traffic.get_mut(ix.index()) {
+                            amounts.streamed += bytes as u64;
+                        }
                         return Ok(match posted {
                             _ if *offset < *len => Front::Part,
                             Posted::Done => Front::Sent,

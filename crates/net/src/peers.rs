@@ -370,7 +370,9 @@ impl Endpoint {
                 self.take_rest(qp);
             }
             let carried = self.context.traffic_bytes(qp);
-            self.link(ix).carried += carried;
+            if let Some(amounts) = self.amounts(ix) {
+                amounts.carried += carried;
+            }
             self.context.destroy_qp(qp);
         }
         let now_ns = self.now_ns();

@@ -61,8 +61,8 @@ impl Endpoint {
         let is_sent = link.ready.filter(|_| link.queue.is_empty()).is_some_and(|qp| {
             self.context.post_send_copied(qp, header.encode(link.name), head, Push::Soon).is_ok()
         });
-        if is_sent {
-            self.links[ix.index()].streamed += head.len() as u64;
+        if is_sent && let Some(amounts) = self.amounts(ix) {
+            amounts.streamed += head.len() as u64;
         }
         // What the receiver was promised and does not get comes with the rest.
         if !is_sent && let Some(State::SendOffered { headed, .. }) = self.requests.get_mut(id) {
@@ -111,7 +111,9 @@ impl Endpoint {
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
         let Help { waits, headed } = help;
         let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits, headed };
-        self.links[ix.index()].lent += data.len() as u64;
+        if let Some(amounts) = self.amounts(ix) {
+            amounts.lent += data.len() as u64;
+        }
         let offered = State::SendOffered { data, key, to: ix, envelope, waits, headed, unwritten: false };
         self.requests.replace(id, offered);
         let header = Header::Message { kind: Kind::Offer, envelope, request: id.index };

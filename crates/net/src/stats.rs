@@ -10,6 +10,17 @@ use proto::wireup::StateName;
 use sys::UserBuf;
 use sys::node::PairBytes;
 
+/// Bytes between this process and a peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Amounts {
+    /// Over connections that are closed.
+    pub carried: u64,
+    /// Of long messages that it was to read: they go beside the connection,
+    pub lent: u64,
+    /// but for what went over it in fragments after all.
+    pub streamed: u64,
+}
+
 /// A number that goes up and down, and the most it was.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level {
@@ -183,6 +194,17 @@ impl Endpoint {
         self.wireup.peers().filter(|(ix, _)| counts(self.wireup.state(*ix))).count() as u64
     }
 
+    /// What is counted of a peer beside its connection, if anybody wants to know.
+    pub(crate) fn amounts(&mut self, ix: PeerIx) -> Option<&mut Amounts> {
+        if !self.context.records_traffic() {
+            return None;
+        }
+        if self.traffic.len() <= ix.index() {
+            self.traffic.resize(ix.index() + 1, Amounts::default());
+        }
+        self.traffic.get_mut(ix.index())
+    }
+
     /// Writes how many bytes went to whom, where that is wanted. It is known to the connections; nothing is counted for it but
     /// long messages, which do not go through them.
     fn publish_traffic(&mut self) {
@@ -198,8 +220,10 @@ impl Endpoint {
             let open = link.qp.map_or(0, |qp| self.context.traffic_bytes(qp));
             // Streams carry what is read over them.
             let streams = link.kind == Some(ProviderKind::Sockets);
-            let lent = if streams { 0 } else { link.lent.saturating_sub(link.streamed) };
-            self.context.note_traffic(rank.0, PairBytes { carried: link.carried + open, lent });
+            let Amounts { carried, lent, streamed } =
+                self.traffic.get(ix.index()).copied().unwrap_or_default();
+            let lent = if streams { 0 } else { lent.saturating_sub(streamed) };
+            self.context.note_traffic(rank.0, PairBytes { carried: carried + open, lent });
         }
     }
 
