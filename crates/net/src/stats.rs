@@ -244,7 +244,7 @@ impl Endpoint {
     }
 
     /// Writes what a crash must not lose, but not what it takes long to find out.
-    fn publish_soon(&mut self) {
+    pub(crate) fn publish_soon(&mut self) {
         if self.waits.starting {
             return;
         }
