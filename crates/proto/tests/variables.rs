@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Names that tests use because nothing has them.
 const NO_SUCH: &str = "BANYAN_NO_SUCH";
 /// Macros of the C interface.
-const MACROS: [&str; 2] = ["BANYAN_MAX_STAT_NAME", "BANYAN_H"];
+const MACROS: [&str; 4] = ["BANYAN_MAX_STAT_NAME", "BANYAN_H", "BANYAN_ARMCI_H", "BANYAN_ARMCI_MESSAGE_H"];
 /// The list itself, with its examples of wrong names.
 const LIST: &str = "crates/proto/src/env.rs";
 
