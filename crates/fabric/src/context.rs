@@ -17,7 +17,7 @@ use crate::provider::{
 use crate::qp::{ProviderKind, Qp};
 use crate::rdma::{self, Rdma, Source};
 use crate::sockets::{self, Sockets};
-use crate::soft::{Look, SharedCounts, Soft};
+use crate::soft::{SharedCounts, Soft};
 use crate::state::QpState;
 use proto::stats::RdmaDevice;
 use proto::wireup::Params;
@@ -427,8 +427,8 @@ impl Context {
     /// The commonest event, before all others are looked for by [`Context::poll`]: a message in a ring that is polled
     /// directly. It comes in registers, where an [`Event`] would go through memory.
     #[inline(always)]
-    pub fn poll_ring(&mut self, how: Look) -> Option<(Qp, ring::View<'_>)> {
-        if self.has_devices() { None } else { self.soft.poll_ring(how) }
+    pub fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
+        if self.has_devices() { None } else { self.soft.poll_ring() }
     }
 
     /// The same for an RDMA device that has all connections but those of the host.

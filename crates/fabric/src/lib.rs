@@ -36,7 +36,7 @@ pub use provider::{
     Posted, Provider, Push, RdmaError, ReachError, Role, Sent, WorkError,
 };
 pub use qp::{MrKey, ProviderKind, Qp, RemoteMemory, WorkId};
-pub use soft::{Look, SharedCounts, SharedRegion};
+pub use soft::{SharedCounts, SharedRegion};
 pub use sys::node::{QpClaim, QpWant, Ties};
 
 /// The longest datagram that every provider takes.

@@ -15,7 +15,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use cq::{HOT_MAX, Look};
+pub use cq::HOT_MAX;
 pub use shared::SharedCounts;
 
 use crate::card::Card;

@@ -5,7 +5,7 @@ use crate::endpoint::{Endpoint, Unexpected, end_of, with_source};
 use crate::link::Link;
 use crate::request::{Requests, State};
 use crate::wire::{Header, Kind, OFFER_BYTES, Offer, SHARE_BYTES, Share, UNNAMED};
-use fabric::{BreakReason, Event, Look, Posted, Qp, View, WorkError, WorkId};
+use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
 use sys::UserBufMut;
@@ -63,7 +63,7 @@ impl Endpoint {
         for count in 0..EVENTS_MAX {
             // A lent view keeps the device borrowed: take what is needed, give it back, then act.
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
-            let after = match context.poll_ring(Look::All) {
+            let after = match context.poll_ring() {
                 None => return count > 0,
                 Some((qp, view)) => {
                     match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {

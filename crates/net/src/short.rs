@@ -4,7 +4,7 @@ use crate::api::{Addressee, Envelope, Outcome, Pattern, ReqId};
 use crate::endpoint::{Endpoint, end_of, with_source};
 use crate::progress::{After, NOBODYS, TICK_BUSY_ROUNDS, sender, take_in};
 use crate::wire::{Header, Kind};
-use fabric::{Look, View};
+use fabric::View;
 use proto::ids::Process;
 use proto::matching;
 use sys::{UserBuf, UserBufMut};
@@ -12,8 +12,6 @@ use sys::{UserBuf, UserBufMut};
 /// How often a receive looks for its message before it takes the long way: about as long as an answer takes that comes at
 /// once. Nothing here tells the processor to rest, which takes longer than the way of a message.
 const ROUNDS: u32 = 256;
-/// Every so many rounds all rings are looked at that are polled directly; else only the one that had the last message.
-const ROUNDS_A_LOOK_AT_ALL: u32 = 4;
 
 impl Endpoint {
     /// Sends a message, complete at once. `false`: it is not for this way, and nothing has been done.
@@ -48,8 +46,7 @@ impl Endpoint {
         let mut rounds = self.rounds_at_once();
         loop {
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
-            let how = if rounds.is_multiple_of(ROUNDS_A_LOOK_AT_ALL) { Look::All } else { Look::Front };
-            let taken = context.poll_ring(how).map(|(qp, view)| {
+            let taken = context.poll_ring().map(|(qp, view)| {
                 match sender(view.header(), qp, links, by_qp, |ix| wireup.who(ix).is_some()) {
                     Some((Header::Message { kind: Kind::Eager, envelope, request: mark }, ix))
                         if wanted.accepts(&with_source(envelope, ix)) =>

@@ -71,15 +71,6 @@ impl Default for Cq {
     }
 }
 
-/// How many of the rings that are polled directly are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// The one that had the last message. Who waits for an answer from there looks again sooner, however many others there are.
-    Front,
-    /// All of them.
-    All,
-}
-
 pub(super) enum Found {
     Message(u32),
     /// In the receive queue, for this queue pair.
@@ -155,7 +146,7 @@ impl Soft {
 
     /// A message in one of the hot rings, unless it is somebody else's turn.
     #[inline(always)]
-    pub(crate) fn poll_ring(&mut self, how: Look) -> Option<(Qp, ring::View<'_>)> {
+    pub(crate) fn poll_ring(&mut self) -> Option<(Qp, ring::View<'_>)> {
         if let Some(index) = self.cq.lent {
             if self.cq.events.is_multiple_of(TURN) {
                 return None; // `poll` sees to that
@@ -165,11 +156,7 @@ impl Soft {
                 entry.wake_writer();
             }
         }
-        let found = match how {
-            Look::Front => self.find_front(),
-            Look::All => self.find_hot(0),
-        };
-        let index = match found {
+        let index = match self.find_hot(0) {
             Found::Message(index) => index,
             Found::Broken(index) => {
                 self.cq.broken = Some(index); // `poll` tells
@@ -245,17 +232,6 @@ impl Soft {
             return Found::Nothing;
         }
         self.find_cold()
-    }
-
-    #[inline(always)]
-    fn find_front(&mut self) -> Found {
-        let Some(index) = self.cq.hot.first().copied() else { return Found::Nothing };
-        match self.look(index) {
-            Next::Empty => Found::Nothing,
-            Next::Message => Found::Message(index),
-            Next::Broken => Found::Broken(index),
-            _ => self.find_hot(0),
-        }
     }
 
     #[inline(always)]

@@ -74,7 +74,7 @@ fn a_writer_that_waits_for_room_is_something_to_look_at() {
     let sleep = a.context.prepare_sleep(None).unwrap().expect("nothing is there");
     let mut taken = 0;
     while !b.context.has_others() {
-        assert!(b.context.poll_ring(banyan_fabric::Look::All).is_some(), "{taken} of {sent} messages taken");
+        assert!(b.context.poll_ring().is_some(), "{taken} of {sent} messages taken");
         taken += 1;
     }
     assert!(taken < sent && taken < 64, "{taken} of {sent} messages taken before it was seen");
