@@ -31,8 +31,10 @@ def talk(port, words):
             stream.shutdown(socket.SHUT_WR)
             while stream.recv(4096):
                 pass
-        except ConnectionError:
-            pass  # that is a way to close it, too
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # closed before all was said: that is a way to do it, too
 
 
 port = port_of(sys.argv[1])
