@@ -8,6 +8,7 @@ use crate::communicator::Communicator;
 use crate::core::{Coll, OpId, UserOp, UserReduce};
 use crate::datum::{Datum, Number, Op};
 use crate::error::{ErrorClass, Result, fail};
+use crate::scope::EndOnPanic;
 use crate::universe::no_job;
 
 /// May a reduction change the order of its operands?
@@ -93,7 +94,10 @@ impl Communicator {
             combine::<Element<T>>(source, target, |a, b| Element(f(a.0, b.0)));
         };
         let here = self.here("allreduce_with");
+        // If `f` panics, others may be about to read `data` and to write `result`.
+        let guard = EndOnPanic(self);
         let done = self.engine().block(here, |mpi| mpi.collective(self.id(), call), run);
+        std::mem::forget(guard);
         self.engine().mpi.borrow_mut().op_free(op)?;
         done?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
 use crate::buffer::zeros;
 use crate::core::{
-    CommId, Dest, Meanwhile, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus,
+    CommId, Dest, Meanwhile, MessageId, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus,
     Synchronizing, Tag as CoreTag,
 };
 use crate::datum::Datum;
@@ -100,6 +100,10 @@ impl Drop for Inner {
         if self.id != CommId::WORLD && self.id != CommId::SELF {
             // Being dropped in the middle of an engine call can only be an unwinding panic, which ends the job.
             if let Ok(mut mpi) = self.engine.mpi.try_borrow_mut() {
+                // The way to the parents is the engine's own, and is asked for as often as somebody likes.
+                if mpi.parent() == Some(self.id) {
+                    return;
+                }
                 let freed = mpi.comm_free(self.id);
                 debug_assert!(freed.is_ok());
             }
@@ -202,23 +206,33 @@ impl Communicator {
     /// ```
     pub fn recv<T: Datum>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<(Vec<T>, Status)> {
         let (here, engine, source) = (self.here("recv"), self.engine(), source(from, tag));
-        let mut backoff = net::Backoff::default();
+        let (mut backoff, element) = (net::Backoff::default(), T::SHAPE.bytes());
         let (message, status) = loop {
-            match engine.call(here, |mpi| mpi.improbe(self.id(), source))? {
+            match engine.call(here, |mpi| self.take_whole(mpi, source, element))? {
                 Some(taken) => break taken,
                 None => engine.mpi.borrow_mut().pause(&mut backoff),
             }
         };
-        let (bytes, element) = (status.bytes, T::SHAPE.bytes());
-        if !bytes.is_multiple_of(element) {
-            let text = format!("{bytes} bytes are not whole elements of {element}");
-            return engine.note(here, fail(ErrorClass::Type, text));
-        }
+        let bytes = status.bytes;
         let mut data = zeros(bytes.checked_div(element).unwrap_or(0));
         let room = engine.received(&mut data)?;
         let request = engine.call(here, |mpi| mpi.imrecv(message, room))?;
         let status = engine.wait(here, request, no_job).and_then(CoreStatus::checked);
         Ok((data, Status::new(&engine.note(here, status)?)))
+    }
+
+    /// Takes a message of whole elements. Another one stays where it is, for a receive that fits it.
+    fn take_whole(
+        &self,
+        mpi: &mut Mpi,
+        source: CoreSource,
+        element: usize,
+    ) -> Result<Option<(MessageId, CoreStatus)>> {
+        let Some(CoreStatus { bytes, .. }) = mpi.iprobe(self.id(), source)? else { return Ok(None) };
+        if !bytes.is_multiple_of(element) {
+            return fail(ErrorClass::Type, format!("{bytes} bytes are not whole elements of {element}"));
+        }
+        mpi.improbe(self.id(), source)
     }
 
     /// Receives into a slice. A message that is longer is an error; one that is shorter leaves the rest.

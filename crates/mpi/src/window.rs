@@ -10,6 +10,7 @@ use crate::datum::{Datum, Number, Op};
 use crate::error::{ErrorClass, Result, fail};
 use crate::scope::EndOnPanic;
 use crate::universe::{Engine, Here, On};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -35,6 +36,8 @@ pub struct Window<T: Datum> {
     comm: Communicator,
     id: WinId,
     len: usize,
+    /// Is the body of a fence running?
+    fenced: Cell<bool>,
     marker: PhantomData<T>,
 }
 
@@ -51,7 +54,7 @@ impl Communicator {
         let here = self.here("window");
         let (id, made) = self.engine().call(here, |mpi| mpi.win_make(self.id(), new))?;
         self.engine().settle(here, made)?;
-        Ok(Window { comm: self.clone(), id, len, marker: PhantomData })
+        Ok(Window { comm: self.clone(), id, len, fenced: Cell::new(false), marker: PhantomData })
     }
 }
 
@@ -115,9 +118,13 @@ impl<T: Datum> Window<T> {
         let (id, engine, here) = (self.id, self.comm.engine(), self.here("fence"));
         let open = Assert { no_precede: true, ..Assert::default() };
         let close = Assert { no_succeed: true, ..Assert::default() };
-        let begun = engine.call(here, |mpi| mpi.win_fence(id, open))?;
+        let begun = self.begin(here, |mpi| mpi.win_fence(id, open))?;
         engine.settle(here, begun)?;
-        self.epoch(here, self.accessed(), body, || engine.call(here, |mpi| mpi.win_fence(id, close)))
+        self.fenced.set(true);
+        self.epoch(here, self.accessed(None), body, || {
+            self.fenced.set(false);
+            engine.call(here, |mpi| mpi.win_fence(id, close))
+        })
     }
 
     /// Accesses the memory of one process, which need not do anything for it.
@@ -128,19 +135,20 @@ impl<T: Datum> Window<T> {
         body: impl FnOnce(&Locked<'env, T>) -> Result<R>,
     ) -> Result<R> {
         let (id, engine, here) = (self.id, self.comm.engine(), self.here("lock"));
-        let rank = i32::try_from(rank).unwrap_or(i32::MAX);
+        let (only, rank) = (rank, i32::try_from(rank).unwrap_or(i32::MAX));
         let exclusive = lock == Lock::Exclusive;
-        let begun = engine.call(here, |mpi| mpi.win_lock(id, rank, exclusive, Assert::default()))?;
+        let begun = self.begin(here, |mpi| mpi.win_lock(id, rank, exclusive, Assert::default()))?;
         engine.settle(here, begun)?;
-        self.epoch(here, Locked(self.accessed()), body, || engine.call(here, |mpi| mpi.win_unlock(id, rank)))
+        let locked = Locked(self.accessed(Some(only)));
+        self.epoch(here, locked, body, || engine.call(here, |mpi| mpi.win_unlock(id, rank)))
     }
 
     /// Accesses the memory of everybody with shared locks.
     pub fn lock_all<'env, R>(&'env self, body: impl FnOnce(&Locked<'env, T>) -> Result<R>) -> Result<R> {
         let (id, engine, here) = (self.id, self.comm.engine(), self.here("lock_all"));
-        let begun = engine.call(here, |mpi| mpi.win_lock_all(id, Assert::default()))?;
+        let begun = self.begin(here, |mpi| mpi.win_lock_all(id, Assert::default()))?;
         engine.settle(here, begun)?;
-        self.epoch(here, Locked(self.accessed()), body, || engine.call(here, |mpi| mpi.win_unlock_all(id)))
+        self.epoch(here, Locked(self.accessed(None)), body, || engine.call(here, |mpi| mpi.win_unlock_all(id)))
     }
 
     /// Lets these processes access this one's memory while `body` runs, and waits until they are done. Each of them
@@ -165,10 +173,10 @@ impl<T: Datum> Window<T> {
         body: impl FnOnce(&Access<'env, T>) -> Result<R>,
     ) -> Result<R> {
         let (id, engine, here) = (self.id, self.comm.engine(), self.here("access"));
-        let start = |group| engine.call(here, |mpi| mpi.win_start(id, group, Assert::default()));
+        let start = |group| self.begin(here, |mpi| mpi.win_start(id, group, Assert::default()));
         let begun = self.with_group(here, to, start)?;
         engine.settle(here, begun)?;
-        self.epoch(here, self.accessed(), body, || engine.call(here, |mpi| mpi.win_complete(id)))
+        self.epoch(here, self.accessed(None), body, || engine.call(here, |mpi| mpi.win_complete(id)))
     }
 
     /// A group of ranks for as long as `call` takes.
@@ -195,8 +203,16 @@ impl<T: Datum> Window<T> {
         Here { call, on: On::Win(self.id) }
     }
 
-    fn accessed(&self) -> Access<'_, T> {
-        Access { window: self, marker: PhantomData }
+    fn accessed(&self, only: Option<usize>) -> Access<'_, T> {
+        Access { window: self, only, marker: PhantomData }
+    }
+
+    /// Begins an epoch, but not in the middle of a fence's, which the engine would take to be over.
+    fn begin<R>(&self, here: Here, call: impl FnOnce(&mut Mpi) -> Result<R>) -> Result<R> {
+        self.comm.engine().call(here, |mpi| match self.fenced.get() {
+            true => fail(ErrorClass::RmaSync, "inside a fence of the same window: use what its function is given"),
+            false => call(mpi),
+        })
     }
 
     /// Runs the body of an epoch that has begun, and ends it, also after an error.
@@ -222,6 +238,9 @@ impl<T: Datum> Window<T> {
 /// Where operations on memory of others are begun. What they read and write here is borrowed until the epoch has ended.
 pub struct Access<'env, T: Datum> {
     window: &'env Window<T>,
+    /// The only process that is accessed. Its lock is given back before those of others that this process may have, and
+    /// waits for this process's operations alone.
+    only: Option<usize>,
     /// Invariant, so that it cannot be shortened to let a buffer go early.
     marker: PhantomData<&'env mut &'env ()>,
 }
@@ -249,10 +268,21 @@ impl<'env, T: Datum> Access<'env, T> {
         self.window.comm.engine()
     }
 
+    /// This process, if operations on it end with this epoch.
+    fn allowed(&self, rank: usize) -> Result<usize> {
+        match self.only.filter(|only| *only != rank) {
+            Some(only) => {
+                let text = format!("rank {rank} is accessed through the lock of rank {only}");
+                self.engine().note(self.window.here("lock"), fail(ErrorClass::RmaSync, text))
+            }
+            None => Ok(rank),
+        }
+    }
+
     /// Elements of a process's part.
     fn remote(&self, rank: usize, at: usize, count: usize) -> Result<Remote> {
-        let ty = self.engine().datatype::<T>()?;
-        Ok(Remote { peer: peer(rank), disp: place(at), count: count as i64, ty })
+        let (ty, peer) = (self.engine().datatype::<T>()?, peer(self.allowed(rank)?));
+        Ok(Remote { peer, disp: place(at), count: count as i64, ty })
     }
 }
 

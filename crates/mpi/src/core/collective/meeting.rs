@@ -20,9 +20,9 @@ impl Mpi {
             return false;
         }
         c.roster.has_met.set(true);
-        // Whom this process has made a queue pair for is connected to when all are here, and not before. Another thread may
-        // have something to say that one of them waits for until it comes here.
-        c.offers = !self.threaded;
+        // Whom this process has made a queue pair for is connected to when all are here, and not before. Another thread, or a
+        // collective that is under way, may have something to say that one of them waits for until it comes here.
+        c.offers = !self.threaded && self.is_quiet();
         true
     }
 }
