@@ -142,8 +142,13 @@ impl Shape {
                 to.u32(0).u64(*bytes);
             }
             Shape::Blocks(grids) => {
-                to.u32(grids.len() as u32);
-                for grid in grids {
+                // Those without bytes are nothing to whoever reads this, and refused.
+                let grids = || grids.iter().filter(|grid| grid.bytes() > 0);
+                to.u32(grids().count() as u32);
+                if grids().next().is_none() {
+                    to.u64(0);
+                }
+                for grid in grids() {
                     let Grid { at, len, count, stride, rows, row_stride } = *grid;
                     for word in [at as u64, len, count, stride as u64, rows, row_stride as u64] {
                         to.u64(word);
@@ -175,6 +180,10 @@ impl Shape {
                 row_stride: from.u64()? as i64,
             };
             let bytes = grid.len.checked_mul(grid.count)?.checked_mul(grid.rows)?;
+            // As many blocks as bytes, then: whoever visits them comes to an end.
+            if bytes == 0 {
+                return None;
+            }
             total = total.checked_add(bytes)?;
             grids.push(grid);
         }
@@ -251,6 +260,10 @@ pub enum Reply<'a> {
     /// It is not in the window.
     Outside {
         id: u32,
+    },
+    /// The last so many bytes of a message are no items: nothing of them was done.
+    Unread {
+        bytes: u64,
     },
 }
 
@@ -341,6 +354,11 @@ impl Writer {
     pub fn outside(&mut self, id: u32) {
         self.head(19, id);
     }
+
+    /// The last so many bytes of a message make no sense.
+    pub fn unread(&mut self, bytes: usize) {
+        self.head(20, NO_ANSWER).u64(bytes as u64);
+    }
 }
 
 /// Reads a message, of which nothing is taken for granted.
@@ -400,6 +418,8 @@ impl<'a> Reader<'a> {
             6 => Item::Unlock { id },
             7 => Item::Flush { id },
             8 => Item::Ask { id },
+            // No rank is larger, and what passes it on puts it beside a kind.
+            10 | 11 if id >> RANK_BITS != 0 => return None,
             10 => Item::Tell { kind: Kind::Post, rank: id },
             11 => Item::Tell { kind: Kind::Complete, rank: id },
             _ => return None,
@@ -421,6 +441,7 @@ impl<'a> Reader<'a> {
                 Reply::Place { id, words: known.then_some(words) }
             }
             19 => Reply::Outside { id },
+            20 => Reply::Unread { bytes: self.0.u64()? },
             _ => return None,
         })
     }
@@ -494,6 +515,7 @@ mod tests {
         answers.place(3, Some([4, 5]));
         answers.place(3, None);
         answers.outside(6);
+        answers.unread(7);
         let mut reader = Reader::new(&answers.0);
         let mut replies = Vec::new();
         while let Some(reply) = reader.reply() {
@@ -507,8 +529,53 @@ mod tests {
                 Reply::Place { id: 3, words: Some([4, 5]) },
                 Reply::Place { id: 3, words: None },
                 Reply::Outside { id: 6 },
+                Reply::Unread { bytes: 7 },
             ]
         );
+    }
+
+    #[test]
+    fn blocks_without_bytes_are_refused_however_many_there_are() {
+        let (none, many) = (Grid::row(0, 0, u64::MAX, 1), Grid { rows: 1 << 40, ..Grid::row(0, 1, 1, 0) });
+        let rest = Grid::row(8, 4, 2, 8);
+        let parse = |words: &[u64]| {
+            let mut bytes = Vec::new();
+            let mut to = Fields(&mut bytes);
+            to.u64(0).u32(words.len() as u32 / 6);
+            for word in words {
+                to.u64(*word);
+            }
+            Shape::parse(&mut fields::Reader::new(&bytes)).map(|(_, shape)| shape)
+        };
+        let words = |grid: Grid| {
+            let Grid { at, len, count, stride, rows, row_stride } = grid;
+            [at as u64, len, count, stride as u64, rows, row_stride as u64]
+        };
+        assert_eq!(parse(&words(rest)), Some(Shape::Blocks(vec![rest])));
+        for empty in [none, Grid { len: 0, ..many }, Grid { count: 0, ..many }, Grid { rows: 0, ..rest }] {
+            assert_eq!(parse(&words(empty)), None, "{empty:?}");
+            assert_eq!(parse(&[words(rest), words(empty)].concat()), None, "{empty:?}");
+        }
+        // Who has such blocks leaves them out, and says so if nothing remains.
+        let emitted = |grids: Vec<Grid>| {
+            let mut bytes = Vec::new();
+            Shape::Blocks(grids).emit(3, &mut Fields(&mut bytes));
+            Shape::parse(&mut fields::Reader::new(&bytes))
+        };
+        assert_eq!(emitted(vec![none, rest, none]), Some((3, Shape::Blocks(vec![rest]))));
+        assert_eq!(emitted(vec![none]), Some((3, Shape::Row(0))));
+    }
+
+    #[test]
+    fn words_of_ranks_that_cannot_be_are_no_items() {
+        for (rank, is_one) in [((1 << RANK_BITS) - 1, true), (1 << RANK_BITS, false), (u32::MAX, false)] {
+            for kind in [Kind::Post, Kind::Complete] {
+                let mut message = Writer::default();
+                message.tell(kind, rank);
+                let item = Reader::new(&message.0).item();
+                assert_eq!(item, is_one.then_some(Item::Tell { kind, rank }));
+            }
+        }
     }
 
     proptest! {

@@ -189,6 +189,8 @@ enum Awaited {
     },
     Done(Confirms),
     Place,
+    /// It has been given up: what comes all the same changes nothing.
+    Nothing,
 }
 
 /// What an answer confirms.
@@ -611,10 +613,24 @@ impl Windows {
     /// Answers have come.
     pub(super) fn take_answers(&mut self, endpoint: &mut Endpoint, from: (WinId, u32), bytes: &[u8]) {
         let mut reader = Reader::new(bytes);
-        while let Some(reply) = reader.reply() {
+        while !reader.is_empty() {
+            let left = reader.left() as u64;
+            let reply = match reader.reply() {
+                Some(Reply::Unread { bytes }) => {
+                    let words = format!("rank {} could not read {bytes} bytes of what it was asked", from.1);
+                    self.abandon(from, &words);
+                    continue;
+                }
+                None => {
+                    self.abandon(from, &format!("{left} bytes of rank {}'s answers make no sense", from.1));
+                    break;
+                }
+                Some(reply) => reply,
+            };
             let id = match reply {
                 Reply::Data { id, .. } | Reply::Done { id } => id,
                 Reply::Place { id, .. } | Reply::Outside { id } => id,
+                Reply::Unread { .. } => NO_ANSWER,
             };
             let is_from = |answer: &Answer| (answer.win, answer.rank) == from;
             let answer = match self.answers.get(id) {
@@ -636,6 +652,9 @@ impl Windows {
         let Some(answer) = answer else { return };
         let Ok(window) = self.get_mut(win) else { return };
         let Some(far) = window.far.get_mut(&rank) else { return };
+        if matches!(answer.what, Awaited::Nothing) {
+            return;
+        }
         far.outstanding = far.outstanding.saturating_sub(1);
         match (answer.what, reply) {
             (Awaited::Data { into, start, left, waits }, reply) => {
@@ -653,7 +672,31 @@ impl Windows {
             }
             (Awaited::Place, _) => far.place = Known::Nowhere,
             (Awaited::Done(Confirms::Lock), _) => far.lock = Lock::Had,
-            (Awaited::Done(Confirms::Work), _) => {}
+            (Awaited::Done(Confirms::Work), _) | (Awaited::Nothing, _) => {}
+        }
+    }
+
+    /// What a target was asked and has not understood, or has answered in words that make no sense, is not answered any more:
+    /// nobody waits for it.
+    fn abandon(&mut self, (win, rank): (WinId, u32), words: &str) {
+        let error = || MpiError::new(ErrorClass::Intern, words.to_owned());
+        self.note_error(win, error());
+        let of_it = self.answers.iter().filter(|(_, answer)| (answer.win, answer.rank) == (win, rank));
+        for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
+            let Some(answer) = self.answers.get_mut(id) else { continue };
+            // Its number stays, lest a late answer be taken for another's.
+            let what = std::mem::replace(&mut answer.what, Awaited::Nothing);
+            if let Awaited::Data { waits: Some(waits), .. } = what {
+                waits.set(Err(error()));
+            }
+        }
+        let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) else { return };
+        far.outstanding = 0;
+        if matches!(far.place, Known::Asked) {
+            far.place = Known::Nowhere;
+        }
+        if far.lock == Lock::Awaited {
+            far.lock = Lock::Asked;
         }
     }
 

@@ -202,7 +202,11 @@ pub(super) fn serve(
     let mut attempt = work.attempt.take();
     while !reader.is_empty() {
         let here = all - reader.left();
-        let Some(item) = reader.item() else { break };
+        let Some(item) = reader.item() else {
+            // Where the next one would begin is not known. Who asked hears of it, and waits for no more answers.
+            answers.unread(all - here);
+            break;
+        };
         if let Item::Lock { exclusive } = item {
             let want = if exclusive { Want::Alone } else { Want::Shared };
             let mut trying = attempt.take().unwrap_or_else(|| Attempt::new(want));
