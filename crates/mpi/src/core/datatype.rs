@@ -312,6 +312,12 @@ impl Mpi {
         Ok(self.datatype(ty)?.size)
     }
 
+    /// The bytes of so many elements, if they are in a row without gaps.
+    pub fn type_in_row(&self, ty: TypeId, count: i64) -> Result<Option<u64>> {
+        let count = super::p2p::element_count(count)?;
+        Ok(self.datatype(ty)?.flat(count).map(|(_, bytes)| bytes as u64))
+    }
+
     /// (lower bound, extent).
     pub fn type_extent(&self, ty: TypeId) -> Result<(i64, i64)> {
         let ty = self.datatype(ty)?;

@@ -117,15 +117,19 @@ impl Combining {
         let step = self.how.whole(HELD_BYTES);
         for start in (0..target.len()).step_by(step) {
             let bytes = step.min(target.len() - start);
-            let part = target.part(start, bytes);
-            hold(lock, || {
-                if let Some(before) = before {
-                    before.part(start, bytes).copy_from(&part.as_source());
-                }
-                if self.how.op != OpId::NO_OP {
-                    (self.kernel)(source.part(start, bytes), part);
-                }
-            });
+            let source = if self.how.op == OpId::NO_OP { source } else { source.part(start, bytes) };
+            let before = before.map(|before| before.part(start, bytes));
+            hold(lock, || self.combine_held(source, target.part(start, bytes), before));
+        }
+    }
+
+    /// As [`Combining::combine`], while the lock is held.
+    fn combine_held(&self, source: UserBuf, target: UserBufMut, before: Option<UserBufMut>) {
+        if let Some(before) = before {
+            before.copy_from(&target.as_source());
+        }
+        if self.how.op != OpId::NO_OP {
+            (self.kernel)(source, target);
         }
     }
 
@@ -141,14 +145,24 @@ impl Combining {
         if self.how.is_gapped() && matches!(shape, Shape::Blocks(_)) {
             return self.update_gapped(base, shape, source, before, lock);
         }
-        let mut done = 0;
-        each_block(shape, |at, bytes| {
-            let has_source = self.how.op != OpId::NO_OP;
-            let source = if has_source { source.part(done, bytes) } else { UserBuf::EMPTY };
-            let before = before.map(|before| before.part(done, bytes));
-            self.combine(source, base.range(at as isize, bytes), before, lock);
-            done += bytes;
-        });
+        let each = |combine: &dyn Fn(UserBuf, UserBufMut, Option<UserBufMut>)| {
+            let mut done = 0;
+            each_block(shape, |at, bytes| {
+                let has_source = self.how.op != OpId::NO_OP;
+                let source = if has_source { source.part(done, bytes) } else { UserBuf::EMPTY };
+                let before = before.map(|before| before.part(done, bytes));
+                combine(source, base.range(at as isize, bytes), before);
+                done += bytes;
+            });
+        };
+        match is_integer(self.how.scalar) {
+            // Most need no lock.
+            true => each(&|source, target, before| self.combine(source, target, before, lock)),
+            // All blocks while it is held once: to take it costs as much as to add dozens of elements.
+            false => hold(lock, || {
+                each(&|source, target, before| self.combine_held(source, target, before));
+            }),
+        }
     }
 
     /// As [`Combining::update`], of elements of which a block may hold a part: they are combined beside the memory, and
@@ -221,9 +235,17 @@ fn hold<R>(lock: &AtomicU64, what: impl FnOnce() -> R) -> R {
             std::hint::spin_loop();
         }
     }
+    #[cfg(test)]
+    HOLDS.set(HOLDS.get() + 1);
     let result = what();
     lock.store(0, Release);
     result
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has held a lock.
+    static HOLDS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 fn each_block(shape: &Shape, mut f: impl FnMut(i64, usize)) {
@@ -322,6 +344,18 @@ mod tests {
         combining.update(target_of(&mut memory), &shape, source_of(&given).range(0, 16), Some(into), &lock);
         assert_eq!((memory, before, lock.into_inner()), ([11.0, 2.0, 23.0, 4.0], [1.0, 3.0], 0));
         assert!(Combining::of(Combination { op: OpId::BAND, ..how }).is_none());
+    }
+
+    #[test]
+    fn all_rows_of_a_sum_are_added_under_one_hold_of_the_lock() {
+        let how = Combination { op: OpId::SUM, meaning: Meaning::Floating, scalar: Scalar::F64 };
+        let (mut memory, ones, lock) = ([1.0_f64; 64 * 16], [1.0_f64; 64 * 8], AtomicU64::new(0));
+        let shape = Shape::Blocks(vec![Grid::row(0, 64, 64, 128)]);
+        let source = source_of(&ones).range(0, 64 * 64);
+        let before = HOLDS.get();
+        Combining::of(how).unwrap().update(target_of(&mut memory), &shape, source, None, &lock);
+        assert_eq!((HOLDS.get() - before, lock.into_inner()), (1, 0));
+        assert!(memory.chunks(16).all(|row| row[..8] == [2.0; 8] && row[8..] == [1.0; 8]));
     }
 
     #[test]
