@@ -4,7 +4,8 @@
 //! Those in x and y are neighbours in the square of processes; those in z are diagonal ones.
 mod cell;
 
-use crate::shared::{Fingerprint, Solved, sum};
+use crate::numbers::Fingerprint;
+use crate::shared::{Solved, sum};
 use crate::{Checked, Job, Wrong};
 use cell::{Cell, Lines};
 use mpi::Communicator;

@@ -4,7 +4,8 @@
 //! everybody in a column has the same piece. A product gives a piece by rows, which is summed up along the row in
 //! exchanges at doubling distances, and exchanged with the process at the transposed place. Sums of dot products go along
 //! rows too. No collective is called for any of it.
-use crate::shared::{expect, mix, unit};
+use crate::numbers::{mix, unit};
+use crate::shared::expect;
 use crate::{Checked, Job, Wrong};
 use mpi::Communicator;
 

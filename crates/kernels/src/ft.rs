@@ -2,7 +2,8 @@
 //! that direction everybody sends a block to everybody, so that it has slabs along x.
 //!
 //! Some waves are set out. Each fades by itself, at a rate that its length gives: the closed solution must come out.
-use crate::shared::{expect, mix, share, sum, unit};
+use crate::numbers::{mix, unit};
+use crate::shared::{expect, share, sum};
 use crate::{Checked, Job, Wrong};
 use mpi::Communicator;
 use std::f64::consts::TAU;

@@ -1,6 +1,7 @@
 //! Sorts integers: counts them by buckets, adds the counts up, gives each process a row of buckets with about as many keys
 //! as any other, and has everybody send its keys to whom they belong.
-use crate::shared::{expect, mix, share};
+use crate::numbers::mix;
+use crate::shared::{expect, share};
 use crate::{Checked, Job, Wrong};
 use mpi::{Communicator, Op};
 use std::ops::Range;

@@ -26,6 +26,7 @@ mod ft;
 mod is;
 mod lu;
 mod mg;
+pub mod numbers;
 mod shared;
 
 use mpi::{Communicator, MpiError, Op, Universe};

@@ -2,7 +2,8 @@
 //! points from the bottom to the top. A sweep goes through the planes of it: a process that has the values of its northern
 //! and western neighbours computes its part of a plane and gives its own values on to the south and the east, so that many
 //! planes are under way at a time; the sweep back goes the other way.
-use crate::shared::{Fingerprint, Solved, share, sum, unit};
+use crate::numbers::{Fingerprint, unit};
+use crate::shared::{Solved, share, sum};
 use crate::{Checked, Job, Wrong};
 use mpi::Communicator;
 use std::ops::Range;

@@ -8,7 +8,8 @@
 //! Receives take a face from anybody, told by its tag: that must connect nobody.
 mod level;
 
-use crate::shared::{Fingerprint, Solved, mix, sum};
+use crate::numbers::{Fingerprint, mix};
+use crate::shared::{Solved, sum};
 use crate::{Checked, Job, Wrong};
 use level::{Level, Reach};
 use mpi::Communicator;

@@ -3,8 +3,8 @@
 //! The matrix of forces between atoms is cut into blocks; whoever has nothing to do takes the next one from a shared counter,
 //! fetches the positions of its rows and columns, and accumulates the forces of both. A block of positions or forces lies at
 //! any process. The order in which forces are added is open, so that results agree to rounding.
-use crate::shared::unit;
 use crate::{Checked, Job, Wrong};
+use kernels::numbers::unit;
 use mpi::Op;
 use pgas::ga::{GaError, GlobalArray, Layout, Patch};
 use std::ops::Range;

@@ -6,8 +6,8 @@
 //! step: of the left triangle from the processes of its row of the grid, of the right one from those of its column.
 //!
 //! Each element sees the same operations in the same order as in the serial loop, so that the bits are the same.
-use crate::shared::{Fingerprint, unit};
 use crate::{Checked, Job, Wrong};
+use kernels::numbers::{Fingerprint, unit};
 use pgas::ga::{Block, Distribution, GaError, GlobalArray, Layout, Patch};
 use std::ops::Range;
 

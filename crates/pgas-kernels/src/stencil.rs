@@ -5,8 +5,8 @@
 //! that use the last values of the neighbours. Nothing leaves at the edges.
 //!
 //! Each cell is computed by the same operations as in the serial run, so that the bits are the same.
-use crate::shared::{Fingerprint, unit};
 use crate::{Checked, Job, Wrong};
+use kernels::numbers::{Fingerprint, unit};
 use pgas::ga::{Edge, Layout, Patch, Reach};
 
 /// Cells from the top to the bottom.

@@ -1,6 +1,7 @@
 //! A cell of the multi-partition: its values with a border of one around them, and how they change in a step.
 use super::Way;
-use crate::shared::{Fingerprint, share, unit};
+use crate::numbers::{Fingerprint, unit};
+use crate::shared::share;
 use std::ops::Range;
 
 /// How much heat flows between two points in a step.
