@@ -87,6 +87,47 @@ static void order(void) {
     give_back((void **)at);
 }
 
+/* Rows and segments without gaps between them are as one row, and keep their place all the same. */
+static void rows_in_order(void) {
+    enum { ROW = 64, ROWS = 64, LEN = ROW * ROWS };
+    long **at = (long **)allocate(size * LEN * sizeof(long)), one = 1;
+    long *longer = malloc(LEN * sizeof(long)), *back = malloc(LEN * sizeof(long));
+    int stride[1] = {ROW * sizeof(long)}, count[2] = {ROW * sizeof(long), ROWS};
+    void *here[ROWS], *there[ROWS], *into[ROWS];
+    for (int round = 0; round < 60; round++) {
+        int to = (me + round) % size, vectors = round % 6 >= 3;
+        long *place = at[to] + me * LEN, shorter[2] = {round, -round};
+        for (int k = 0; k < LEN; k++)
+            longer[k] = round * 10000 + k;
+        for (int k = 0; k < ROWS; k++) {
+            here[k] = longer + k * ROW;
+            there[k] = place + k * ROW;
+            into[k] = back + k * ROW;
+        }
+        armci_giov_t put = {here, there, ROW * sizeof(long), ROWS}, get = {there, into, ROW * sizeof(long), ROWS};
+        ARMCI_Put(shorter, place + 5, sizeof shorter, to);
+        if (vectors)
+            ARMCI_PutV(&put, 1, to);
+        else
+            ARMCI_PutS(longer, stride, place, stride, count, 1, to);
+        ARMCI_Acc(ARMCI_ACC_LNG, &one, shorter, place + 7, sizeof shorter, to);
+        ARMCI_Put(shorter, place + 2000, sizeof shorter, to);
+        if (vectors)
+            ARMCI_GetV(&get, 1, to);
+        else
+            ARMCI_GetS(place, stride, back, stride, count, 1, to);
+        for (int k = 0; k < LEN; k++) {
+            long expected = longer[k] + (k == 7 ? round : k == 8 ? -round : 0);
+            if (k == 2000 || k == 2001)
+                expected = shorter[k - 2000];
+            CHECK(back[k] == expected);
+        }
+    }
+    free(longer);
+    free(back);
+    give_back((void **)at);
+}
+
 static int number(int to, int a, int b, int c) { return to * 100000 + a * 1000 + b * 50 + c; }
 
 static void strided(void) {
@@ -252,6 +293,26 @@ static void values(void) {
     old_long = -me;
     ARMCI_Rmw(ARMCI_SWAP_LONG, &old_long, at[right] + 56, 0, right);
     CHECK(old_long == 0 && ARMCI_GetValueLong(at[right] + 56, right) == -me);
+    give_back((void **)at);
+}
+
+/* A process that looks at its own memory by ARMCI's calls only is reached from everywhere, one call after the other. */
+static void polled(void) {
+    enum { WAYS = 6 };
+    int **at = (int **)allocate(WAYS * sizeof(int)), right = (me + 1) % size, one = 1, stride[1] = {4}, count[2] = {4, 1};
+    for (int way = 0; way < WAYS; way++) {
+        int seen = 0, own[1];
+        while (me > 0 && !seen)
+            switch (way) {
+            case 0: ARMCI_Get(&at[me][way], &seen, sizeof seen, me); break;
+            case 1: seen = ARMCI_GetValueInt(&at[me][way], me); break;
+            case 2: ARMCI_GetS(&at[me][way], stride, &seen, stride, count, 1, me); break;
+            case 3: ARMCI_Rmw(ARMCI_FETCH_AND_ADD, &seen, &at[me][way], 0, me); break;
+            case 4: ARMCI_Fence(me); seen = *(volatile int *)&at[me][way]; break;
+            case 5: ARMCI_Put(&one, own, sizeof one, me); seen = *(volatile int *)&at[me][way]; break;
+            }
+        ARMCI_Put(&one, &at[right][way], sizeof one, right);
+    }
     give_back((void **)at);
 }
 
@@ -425,11 +486,13 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     rows();
     order();
+    rows_in_order();
     strided();
     accumulate();
     segments();
     later();
     values();
+    polled();
     told();
     mutexes();
     groups();

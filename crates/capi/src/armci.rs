@@ -17,11 +17,11 @@ use crate::engine::{self, Call, Phase};
 use groups::*;
 use life::*;
 use messages::*;
-use mpi::core::{CommId, Mpi, RequestId};
+use mpi::core::{CommId, Mpi, RequestId, Status};
 use mpi::{MpiError, Result};
 use onesided::*;
 use order::*;
-use pgas::core::{Core, Domains, Driver, GroupId};
+use pgas::core::{Core, Domains, Driver, GroupId, Turn};
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_ulong};
@@ -133,6 +133,24 @@ fn with<A: Abi, R>(
         Ok(result) => result,
         Err(error) => end(&mut call, name, &error),
     }
+}
+
+/// One call of the program that waits for a request. Other threads may call meanwhile: what it waits for may depend on
+/// them. (Operations on memory, and what makes or frees something, keep others out until they have ended: they need no more
+/// than that processes make progress.)
+fn waiting<A: Abi, R>(
+    name: &'static str,
+    begin: impl FnOnce(&mut Session, &mut OfCall<'_, A>) -> Result<RequestId>,
+    end_with: impl FnOnce(&mut Session, Status) -> Result<R>,
+) -> R {
+    let request = with::<A, _>(name, begin);
+    let mut call = Call::<A>::enter(name);
+    let status = match call.complete(request).and_then(|status| status.checked()) {
+        Ok(status) => status,
+        Err(error) => end(&mut call, name, &error),
+    };
+    drop(call);
+    with::<A, _>(name, |session, _| end_with(session, status))
 }
 
 /// Ends the job.

@@ -9,6 +9,9 @@ fn main() -> Result<()> {
     strided(&armci)?;
     accumulated(&armci)?;
     in_order(&armci)?;
+    rows_in_order(&armci)?;
+    polled(&armci)?;
+    of_another(&armci)?;
     one_by_one(&armci)?;
     if armci.rank() == 0 {
         println!("armci: passed with {} processes", armci.size());
@@ -129,6 +132,75 @@ fn in_order(armci: &Armci) -> Result<()> {
         let expected = |at: usize| if (100..103).contains(&at) { 2 * short[0] } else { long[0] };
         assert!(all.iter().enumerate().all(|(at, got)| *got == expected(at)), "round {round}");
     }
+    armci.barrier()
+}
+
+/// Rows and elements without gaps between them are as one row, and keep their place all the same.
+fn rows_in_order(armci: &Armci) -> Result<()> {
+    const ROW: usize = 64;
+    const LEN: usize = 64 * ROW;
+    let memory = armci.malloc::<i64>(LEN * armci.size())?;
+    let me = armci.rank();
+    let places: Vec<usize> = (me * LEN..(me + 1) * LEN).collect();
+    let (here, there) = (Patch { at: 0, strides: &[ROW] }, Patch { at: me * LEN, strides: &[ROW] });
+    let counts = [ROW, LEN / ROW];
+    for round in 0..40 {
+        let (target, each) = ((me + round) % armci.size(), round % 4 >= 2);
+        let (short, long) = ([round as i64 + 1; 3], vec![-(round as i64) - 1; LEN]);
+        let mut all = vec![0; LEN];
+        memory.put(&short, target, me * LEN + 50)?;
+        match each {
+            true => memory.put_each(&long, target, &places)?,
+            false => memory.put_strided(&long, here, target, there, &counts)?,
+        }
+        memory.put(&short, target, me * LEN + 100)?;
+        memory.acc(1, &short, target, me * LEN + 100)?;
+        match each {
+            true => memory.get_each(&mut all, target, &places)?,
+            false => memory.get_strided(&mut all, here, target, there, &counts)?,
+        }
+        let expected = |at: usize| if (100..103).contains(&at) { 2 * short[0] } else { long[0] };
+        let wrong = all.iter().enumerate().find(|(at, got)| **got != expected(*at));
+        assert_eq!(wrong, None, "round {round}");
+    }
+    armci.barrier()
+}
+
+/// A process that looks at its own memory only is reached all the same.
+fn polled(armci: &Armci) -> Result<()> {
+    let memory = armci.malloc::<i64>(2)?;
+    let (me, size) = (armci.rank(), armci.size());
+    let mut seen = [0];
+    if me > 0 {
+        while seen[0] == 0 {
+            memory.get(&mut seen, me, 0)?;
+        }
+        while memory.fetch_add(me, 1, 0)? == 0 {}
+    }
+    memory.put(&[1], (me + 1) % size, 0)?;
+    memory.fetch_add((me + 1) % size, 1, 1)?;
+    armci.barrier()
+}
+
+/// A scope takes memory of its own `Armci` only.
+fn of_another(armci: &Armci) -> Result<()> {
+    let other = Armci::new(armci.comm())?;
+    let (memory, mine) = (other.malloc::<i32>(4)?, armci.malloc::<i32>(4)?);
+    let right = (armci.rank() + 1) % armci.size();
+    let (data, mut back) = ([7; 4], [0; 4]);
+    armci.scope(|scope| {
+        let refused = scope.put(&memory, &data, right, 0).unwrap_err().to_string();
+        assert!(refused.contains("the memory was allocated by another Armci than the scope's"), "{refused}");
+        assert!(scope.get(&memory, &mut back, right, 0).is_err());
+        assert!(scope.acc(&memory, 1, &data, right, 0).is_err());
+        scope.put(&mine, &data, right, 0)
+    })?;
+    armci.barrier()?;
+    memory.get(&mut back, right, 0)?;
+    assert_eq!(back, [0; 4]);
+    mine.get(&mut back, right, 0)?;
+    assert_eq!(back, [7; 4]);
+    other.barrier()?;
     armci.barrier()
 }
 

@@ -88,6 +88,11 @@ impl Armci {
         self.with(|core, driver| core.barrier(driver))
     }
 
+    /// Is it the same, and not only over the same processes?
+    pub(crate) fn is(&self, other: &Armci) -> bool {
+        Rc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// One call of the core.
     pub(crate) fn with<T>(&self, call: impl FnOnce(&mut Core, &mut OfComm) -> Result<T>) -> Result<T> {
         let mut core = self.inner.core.borrow_mut();

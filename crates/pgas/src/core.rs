@@ -33,6 +33,7 @@ pub use handles::{HandleId, Later};
 use mpi::Result;
 use mpi::core::{CommId, Mpi, RequestId, Synchronizing};
 use mutexes::Mutexes;
+pub use mutexes::Turn;
 pub use regions::{Place, RegionId};
 use regions::{Region, Spans};
 pub use rmw::Rmw;
@@ -71,6 +72,7 @@ pub struct Core {
     /// Is there memory that is not mapped here, so that messages come for this process's?
     has_far: bool,
     fences: u32,
+    nears: u32,
 }
 
 impl Core {
@@ -93,6 +95,7 @@ impl Core {
             mutexes: None,
             has_far: false,
             fences: 0,
+            nears: 0,
         })
     }
 

@@ -125,6 +125,11 @@ impl<T: Datum> Memory<T> {
         &self.armci
     }
 
+    /// Is it the same memory?
+    pub(crate) fn is(&self, other: &Memory<T>) -> bool {
+        self.armci.is(&other.armci) && self.region == other.region
+    }
+
     pub(crate) fn place(&self, rank: usize, at: usize) -> Place {
         let at = at.checked_mul(size_of::<T>()).map_or(u64::MAX, |at| at as u64);
         Place { region: self.region, rank: narrow(rank), at }

@@ -4,7 +4,7 @@ use crate::armci::Armci;
 use crate::core::{HandleId, Later, What};
 use crate::memory::{Element, Memory, Patch, Scaled};
 use crate::slices::{source, target};
-use mpi::{Datum, MpiError, Result};
+use mpi::{Datum, ErrorClass, MpiError, Result};
 use std::marker::PhantomData;
 
 /// Where operations are begun. Their buffers are borrowed until the scope has ended.
@@ -160,6 +160,16 @@ impl<'env> Scope<'_, 'env> {
         self.armci.comm().core(|_| result)
     }
 
+    /// The scope waits for operations of its own `Armci`, and of no other: what another one has begun would go on when the
+    /// buffers are gone.
+    fn serves<T: Datum>(&self, memory: &Memory<T>) -> Result<()> {
+        if self.armci.is(memory.armci()) {
+            return Ok(());
+        }
+        let text = "the memory was allocated by another Armci than the scope's";
+        Err(MpiError::new(ErrorClass::Arg, text))
+    }
+
     pub(crate) fn begin<T: Datum>(
         &self,
         memory: &Memory<T>,
@@ -167,6 +177,7 @@ impl<'env> Scope<'_, 'env> {
         (rank, at): (usize, usize),
         how: &Scaled,
     ) -> Result<()> {
+        self.checked(self.serves(memory))?;
         let (place, later) = (memory.place(rank, at), Later::Handle(self.handle));
         memory.armci().with(|core, driver| core.transfer(driver, what, place, how.strides(), later))
     }

@@ -110,9 +110,16 @@ fn root_of(group: &Group, root: c_int) -> Result<Peer> {
     })
 }
 
-fn collective<A: Abi>(driver: &mut OfCall<'_, A>, comm: CommId, call: Coll<'_>) -> Result<()> {
-    let request = driver.call(|mpi| mpi.icollective(comm, call))?;
-    driver.wait(request).map(drop)
+/// A collective over a group, and what it is.
+fn collective<A: Abi>(
+    name: &'static str,
+    begin: impl for<'c> FnOnce(&'c mut Session, &mut OfCall<'_, A>) -> Result<(CommId, Coll<'static>)>,
+) {
+    let begin = |session: &mut Session, driver: &mut OfCall<'_, A>| {
+        let (comm, call) = begin(session, driver)?;
+        driver.call(|mpi| mpi.icollective(comm, call))
+    };
+    waiting::<A, _>(name, begin, |_, _| Ok(()))
 }
 
 pub(super) extern "C" fn msg_me<A: Abi>() -> c_int {
@@ -128,12 +135,12 @@ pub(super) extern "C" fn timer<A: Abi>() -> f64 {
 }
 
 pub(super) extern "C" fn msg_snd<A: Abi>(tag: c_int, buffer: BufMut, len: c_int, to: c_int) {
-    with::<A, _>("armci_msg_snd", |session, driver| {
+    let begin = |session: &mut Session, driver: &mut OfCall<'_, A>| {
         let data = Data::new(buffer.source(), length(len)?, TypeId::BYTE);
         let dest = Dest::new(Peer::Rank(to), tag);
-        let sent = driver.call(|mpi| mpi.isend_now(session.messages, data, dest, Mode::Standard))?;
-        driver.wait(sent).map(drop)
-    })
+        driver.call(|mpi| mpi.isend_now(session.messages, data, dest, Mode::Standard))
+    };
+    waiting::<A, _>("armci_msg_snd", begin, |_, _| Ok(()))
 }
 
 /// Receives; gives the sender.
@@ -144,11 +151,12 @@ fn receive<A: Abi>(
     got: Ptr<c_int>,
     from: Peer,
 ) -> c_int {
-    with::<A, _>(name, |session, driver| {
+    let begin = |session: &mut Session, driver: &mut OfCall<'_, A>| {
         let data = Data::new(buffer.target(), length(room)?, TypeId::BYTE);
         let source = Source::new(from, Tag::Is(tag));
-        let request = driver.call(|mpi| mpi.irecv(session.messages, data, source))?;
-        let status = driver.0.complete(request)?.checked()?;
+        driver.call(|mpi| mpi.irecv(session.messages, data, source))
+    };
+    waiting::<A, _>(name, begin, |_, status| {
         if !got.is_null() {
             got.set(status.bytes as c_int)?;
         }
@@ -176,13 +184,12 @@ pub(super) extern "C" fn msg_rcvany<A: Abi>(
 }
 
 pub(super) extern "C" fn msg_barrier<A: Abi>() {
-    with::<A, _>("armci_msg_barrier", |session, driver| collective(driver, session.messages, Coll::Barrier))
+    collective::<A>("armci_msg_barrier", |session, _| Ok((session.messages, Coll::Barrier)))
 }
 
 pub(super) extern "C" fn msg_group_barrier<A: Abi>(group: Ptr<c_int>) {
-    with::<A, _>("armci_msg_group_barrier", |session, driver| {
-        let comm = session.core.group(group_of(group)?)?.comm()?;
-        collective(driver, comm, Coll::Barrier)
+    collective::<A>("armci_msg_group_barrier", |session, _| {
+        Ok((session.core.group(group_of(group)?)?.comm()?, Coll::Barrier))
     })
 }
 
@@ -216,11 +223,11 @@ fn broadcast<A: Abi>(
     (buffer, len): (BufMut, c_int),
     root: c_int,
 ) {
-    with::<A, _>(name, |session, driver| {
+    collective::<A>(name, |session, driver| {
         let group = who(session, driver)?;
         let group = session.core.group(group)?;
         let data = Data::new(buffer.target(), length(len)?, TypeId::BYTE);
-        collective(driver, group.comm()?, Coll::Bcast { data, root: root_of(group, root)? })
+        Ok((group.comm()?, Coll::Bcast { data, root: root_of(group, root)? }))
     })
 }
 
@@ -254,7 +261,7 @@ fn combine<A: Abi>(
     (x, count, op, kind): (BufMut, c_int, Text, c_int),
     everybody: bool,
 ) {
-    with::<A, _>(name, |session, driver| {
+    collective::<A>(name, |session, driver| {
         let group = who(session, driver)?;
         let group = session.core.group(group)?;
         let (kind, count) = (Kind::of(kind)?, length(count)?);
@@ -266,7 +273,7 @@ fn combine<A: Abi>(
         let send = if everybody || is_first { SendBuf::IN_PLACE } else { x.source() };
         let of = Reduction { send, recv: Data::new(x.target(), count, kind.ty()), op };
         let call = if everybody { Coll::Allreduce(of) } else { Coll::Reduce { of, root: Peer::Rank(0) } };
-        collective(driver, group.comm()?, call)
+        Ok((group.comm()?, call))
     })
 }
 
@@ -332,20 +339,22 @@ pub(super) extern "C" fn msg_sel_scope<A: Abi>(
     kind: c_int,
     contributes: c_int,
 ) {
-    with::<A, _>("armci_msg_sel_scope", |session, driver| {
+    let name = "armci_msg_sel_scope";
+    let (group, kind, bytes, op) = with::<A, _>(name, |session, driver| {
         let group = among(session, driver, scope)?;
         let group = session.core.group(group)?.clone();
-        let (kind, bytes) = (Kind::of(kind)?, length(bytes)? as usize);
-        let (op, _) = operation(op)?;
-        // Everybody hears what the others bring, behind a byte that says whether they bring anything.
-        let (mut mine, size) = (Scratch::with(bytes + 1), group.size() as usize);
-        mine.write(0, &[u8::from(contributes != 0)]);
-        crate::args::move_bytes(x, mine.place(1), bytes);
-        let mut all = Scratch::with((bytes + 1) * size);
-        let count = (bytes + 1) as i64;
-        let send = Data::new(mine.source(), count, TypeId::BYTE);
-        let recv = Data::new(all.target(), count, TypeId::BYTE);
-        collective(driver, group.comm()?, Coll::Allgather { send, recv })?;
+        Ok((group, Kind::of(kind)?, length(bytes)? as usize, operation(op)?.0))
+    });
+    // Everybody hears what the others bring, behind a byte that says whether they bring anything.
+    let (mut mine, size) = (Scratch::with(bytes + 1), group.size() as usize);
+    mine.write(0, &[u8::from(contributes != 0)]);
+    crate::args::move_bytes(x, mine.place(1), bytes);
+    let mut all = Scratch::with((bytes + 1) * size);
+    let count = (bytes + 1) as i64;
+    let send = Data::new(mine.source(), count, TypeId::BYTE);
+    let recv = Data::new(all.target(), count, TypeId::BYTE);
+    collective::<A>(name, |_, _| Ok((group.comm()?, Coll::Allgather { send, recv })));
+    with::<A, _>(name, |_, _| {
         let key = |rank: usize| -> Result<f64> {
             let place = all.reads((bytes + 1) * rank + 1);
             Ok(match kind {

@@ -103,30 +103,17 @@ fn transfer<A: Abi>(
     }
 }
 
-#[inline]
-fn blocking<A: Abi>(
+/// An operation of the program's: waited for at once, or later where there is a handle.
+#[inline(always)]
+fn operation<A: Abi>(
     name: &'static str,
     way: impl FnOnce() -> Result<Way>,
     ends: (BufMut, BufMut),
     rows: impl FnOnce() -> Result<Rows>,
-    rank: c_int,
+    (rank, handle): (c_int, Option<Ptr<Handle>>),
 ) -> c_int {
     with::<A, _>(name, |session, driver| {
-        transfer(session, driver, (way()?, Later::No), ends, &rows()?, rank)
-    });
-    0
-}
-
-fn later<A: Abi>(
-    name: &'static str,
-    way: impl FnOnce() -> Result<Way>,
-    ends: (BufMut, BufMut),
-    rows: impl FnOnce() -> Result<Rows>,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    with::<A, _>(name, |session, driver| {
-        let later = of_handle(session, handle)?;
+        let later = handle.map_or(Ok(Later::No), |handle| of_handle(session, handle))?;
         transfer(session, driver, (way()?, later), ends, &rows()?, rank)
     });
     0
@@ -149,65 +136,42 @@ fn factor(datatype: c_int, scale: BufMut) -> Result<Way> {
     Ok(Way::Acc(factor))
 }
 
-pub(super) extern "C" fn put<A: Abi>(src: BufMut, dst: BufMut, bytes: c_int, rank: c_int) -> c_int {
-    blocking::<A>("ARMCI_Put", || Ok(Way::Put), (src, dst), || Rows::row(bytes), rank)
-}
+/// Functions in pairs: one that has ended when it returns, and one for which a handle is waited later.
+macro_rules! pairs {
+    ($($name:ident $nb:ident($($arg:ident: $ty:ty),*) = $call:ident($($what:expr),*), $c:literal $nb_c:literal;)*) => {$(
+        pub(super) extern "C" fn $name<A: Abi>($($arg: $ty,)* rank: c_int) -> c_int {
+            $call::<A>($c, $($what,)* (rank, None))
+        }
 
-pub(super) extern "C" fn get<A: Abi>(src: BufMut, dst: BufMut, bytes: c_int, rank: c_int) -> c_int {
-    blocking::<A>("ARMCI_Get", || Ok(Way::Get), (dst, src), || Rows::row(bytes), rank)
+        pub(super) extern "C" fn $nb<A: Abi>($($arg: $ty,)* rank: c_int, handle: Ptr<Handle>) -> c_int {
+            $call::<A>($nb_c, $($what,)* (rank, Some(handle)))
+        }
+    )*};
 }
-
-pub(super) extern "C" fn acc<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    src: BufMut,
-    dst: BufMut,
-    bytes: c_int,
-    rank: c_int,
-) -> c_int {
-    blocking::<A>("ARMCI_Acc", || factor(datatype, scale), (src, dst), || Rows::row(bytes), rank)
-}
-
-pub(super) extern "C" fn put_s<A: Abi>(
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-) -> c_int {
-    let rows = || Rows::of(src_strides, dst_strides, counts, levels);
-    blocking::<A>("ARMCI_PutS", || Ok(Way::Put), (src, dst), rows, rank)
-}
-
-pub(super) extern "C" fn get_s<A: Abi>(
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-) -> c_int {
-    let rows = || Rows::of(dst_strides, src_strides, counts, levels);
-    blocking::<A>("ARMCI_GetS", || Ok(Way::Get), (dst, src), rows, rank)
-}
-
-pub(super) extern "C" fn acc_s<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-) -> c_int {
-    let rows = || Rows::of(src_strides, dst_strides, counts, levels);
-    blocking::<A>("ARMCI_AccS", || factor(datatype, scale), (src, dst), rows, rank)
-}
+pairs!(
+    put nb_put(src: BufMut, dst: BufMut, bytes: c_int) =
+        operation(|| Ok(Way::Put), (src, dst), || Rows::row(bytes)), "ARMCI_Put" "ARMCI_NbPut";
+    get nb_get(src: BufMut, dst: BufMut, bytes: c_int) =
+        operation(|| Ok(Way::Get), (dst, src), || Rows::row(bytes)), "ARMCI_Get" "ARMCI_NbGet";
+    acc nb_acc(datatype: c_int, scale: BufMut, src: BufMut, dst: BufMut, bytes: c_int) =
+        operation(|| factor(datatype, scale), (src, dst), || Rows::row(bytes)), "ARMCI_Acc" "ARMCI_NbAcc";
+    put_s nb_put_s(src: BufMut, src_strides: Ptr<c_int>, dst: BufMut, dst_strides: Ptr<c_int>, counts: Ptr<c_int>, levels: c_int) =
+        operation(|| Ok(Way::Put), (src, dst), || Rows::of(src_strides, dst_strides, counts, levels)),
+        "ARMCI_PutS" "ARMCI_NbPutS";
+    get_s nb_get_s(src: BufMut, src_strides: Ptr<c_int>, dst: BufMut, dst_strides: Ptr<c_int>, counts: Ptr<c_int>, levels: c_int) =
+        operation(|| Ok(Way::Get), (dst, src), || Rows::of(dst_strides, src_strides, counts, levels)),
+        "ARMCI_GetS" "ARMCI_NbGetS";
+    acc_s nb_acc_s(datatype: c_int, scale: BufMut, src: BufMut, src_strides: Ptr<c_int>, dst: BufMut, dst_strides: Ptr<c_int>,
+        counts: Ptr<c_int>, levels: c_int) =
+        operation(|| factor(datatype, scale), (src, dst), || Rows::of(src_strides, dst_strides, counts, levels)),
+        "ARMCI_AccS" "ARMCI_NbAccS";
+    put_v nb_put_v(list: Ptr<Segment>, count: c_int) =
+        segments(|| Ok(Way::Put), (list, count)), "ARMCI_PutV" "ARMCI_NbPutV";
+    get_v nb_get_v(list: Ptr<Segment>, count: c_int) =
+        segments(|| Ok(Way::Get), (list, count)), "ARMCI_GetV" "ARMCI_NbGetV";
+    acc_v nb_acc_v(datatype: c_int, scale: BufMut, list: Ptr<Segment>, count: c_int) =
+        segments(|| factor(datatype, scale), (list, count)), "ARMCI_AccV" "ARMCI_NbAccV";
+);
 
 /// A put, and then a flag that is seen behind it.
 fn flagged<A: Abi>(
@@ -307,89 +271,12 @@ pub(super) extern "C" fn put_s_flag_dir<A: Abi>(
     put_s_flag::<A>(src, src_strides, dst, dst_strides, counts, levels, flag, value, rank)
 }
 
-pub(super) extern "C" fn nb_put<A: Abi>(
-    src: BufMut,
-    dst: BufMut,
-    bytes: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    later::<A>("ARMCI_NbPut", || Ok(Way::Put), (src, dst), || Rows::row(bytes), rank, handle)
-}
-
-pub(super) extern "C" fn nb_get<A: Abi>(
-    src: BufMut,
-    dst: BufMut,
-    bytes: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    later::<A>("ARMCI_NbGet", || Ok(Way::Get), (dst, src), || Rows::row(bytes), rank, handle)
-}
-
-pub(super) extern "C" fn nb_acc<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    src: BufMut,
-    dst: BufMut,
-    bytes: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    later::<A>("ARMCI_NbAcc", || factor(datatype, scale), (src, dst), || Rows::row(bytes), rank, handle)
-}
-
-pub(super) extern "C" fn nb_put_s<A: Abi>(
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    let rows = || Rows::of(src_strides, dst_strides, counts, levels);
-    later::<A>("ARMCI_NbPutS", || Ok(Way::Put), (src, dst), rows, rank, handle)
-}
-
-pub(super) extern "C" fn nb_get_s<A: Abi>(
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    let rows = || Rows::of(dst_strides, src_strides, counts, levels);
-    later::<A>("ARMCI_NbGetS", || Ok(Way::Get), (dst, src), rows, rank, handle)
-}
-
-pub(super) extern "C" fn nb_acc_s<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    src: BufMut,
-    src_strides: Ptr<c_int>,
-    dst: BufMut,
-    dst_strides: Ptr<c_int>,
-    counts: Ptr<c_int>,
-    levels: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    let rows = || Rows::of(src_strides, dst_strides, counts, levels);
-    later::<A>("ARMCI_NbAccS", || factor(datatype, scale), (src, dst), rows, rank, handle)
-}
-
-/// Segments of several lengths. Each length is one operation, unless all is mapped or something lies elsewhere.
+/// Segments of several lengths. Each length is one operation, unless something lies elsewhere, or is mapped and only copied.
 fn segments<A: Abi>(
     name: &'static str,
     way: impl FnOnce() -> Result<Way>,
     (list, count): (Ptr<Segment>, c_int),
-    rank: c_int,
-    handle: Option<Ptr<Handle>>,
+    (rank, handle): (c_int, Option<Ptr<Handle>>),
 ) -> c_int {
     with::<A, _>(name, |session, driver| {
         let later = handle.map_or(Ok(Later::No), |handle| of_handle(session, handle))?;
@@ -420,8 +307,10 @@ fn one_length<A: Abi>(
     let row = Rows::row(of.bytes)?;
     let (first_here, first_there) = (here.at(0)?, there.at(0)?);
     let place = session.core.locate(process(rank), first_there.addr());
+    let sums = matches!(way, Way::Acc(_));
     let together = match place {
-        Ok(place) if count > 1 && !session.core.is_mapped(place.region, place.rank)? => Some(place),
+        // On mapped memory copies one by one are the quickest; sums take a lock, and do so once.
+        Ok(place) if count > 1 && (sums || !session.core.is_mapped(place.region, place.rank)?) => Some(place),
         _ => None,
     };
     let mut distances = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -450,53 +339,6 @@ fn one_length<A: Abi>(
     };
     let how = Segments { bytes: of.bytes.into(), here: &distances.0, there: &distances.1 };
     session.core.transfer_segments(driver, what, place, how, later)
-}
-
-pub(super) extern "C" fn put_v<A: Abi>(list: Ptr<Segment>, count: c_int, rank: c_int) -> c_int {
-    segments::<A>("ARMCI_PutV", || Ok(Way::Put), (list, count), rank, None)
-}
-
-pub(super) extern "C" fn get_v<A: Abi>(list: Ptr<Segment>, count: c_int, rank: c_int) -> c_int {
-    segments::<A>("ARMCI_GetV", || Ok(Way::Get), (list, count), rank, None)
-}
-
-pub(super) extern "C" fn acc_v<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    list: Ptr<Segment>,
-    count: c_int,
-    rank: c_int,
-) -> c_int {
-    segments::<A>("ARMCI_AccV", || factor(datatype, scale), (list, count), rank, None)
-}
-
-pub(super) extern "C" fn nb_put_v<A: Abi>(
-    list: Ptr<Segment>,
-    count: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    segments::<A>("ARMCI_NbPutV", || Ok(Way::Put), (list, count), rank, Some(handle))
-}
-
-pub(super) extern "C" fn nb_get_v<A: Abi>(
-    list: Ptr<Segment>,
-    count: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    segments::<A>("ARMCI_NbGetV", || Ok(Way::Get), (list, count), rank, Some(handle))
-}
-
-pub(super) extern "C" fn nb_acc_v<A: Abi>(
-    datatype: c_int,
-    scale: BufMut,
-    list: Ptr<Segment>,
-    count: c_int,
-    rank: c_int,
-    handle: Ptr<Handle>,
-) -> c_int {
-    segments::<A>("ARMCI_NbAccV", || factor(datatype, scale), (list, count), rank, Some(handle))
 }
 
 /// The handle's operations are waited for by it. One that nobody has initialised is new.

@@ -10,10 +10,11 @@ fn known(session: &Session, rank: c_int) -> Result<u32> {
 }
 
 pub(super) extern "C" fn barrier<A: Abi>() {
-    with::<A, _>("ARMCI_Barrier", |session, driver| {
+    let begin = |session: &mut Session, driver: &mut OfCall<'_, A>| {
         session.core.wait_all(driver)?;
-        session.core.barrier(driver)
-    })
+        session.core.barrier_begin(driver)
+    };
+    waiting::<A, _>("ARMCI_Barrier", begin, |_, _| Ok(()))
 }
 
 pub(super) extern "C" fn fence<A: Abi>(rank: c_int) {
@@ -49,9 +50,17 @@ pub(super) extern "C" fn destroy_mutexes<A: Abi>() -> c_int {
 }
 
 pub(super) extern "C" fn lock<A: Abi>(mutex: c_int, rank: c_int) {
-    with::<A, _>("ARMCI_Lock", |session, driver| {
-        session.core.lock(driver, u64::try_from(mutex).unwrap_or(u64::MAX), process(rank))
-    })
+    let name = "ARMCI_Lock";
+    let turn: Turn = with::<A, _>(name, |session, driver| {
+        session.core.lock_begin(driver, u64::try_from(mutex).unwrap_or(u64::MAX), process(rank))
+    });
+    // Other threads may call while it waits, as in `waiting`.
+    while !with::<A, _>(name, |session, driver| session.core.has_turn(driver, &turn)) {
+        let mut call = Call::<A>::enter(name);
+        if let Err(error) = turn.rest(&mut OfCall(&mut call)) {
+            end(&mut call, name, &error)
+        }
+    }
 }
 
 pub(super) extern "C" fn unlock<A: Abi>(mutex: c_int, rank: c_int) {
@@ -74,10 +83,12 @@ pub(super) extern "C" fn notify<A: Abi>(rank: c_int) -> c_int {
 
 /// The number of the notice that has come, which `value` gets, too.
 pub(super) extern "C" fn notify_wait<A: Abi>(rank: c_int, value: Ptr<c_int>) -> c_int {
-    with::<A, _>("armci_notify_wait", |session, driver| {
+    let begin = |session: &mut Session, driver: &mut OfCall<'_, A>| {
         let rank = known(session, rank)?;
-        session.core.notify_wait(driver, rank)?;
-        let heard = session.heard.entry(rank).or_default();
+        session.core.notify_expect(driver, rank)
+    };
+    waiting::<A, _>("armci_notify_wait", begin, |session, _| {
+        let heard = session.heard.entry(process(rank)).or_default();
         *heard += 1;
         if !value.is_null() {
             value.set(*heard)?;

@@ -100,6 +100,14 @@ impl Core {
         self.handles.get(handle).is_some()
     }
 
+    /// Nothing is begun with a handle that is not there.
+    pub(super) fn check_handle(&mut self, later: Later) -> Result<()> {
+        match later {
+            Later::Handle(id) if !self.handle_exists(id) => Err(no_handle()),
+            _ => Ok(()),
+        }
+    }
+
     /// Does it gather?
     pub(super) fn gathers(&mut self, later: Later) -> bool {
         match later {
@@ -119,13 +127,11 @@ impl Core {
         let pending = Pending { request, rank, _source: source };
         match later {
             Later::No => driver.wait(request).map(drop),
-            Later::Handle(id) => match self.handles.get(id) {
-                Some(handle) => {
-                    handle.pending.push(pending);
-                    Ok(())
-                }
-                None => Err(no_handle()),
-            },
+            Later::Handle(id) => {
+                let handle = self.handles.get(id).expect("checked before it was begun");
+                handle.pending.push(pending);
+                Ok(())
+            }
             Later::Implicit => {
                 if self.handles.implicit.len() >= IMPLICIT_MAX
                     && let Some(oldest) = self.handles.implicit.pop_front()
@@ -145,7 +151,7 @@ impl Core {
         place: (RegionId, u32),
         source: Option<Scratch>,
     ) -> Result<()> {
-        let handle = self.handles.get(id).ok_or_else(no_handle)?;
+        let handle = self.handles.get(id).expect("checked before it was begun");
         if !handle.held.contains(&place) {
             handle.held.push(place);
         }

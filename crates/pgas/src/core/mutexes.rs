@@ -3,7 +3,7 @@
 use super::regions::{Place, RegionId};
 use super::{Core, Driver, GroupId, Rmw};
 use crate::slices::{source, target};
-use mpi::core::{Coll, Data, Dest, Mode, Peer, Source, Tag, TypeId};
+use mpi::core::{Coll, Data, Dest, Mode, Mpi, OpId, Peer, RequestId, Source, Tag, TypeId, WinId};
 use mpi::{ErrorClass, MpiError, Result};
 
 /// A mutex is the next ticket and the one that is served.
@@ -19,8 +19,41 @@ const NOTICE_TAG: i32 = 0x6e6f;
 pub(super) struct Mutexes {
     region: RegionId,
     counts: Vec<u64>,
-    /// Those that this process has: mutex, owner and ticket.
+    /// Those that this process has, or has asked for: mutex, owner and ticket.
     held: Vec<(u64, u32, i64)>,
+}
+
+/// A place among those who want a mutex.
+#[derive(Debug)]
+pub struct Turn {
+    /// Where the counter is mapped.
+    win: Option<WinId>,
+    served: Place,
+    ticket: i64,
+}
+
+impl Turn {
+    /// Waits until the turn may have come. Others are let run meanwhile, and are answered.
+    pub fn rest(&self, driver: &mut impl Driver) -> Result<()> {
+        let mut looks = 0;
+        driver.watch(|mpi| match self.win {
+            Some(_) => self.is_served(mpi),
+            None => {
+                looks += 1;
+                Ok(looks > LOOKS_BETWEEN)
+            }
+        })
+    }
+
+    /// The counter in memory that is mapped here.
+    fn is_served(&self, mpi: &mut Mpi) -> Result<bool> {
+        let Some(win) = self.win else { return Ok(false) };
+        let (given, mut now) = ([0i64], [0i64]);
+        let (peer, at) = (Peer::Rank(self.served.rank as i32), self.served.at as i64);
+        let (from, into) = (source(&given), target(&mut now));
+        mpi.win_fetch_and_op(win, from, into, TypeId::INT64_T, peer, at, OpId::NO_OP)?;
+        Ok(now[0] == self.ticket)
+    }
 }
 
 impl Core {
@@ -52,6 +85,15 @@ impl Core {
 
     /// Waits until this process has a mutex.
     pub fn lock(&mut self, driver: &mut impl Driver, mutex: u64, owner: u32) -> Result<()> {
+        let turn = self.lock_begin(driver, mutex, owner)?;
+        while !self.has_turn(driver, &turn)? {
+            turn.rest(driver)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a mutex. This process has it when its turn has come.
+    pub fn lock_begin(&mut self, driver: &mut impl Driver, mutex: u64, owner: u32) -> Result<Turn> {
         let place = self.mutex(mutex, owner)?;
         let mutexes = self.mutexes.as_ref().expect("asked above");
         if mutexes.held.iter().any(|held| (held.0, held.1) == (mutex, owner)) {
@@ -61,10 +103,19 @@ impl Core {
             ));
         }
         let ticket = self.rmw(driver, Rmw::Add64(1), place)?;
-        let served = Place { at: place.at + SERVED_AT, ..place };
-        self.await_turn(driver, served, ticket)?;
         self.mutexes.as_mut().expect("asked above").held.push((mutex, owner, ticket));
-        Ok(())
+        let served = Place { at: place.at + SERVED_AT, ..place };
+        let near = self.is_mapped(served.region, served.rank)?;
+        let win = near.then_some(self.region(served.region)?.win);
+        Ok(Turn { win, served, ticket })
+    }
+
+    /// Has the turn come?
+    pub fn has_turn(&mut self, driver: &mut impl Driver, turn: &Turn) -> Result<bool> {
+        match turn.win {
+            Some(_) => driver.call(|mpi| turn.is_served(mpi)),
+            None => Ok(self.rmw(driver, Rmw::Add64(0), turn.served)? == turn.ticket),
+        }
     }
 
     /// Gives a mutex back. What was done under it is done then.
@@ -81,21 +132,6 @@ impl Core {
         self.all_fence(driver)?;
         let served = Place { at: place.at + SERVED_AT, ..place };
         self.rmw(driver, Rmw::Add64(1), served).map(drop)
-    }
-
-    /// Waits until a ticket is served. Others are let run meanwhile, and are answered.
-    fn await_turn(&mut self, driver: &mut impl Driver, served: Place, ticket: i64) -> Result<()> {
-        if self.is_mapped(served.region, served.rank)? {
-            return driver.watch(|mpi| Ok(self.look(mpi, served)? == ticket));
-        }
-        while self.rmw(driver, Rmw::Add64(0), served)? != ticket {
-            let mut looks = 0;
-            driver.watch(|_| {
-                looks += 1;
-                Ok(looks > LOOKS_BETWEEN)
-            })?;
-        }
-        Ok(())
     }
 
     fn mutex(&self, mutex: u64, owner: u32) -> Result<Place> {
@@ -127,11 +163,15 @@ impl Core {
 
     /// Waits until a process has told this one something.
     pub fn notify_wait(&mut self, driver: &mut impl Driver, rank: u32) -> Result<()> {
+        let come = self.notify_expect(driver, rank)?;
+        driver.wait(come).map(drop)
+    }
+
+    /// The request ends when a process has told this one something.
+    pub fn notify_expect(&mut self, driver: &mut impl Driver, rank: u32) -> Result<RequestId> {
         let peer = Peer::Rank(i32::try_from(rank).unwrap_or(i32::MAX));
         let nothing = Data::new(target::<u8>(&mut []), 0, TypeId::BYTE);
-        let come =
-            driver.call(|mpi| mpi.irecv(self.comm, nothing, Source::new(peer, Tag::Is(NOTICE_TAG))))?;
-        driver.wait(come).map(drop)
+        driver.call(|mpi| mpi.irecv(self.comm, nothing, Source::new(peer, Tag::Is(NOTICE_TAG))))
     }
 }
 

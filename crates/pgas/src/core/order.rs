@@ -1,14 +1,18 @@
 //! What is not known to be done at its target: fences, barriers, and the order of blocking operations.
 use super::regions::{Place, RegionId};
+use super::transfer::Call;
 use super::{Core, Driver};
 use mpi::Result;
-use mpi::core::Coll;
+use mpi::core::{Coll, RequestId};
 
 /// Operations up to this length go as messages behind those before them; longer ones, if in a row, may be copied past these.
 const MESSAGE_MAX: u64 = 4 << 10;
 
 /// So many fences come to a look for messages where all memory is mapped.
 const FENCES_PER_LOOK: u32 = 16;
+
+/// So many operations on mapped memory come to a look for messages where there is memory that is not.
+const NEAR_PER_LOOK: u32 = 16;
 
 impl Core {
     /// Everything that was begun towards a process is done there. `rank` is one of all processes.
@@ -23,9 +27,14 @@ impl Core {
 
     /// Collective: everything that anybody has begun is done.
     pub fn barrier(&mut self, driver: &mut impl Driver) -> Result<()> {
+        let others = self.barrier_begin(driver)?;
+        driver.wait(others).map(drop)
+    }
+
+    /// Collective: everything that this process has begun is done; the request ends when everybody has come.
+    pub fn barrier_begin(&mut self, driver: &mut impl Driver) -> Result<RequestId> {
         self.all_fence(driver)?;
-        let request = driver.call(|mpi| mpi.icollective(self.comm, Coll::Barrier))?;
-        driver.wait(request).map(drop)
+        driver.call(|mpi| mpi.icollective(self.comm, Coll::Barrier))
     }
 
     fn fence_of(&mut self, driver: &mut impl Driver, rank: Option<u32>) -> Result<()> {
@@ -46,17 +55,28 @@ impl Core {
         Ok(())
     }
 
-    /// An operation is about to be sent: may it overtake what is under way, and must not?
-    pub(super) fn keep_order(
-        &mut self,
-        driver: &mut impl Driver,
-        place: Place,
-        bytes: u64,
-        in_row: bool,
-    ) -> Result<()> {
-        let is_dirty = self.region(place.region)?.dirty[place.rank as usize];
-        if is_dirty && in_row && bytes > MESSAGE_MAX {
-            return self.clean(driver, place.region, place.rank);
+    /// A blocking operation is about to be sent: may it overtake what is under way, and must not? The window decides by what
+    /// the datatypes come to: rows without gaps between them are one row.
+    pub(super) fn keep_order(&mut self, driver: &mut impl Driver, call: &Call, place: Place) -> Result<()> {
+        if !self.region(place.region)?.dirty[place.rank as usize] {
+            return Ok(());
+        }
+        match driver.call(|mpi| call.bytes_in_row(mpi))? {
+            Some(bytes) if bytes > MESSAGE_MAX => self.clean(driver, place.region, place.rank),
+            _ => Ok(()),
+        }
+    }
+
+    /// An operation on mapped memory has ended, which took no message. A program may wait in a loop of them for what
+    /// processes elsewhere do, who are served inside calls only.
+    #[inline]
+    pub(super) fn look_for_messages(&mut self, driver: &mut impl Driver) -> Result<()> {
+        if !self.has_far {
+            return Ok(());
+        }
+        self.nears = self.nears.wrapping_add(1);
+        if self.nears.is_multiple_of(NEAR_PER_LOOK) {
+            driver.call(|mpi| Ok(mpi.progress()))?;
         }
         Ok(())
     }

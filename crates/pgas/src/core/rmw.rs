@@ -3,7 +3,7 @@ use super::regions::Place;
 use super::{Core, Driver};
 use crate::slices::{source, target};
 use mpi::Result;
-use mpi::core::{Mpi, OpId, Peer, TypeId};
+use mpi::core::{OpId, Peer, TypeId};
 
 /// What is done, with which number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +33,6 @@ impl Core {
         }
     }
 
-    /// An integer of 64 bits in memory that is mapped here.
-    pub(super) fn look(&self, mpi: &mut Mpi, place: Place) -> Result<i64> {
-        let win = self.region(place.region)?.win;
-        let (given, mut old) = ([0i64], [0i64]);
-        let (peer, at) = (Peer::Rank(place.rank as i32), place.at as i64);
-        let (from, into) = (source(&given), target(&mut old));
-        mpi.win_fetch_and_op(win, from, into, TypeId::INT64_T, peer, at, OpId::NO_OP)?;
-        Ok(old[0])
-    }
-
     fn fetch<T: mpi::Datum>(
         &mut self,
         driver: &mut impl Driver,
@@ -57,7 +47,9 @@ impl Core {
         let (peer, at) = (Peer::Rank(place.rank as i32), i64::try_from(place.at).unwrap_or(i64::MAX));
         let (from, into) = (source(&given), target(&mut old));
         driver.call(|mpi| mpi.win_fetch_and_op(win, from, into, ty, peer, at, op))?;
-        if !near {
+        if near {
+            self.look_for_messages(driver)?;
+        } else {
             let flush = driver.call(|mpi| mpi.win_flush(win, Some(place.rank as i32)))?;
             driver.settle(flush)?;
         }

@@ -67,12 +67,24 @@ fn bytes_of(how: &Strides) -> Result<u64> {
 }
 
 /// An operation as a window takes it.
-struct Call {
+pub(super) struct Call {
     win: WinId,
     what: What,
     /// Elements here, as number and type.
     here: (i64, TypeId),
     there: Remote,
+}
+
+impl Call {
+    /// Bytes that are in a row here and there, however the program has described them, and travel without a message.
+    pub(super) fn bytes_in_row(&self, mpi: &Mpi) -> Result<Option<u64>> {
+        if matches!(self.what, What::Acc(..)) {
+            return Ok(None);
+        }
+        let here = mpi.type_in_row(self.here.1, self.here.0)?;
+        let there = mpi.type_in_row(self.there.ty, self.there.count)?;
+        Ok(here.and(there))
+    }
 }
 
 impl Core {
@@ -96,7 +108,7 @@ impl Core {
                 })
             })?;
             if done {
-                return Ok(());
+                return self.look_for_messages(driver);
             }
         }
         self.transfer_long(driver, what, place, how, later)
@@ -112,13 +124,11 @@ impl Core {
     ) -> Result<()> {
         let bytes = bytes_of(&how)?;
         self.part(place.region, place.rank)?;
+        self.check_handle(later)?;
         if bytes == 0 {
             return Ok(());
         }
         what.check_row(how.counts[0])?;
-        if later == Later::No {
-            self.keep_order(driver, place, bytes, how.counts.len() == 1)?;
-        }
         let (what, product) = self.scaled(driver, what, how)?;
         let dense = dense(how.counts);
         let here = if product.is_some() { &dense } else { how.here };
@@ -140,6 +150,7 @@ impl Core {
         later: Later,
     ) -> Result<()> {
         self.part(place.region, place.rank)?;
+        self.check_handle(later)?;
         let bytes = u64::try_from(how.bytes).ok().and_then(|bytes| bytes.checked_mul(how.here.len() as u64));
         let Some(bytes) = bytes.filter(|_| how.here.len() == how.there.len()) else {
             let text = format!("{} and {} segments of {} bytes", how.here.len(), how.there.len(), how.bytes);
@@ -201,7 +212,8 @@ impl Core {
                 What::Get(into) => mpi.copy(other.as_source(), Data::new(into, count, ty)),
                 What::Acc(from, _) => mpi.add(Data::new(from, count, ty), other),
             }
-        })
+        })?;
+        self.look_for_messages(driver)
     }
 
     fn start(
@@ -213,11 +225,14 @@ impl Core {
         product: Option<Scratch>,
     ) -> Result<()> {
         let near = self.part(place.region, place.rank)?.is_near();
+        if !near && later == Later::No {
+            self.keep_order(driver, &call, place)?;
+        }
         let gathers = !near && self.gathers(later);
         let request =
             driver.call(|mpi| if near || gathers { begin(mpi, &call) } else { request(mpi, &call) })?;
         if near {
-            return Ok(());
+            return self.look_for_messages(driver);
         }
         if gathers || !matches!(call.what, What::Get(_)) {
             self.is_dirty(place);
