@@ -361,10 +361,66 @@ fn mistakes(armci: &Armci) -> Result<()> {
     let other = GlobalArray::<f64, 2>::create(armci, [8, 9])?;
     assert!(matches!(array.dot(&other), Err(GaError::Mismatch { .. })));
     assert!(array.read([0..0, 0..0])?.is_empty());
+    let far = [usize::MAX, 0];
+    let beyond = array.element(far).unwrap_err().to_string();
+    assert_eq!(beyond, format!("{far:?} is not inside of a global array of [8, 8]"));
+    assert!(matches!(array.set(far, 1.0), Err(GaError::Outside { .. })));
+    assert!(matches!(array.gather(&[far], &mut [0.0]), Err(GaError::Outside { .. })));
+    let wide = Layout::new([8, 8]).ghosts([0, usize::MAX / 2]);
+    let wide = wide.create::<f64>(armci).err().expect("no memory is so large");
+    assert!(wide.to_string().contains("ghosts on either side of dimension 1"), "{wide}");
+    in_place(&array)?;
+    of_another(armci, &array)?;
     array.sync()?;
     let mut count = [0_u64];
     armci.comm().allreduce(&[1], &mut count, Op::Sum)?;
     assert_eq!(count[0] as usize, armci.size());
     assert_eq!(array.sum()?, 0.0);
     Ok(())
+}
+
+/// A product whose result overlaps an operand is refused before anybody has written; one that does not is none the worse.
+fn in_place(array: &GlobalArray<f64, 2>) -> Result<()> {
+    array.fill_with(|[i, j]| (10 * i + j) as f64)?;
+    let before = array.read(array.whole())?;
+    let (upper, all) = (array.operand_of([0..4, 0..4])?, array.operand());
+    for tasks in [Tasks::Own, Tasks::Shared] {
+        let tiling = Tiling { extent: 3, tasks };
+        let refused = array.multiply(array.whole(), 1.0, &all, &all, 0.0, tiling).unwrap_err();
+        assert!(matches!(refused, GaError::Overlap { .. }), "{refused}");
+        let refused = array.multiply([3..7, 3..7], 1.0, &upper, &upper, 0.0, tiling).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the result goes to [3..7, 3..7] of the array whose [0..4, 0..4] is an operand"
+        );
+        assert_eq!(array.read(array.whole())?, before);
+        array.sync()?;
+        array.multiply([4..8, 4..8], 1.0, &upper, &upper, 0.0, tiling)?;
+        let product = |i: usize, j: usize| (0..4).map(|k| before[8 * i + k] * before[8 * k + j]).sum::<f64>();
+        let expected: Vec<f64> = (0..16).map(|at| product(at / 4, at % 4)).collect();
+        assert_eq!(array.read([4..8, 4..8])?, expected);
+        array.sync()?;
+        array.fill_with(|[i, j]| (10 * i + j) as f64)?;
+    }
+    array.zero()
+}
+
+/// A scope waits for operations of its own `Armci`: those of another are refused, and nothing has begun.
+fn of_another(armci: &Armci, array: &GlobalArray<f64, 2>) -> Result<()> {
+    let other = Armci::new(armci.comm())?;
+    let (ones, mut seen) = ([1.0; 64], [5.0; 64]);
+    overlap(&other, |scope| {
+        let refused = [
+            array.begin_put(scope, array.whole(), &ones),
+            array.begin_accumulate(scope, array.whole(), &ones, 2.0),
+            array.begin_get(scope, array.whole(), &mut seen),
+        ];
+        for refused in refused {
+            let text = refused.unwrap_err().to_string();
+            assert!(text.contains("the memory was allocated by another Armci than the scope's"), "{text}");
+        }
+        Ok(())
+    })?;
+    assert_eq!((array.sum()?, seen), (0.0, [5.0; 64]));
+    array.sync()
 }

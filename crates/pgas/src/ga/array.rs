@@ -1,6 +1,6 @@
 //! Global arrays: making them, and blocking access to patches, elements and the own block.
 use super::block::Block;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, ShapeError};
 use super::element::{Counter, Element};
 use super::error::{GaError, Result, noted};
 use super::levels::Levels;
@@ -76,7 +76,7 @@ impl<const N: usize> Layout<N> {
     /// Collective: an array of zeros. Everybody gives the same layout.
     pub fn create<T: Element>(&self, armci: &Armci) -> Result<GlobalArray<T, N>> {
         let distribution = noted(armci, self.distribution(armci.size()))?;
-        let shape = Shape { distribution, ghosts: self.ghosts };
+        let shape = noted(armci, Shape::of(distribution, self.ghosts, size_of::<T>()))?;
         let memory = armci.malloc(shape.stored(armci.rank()).volume())?;
         Ok(GlobalArray { shape, memory, armci: armci.clone() })
     }
@@ -90,6 +90,21 @@ pub(crate) struct Shape<const N: usize> {
 }
 
 impl<const N: usize> Shape<N> {
+    /// With ghosts that fit into memory around the largest block, so that all processes find the same.
+    fn of(distribution: Distribution<N>, ghosts: [usize; N], element_bytes: usize) -> Result<Self> {
+        let extents = distribution.extents_max();
+        let mut bytes = element_bytes;
+        for dimension in 0..N {
+            let width = ghosts[dimension];
+            let stored = width.checked_mul(2).and_then(|both| both.checked_add(extents[dimension]));
+            let all = stored.and_then(|stored| stored.checked_mul(bytes));
+            bytes = all
+                .filter(|bytes| *bytes <= isize::MAX as usize)
+                .ok_or(ShapeError::Ghosts { dimension, width })?;
+        }
+        Ok(Shape { distribution, ghosts })
+    }
+
     /// What a process has in memory, ghosts included, from its first element on.
     pub(crate) fn stored(&self, rank: usize) -> Patch<N> {
         let block = self.distribution.patch(rank);
@@ -215,13 +230,13 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
     /// Reads one element.
     pub fn element(&self, at: [usize; N]) -> Result<T> {
         let mut value = [T::default()];
-        self.get(Patch::point(at), &mut value)?;
+        self.get(self.point(at)?, &mut value)?;
         Ok(value[0])
     }
 
     /// Writes one element.
     pub fn set(&self, at: [usize; N], value: T) -> Result<()> {
-        self.put(Patch::point(at), &[value])
+        self.put(self.point(at)?, &[value])
     }
 
     /// Adds to an element, atomically, and gives what was there before: a counter from which processes take their work.
@@ -229,8 +244,7 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
     where
         T: Counter,
     {
-        let point = Patch::point(at);
-        self.inside(&point)?;
+        let point = self.point(at)?;
         let (rank, part) = self.shape.distribution.owners(&point).next().expect("it is inside");
         Ok(T::fetch_add(&self.memory, rank, self.shape.section(rank, &part).at, by)?)
     }
@@ -273,6 +287,14 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
         self.fail(GaError::Outside { patch: format!("{patch:?}"), dims: self.dims().to_vec() })
     }
 
+    /// The box of one of its points.
+    pub(crate) fn point(&self, at: [usize; N]) -> Result<Patch<N>> {
+        if self.whole().contains(at) {
+            return Ok(Patch::point(at));
+        }
+        self.fail(GaError::Outside { patch: format!("{at:?}"), dims: self.dims().to_vec() })
+    }
+
     /// Does a slice hold as many elements as there are points?
     pub(crate) fn fits(&self, needed: usize, given: usize) -> Result<()> {
         if needed == given { Ok(()) } else { self.fail(GaError::Length { needed, given }) }
@@ -311,4 +333,21 @@ pub(crate) fn places<'a, const N: usize>(
     levels: &'a Levels,
 ) -> (Place<'a>, Place<'a>) {
     (Place { at: here.at, strides: levels.here() }, Place { at: there.at, strides: levels.there() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ghosts_that_no_memory_has_room_for_are_refused() {
+        let shape = |ghosts| Shape::of(Distribution::blocks([40, 50], [1, 1], 4).unwrap(), ghosts, 8);
+        assert_eq!(shape([2, 3]).unwrap().stored(3), Patch::from([0..24, 0..31]));
+        for (ghosts, dimension) in [([usize::MAX, 0], 0), ([0, usize::MAX / 2], 1), ([1 << 40, 1 << 40], 1)] {
+            let Err(GaError::Shape(error)) = shape(ghosts) else { panic!("{ghosts:?}") };
+            assert_eq!(error, ShapeError::Ghosts { dimension, width: ghosts[dimension] });
+        }
+        let text = ShapeError::Ghosts { dimension: 1, width: 9 }.to_string();
+        assert_eq!(text, "9 ghosts on either side of dimension 1 do not fit into memory");
+    }
 }

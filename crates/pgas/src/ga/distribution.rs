@@ -22,6 +22,13 @@ pub enum ShapeError {
         /// Which one.
         dimension: usize,
     },
+    /// Ghosts around a block need more memory than there can be.
+    Ghosts {
+        /// In which dimension.
+        dimension: usize,
+        /// So many on either side.
+        width: usize,
+    },
     /// The grid has more blocks than there are processes.
     Processes {
         /// Blocks.
@@ -43,6 +50,9 @@ impl std::fmt::Display for ShapeError {
                 f,
                 "blocks of dimension {dimension} must begin at 0 and at rising indices inside of it"
             ),
+            ShapeError::Ghosts { dimension, width } => {
+                write!(f, "{width} ghosts on either side of dimension {dimension} do not fit into memory")
+            }
             ShapeError::Processes { blocks, ranks } => {
                 write!(f, "{blocks} blocks are more than {ranks} processes")
             }
@@ -134,6 +144,12 @@ impl<const N: usize> Distribution<N> {
     pub fn starts(&self, dimension: usize) -> &[usize] {
         let cuts = &self.cuts[dimension];
         &cuts[..cuts.len() - 1]
+    }
+
+    /// Indices of the longest block in each dimension.
+    pub(crate) fn extents_max(&self) -> [usize; N] {
+        let longest = |cuts: &Vec<usize>| cuts.windows(2).map(|pair| pair[1] - pair[0]).max();
+        self.cuts.each_ref().map(|cuts| longest(cuts).unwrap_or(0))
     }
 
     /// Where a process stands in the grid, if it holds a block.

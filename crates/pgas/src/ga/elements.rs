@@ -2,7 +2,6 @@
 use super::array::GlobalArray;
 use super::element::Element;
 use super::error::Result;
-use super::patch::Patch;
 
 impl<T: Element, const N: usize> GlobalArray<T, N> {
     /// Writes each value to its point. Of two values for one point it is open which one stays.
@@ -41,8 +40,7 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
     fn by_owner(&self, points: &[[usize; N]]) -> Result<Vec<(usize, Group)>> {
         let mut placed = Vec::with_capacity(points.len());
         for (number, at) in points.iter().enumerate() {
-            let point = Patch::point(*at);
-            self.inside(&point)?;
+            let point = self.point(*at)?;
             let rank = self.shape.distribution.owner(*at).expect("it is inside");
             placed.push((rank, self.shape.section(rank, &point).at, number));
         }

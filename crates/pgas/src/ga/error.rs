@@ -28,6 +28,13 @@ pub enum GaError {
         /// What does not agree, in words.
         what: String,
     },
+    /// A result would be written where an operand is read.
+    Overlap {
+        /// Where the result goes.
+        result: String,
+        /// The operand in the same array.
+        operand: String,
+    },
     /// The operation below failed.
     Mpi(MpiError),
 }
@@ -56,6 +63,9 @@ impl fmt::Display for GaError {
                 write!(f, "{needed} elements of a global array are not {given} elements of a slice")
             }
             GaError::Mismatch { what } => f.write_str(what),
+            GaError::Overlap { result, operand } => {
+                write!(f, "the result goes to {result} of the array whose {operand} is an operand")
+            }
             GaError::Mpi(error) => error.fmt(f),
         }
     }

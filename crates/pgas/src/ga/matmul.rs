@@ -1,7 +1,7 @@
 //! Products of matrices: tiles are fetched and multiplied where they are needed.
 use super::array::{GlobalArray, Layout};
 use super::element::Element;
-use super::error::Result;
+use super::error::{GaError, Result};
 use super::patch::Patch;
 use super::whole::{flipped, swapped};
 use std::ops::Range;
@@ -51,6 +51,7 @@ impl<T: Element> GlobalArray<T, 2> {
     }
 
     /// Collective: a patch becomes `alpha a b + beta` times what it was. If `beta` is zero, it does not matter what it was.
+    /// It may be in the array of an operand, and not overlap it: others still read that while this process writes.
     ///
     /// ```no_run
     /// # use pgas::ga::{GlobalArray, Tiling};
@@ -118,6 +119,13 @@ struct Product<'a, T: Element> {
 
 impl<T: Element> Product<'_, T> {
     fn check(&self) -> Result<()> {
+        for operand in [self.a, self.b] {
+            let shared = operand.patch.intersect(&self.patch);
+            if self.into.memory.is(&operand.array.memory) && !shared.is_empty() {
+                let (result, operand) = (format!("{:?}", self.patch), format!("{:?}", operand.patch));
+                return self.into.fail(GaError::Overlap { result, operand });
+            }
+        }
         let ([rows, depth], [height, columns]) = (self.a.extents(), self.b.extents());
         if depth == height && self.patch.extents() == [rows, columns] {
             return Ok(());

@@ -42,9 +42,9 @@ impl<const N: usize> Patch<N> {
         Patch { lo: [0; N], hi: dims }
     }
 
-    /// The box of one point.
+    /// The box of one point. The greatest number is no index of any array: a box with it is empty.
     pub fn point(at: [usize; N]) -> Self {
-        Patch { lo: at, hi: at.map(|index| index + 1) }
+        Patch { lo: at, hi: at.map(|index| index.saturating_add(1)) }
     }
 
     /// Indices in each dimension; 0 where the box ends before it begins.
@@ -169,6 +169,8 @@ mod tests {
         assert_eq!(points, [[1, 4], [1, 5], [2, 4], [2, 5]]);
         assert_eq!(Patch::from([1..3, 4..4]).points().count(), 0);
         assert_eq!(Patch { lo: [3], hi: [1] }.volume(), 0);
+        assert_eq!(Patch::point([3, 4]), Patch::from([3..4, 4..5]));
+        assert!(Patch::point([3, usize::MAX]).is_empty());
     }
 
     proptest! {

@@ -96,7 +96,7 @@ impl<T: Element, const N: usize> GlobalArray<T, N> {
 }
 
 impl<T: Element> GlobalArray<T, 2> {
-    /// Becomes the transpose of another one.
+    /// Becomes the transpose of another one, or of what it was itself.
     pub fn transpose_from(&self, other: &GlobalArray<T, 2>) -> Result<()> {
         let [rows, columns] = other.dims();
         if self.dims() != [columns, rows] {
@@ -107,6 +107,7 @@ impl<T: Element> GlobalArray<T, 2> {
         }
         other.sync()?;
         let turned = flipped(&other.read(swapped(&self.own()))?, self.own().extents());
+        // It may be the same one: everybody has read before anybody writes.
         self.sync()?;
         self.put(self.own(), &turned)?;
         self.sync()
