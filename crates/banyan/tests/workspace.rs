@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mpi", &["net", "proto", "mpi-derive"]),
     ("pgas", &["mpi"]),
     ("kernels", &["mpi"]),
-    ("pgas-kernels", &["mpi", "pgas"]),
+    ("pgas-kernels", &["mpi", "pgas", "kernels"]),
     ("capi", &["mpi", "pgas"]),
     ("capi-mpich", &["capi"]),
     ("capi-abi", &["capi"]),
