@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use sys::UserBuf;
 use sys::cpu::CoreSet;
+use sys::node::TARGETS_MAX;
 use sys::node::{QpClaim, QpLimit};
 use sys::segment::RINGS_MAX;
 
@@ -124,6 +125,14 @@ pub enum CreateError {
         /// Why, as the system numbers it.
         code: i32,
     },
+    /// The node knows too many processes elsewhere.
+    #[error(
+        "the processes of a node share connections with {TARGETS_MAX} processes elsewhere, and no more; --xrc off gives each its own"
+    )]
+    TargetsFull,
+    /// Another process of the node does not come to an end with a target.
+    #[error("another process of this node has long been making a connection that both share")]
+    TargetBusy,
 }
 
 fn kept(limit: &QpLimit) -> String {

@@ -1,5 +1,6 @@
 //! The programs of a job: where they are, and the environment that their ranks get.
 use crate::spec::{Inherit, JobSpec, Section};
+use proto::env::ReadBy;
 use proto::tree::StartStep;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -8,22 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
 
-/// Variables of other launchers that would mislead a rank, by prefix.
-const SCRUBBED: [&str; 13] = [
-    "PMI_",
-    "PMIX_",
-    "PRTE_",
-    "OMPI_",
-    "MPI_LOCAL",
-    proto::env::NODE,
-    proto::env::MAPPING,
-    proto::env::BOARD,
-    proto::env::FORECAST,
-    proto::env::PROGRAMS,
-    proto::env::NET_ADDRESS,
-    "HYDI_",
-    "MPIRUN_",
-];
+/// Variables of other launchers that would mislead a rank, by prefix. What this launcher tells its own ranks would as well.
+const SCRUBBED: [&str; 7] = ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "HYDI_", "MPIRUN_"];
 
 /// Who looks for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +165,11 @@ fn environment(
     inherit: &Inherit,
     own: &[(OsString, OsString)],
 ) -> Vec<Vec<u8>> {
-    let misleads =
-        |name: &OsStr| SCRUBBED.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
+    let misleads = |name: &OsStr| {
+        let known = name.to_str().and_then(proto::env::find);
+        known.is_some_and(|variable| variable.read_by == ReadBy::LibraryFromLauncher)
+            || SCRUBBED.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+    };
     let wanted = |name: &OsString| match inherit {
         Inherit::All => true,
         Inherit::Nothing => false,
@@ -260,6 +250,16 @@ mod tests {
         assert_eq!(text(Inherit::All), [path, net, fortran, own]);
         assert_eq!(text(Inherit::Nothing), [fortran, own]);
         assert_eq!(text(Inherit::Listed(vec!["PATH".into(), "PMI_FD".into()])), [path, fortran, own]);
+    }
+
+    #[test]
+    fn what_another_job_told_its_ranks_is_not_passed_on() {
+        let told = proto::env::VARIABLES.iter().filter(|known| known.read_by == ReadBy::LibraryFromLauncher);
+        let told: Vec<&str> = told.map(|known| known.name).collect();
+        assert!(told.contains(&proto::env::SERVER) && told.contains(&proto::env::NODE), "{told:?}");
+        let inherited = told.iter().map(|&name| (OsString::from(name), OsString::from("1")));
+        let env = environment(inherited, &Inherit::All, &[]);
+        assert_eq!(env, [b"GFORTRAN_UNBUFFERED_PRECONNECTED=y".to_vec()]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
 use crate::buffer::zeros;
 use crate::core::{
-    CommId, Dest, Meanwhile, MessageId, Mode, Mpi, Peer, RequestId, Source as CoreSource, Status as CoreStatus,
-    Synchronizing, Tag as CoreTag,
+    CommId, Dest, Meanwhile, MessageId, Mode, Mpi, Peer, RequestId, Source as CoreSource,
+    Status as CoreStatus, Synchronizing, Tag as CoreTag,
 };
 use crate::datum::Datum;
 use crate::error::{ErrorClass, Result, fail};

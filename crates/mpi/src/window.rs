@@ -148,7 +148,9 @@ impl<T: Datum> Window<T> {
         let (id, engine, here) = (self.id, self.comm.engine(), self.here("lock_all"));
         let begun = self.begin(here, |mpi| mpi.win_lock_all(id, Assert::default()))?;
         engine.settle(here, begun)?;
-        self.epoch(here, Locked(self.accessed(None)), body, || engine.call(here, |mpi| mpi.win_unlock_all(id)))
+        self.epoch(here, Locked(self.accessed(None)), body, || {
+            engine.call(here, |mpi| mpi.win_unlock_all(id))
+        })
     }
 
     /// Lets these processes access this one's memory while `body` runs, and waits until they are done. Each of them
@@ -210,7 +212,9 @@ impl<T: Datum> Window<T> {
     /// Begins an epoch, but not in the middle of a fence's, which the engine would take to be over.
     fn begin<R>(&self, here: Here, call: impl FnOnce(&mut Mpi) -> Result<R>) -> Result<R> {
         self.comm.engine().call(here, |mpi| match self.fenced.get() {
-            true => fail(ErrorClass::RmaSync, "inside a fence of the same window: use what its function is given"),
+            true => {
+                fail(ErrorClass::RmaSync, "inside a fence of the same window: use what its function is given")
+            }
             false => call(mpi),
         })
     }

@@ -259,7 +259,7 @@ impl Endpoint {
                 Refused::ForGood(Cause::Device { error, slots })
             }
             CreateError::Refused { code } if is_shortage(code) => self.rdma_is_short(error.into()),
-            CreateError::Refused { .. } => Refused::ForGood(error.into()),
+            CreateError::Refused { .. } | CreateError::TargetsFull => Refused::ForGood(error.into()),
             error => Refused::ForNow(error.into()),
         }
     }

@@ -31,7 +31,6 @@ const NAMED: u32 = 1 << 31;
 const NAME_INDEX_BITS: u32 = 20;
 /// The number of the first packet of what a target would send.
 const NO_PSN: u32 = 0;
-const ENOSPC: i32 = 28;
 
 /// The node that a process is on, and its slot there.
 #[derive(Clone, Debug)]
@@ -218,7 +217,7 @@ impl Sharing {
             return Ok(());
         }
         let lock = self.place.node.lock_target(self.place.slot, key_of(peer));
-        let lock = lock.map_err(|error| CreateError::Refused { code: code_of(&error) })?;
+        let lock = lock.map_err(|error| create_error(&error))?;
         let found =
             match lock.number().map(|number| verbs::Qp::open_of_domain(&self.pd, &self.domain, number)) {
                 Some(Ok(qp)) => Some(qp),
@@ -298,12 +297,11 @@ impl Drop for Sharing {
     }
 }
 
-/// What the system would say.
-fn code_of(error: &TargetError) -> i32 {
+fn create_error(error: &TargetError) -> CreateError {
     match error {
-        TargetError::Full => ENOSPC,
-        TargetError::Busy => EAGAIN,
-        TargetError::Table(error) => error.raw_os_error().unwrap_or(ENOMEM),
+        TargetError::Full => CreateError::TargetsFull,
+        TargetError::Busy => CreateError::TargetBusy,
+        TargetError::Table(error) => CreateError::Refused { code: error.raw_os_error().unwrap_or(ENOMEM) },
     }
 }
 

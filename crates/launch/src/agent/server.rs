@@ -25,9 +25,10 @@ use sys::process::{self, DescriptorLimit, Pid, Target};
 use sys::signal::SIGKILL;
 use sys::socket::{self, Transfer};
 
-/// What it takes over of the environment of ranks, beside Banyan's own variables: what preloads libraries into ranks, say, is
-/// not meant for it.
-const TAKEN_OVER: [&[u8]; 4] = [b"PATH=", b"HOME=", b"TMPDIR=", b"LANG="];
+/// What it takes over of the environment of ranks, beside Banyan's own variables and those of RDMA libraries, which it loads
+/// where ranks do: what preloads libraries into ranks, say, is not meant for it.
+const TAKEN_OVER: [&[u8]; 9] =
+    [b"PATH=", b"HOME=", b"TMPDIR=", b"LANG=", b"LD_LIBRARY_PATH=", b"IBV_", b"RDMAV_", b"MLX4_", b"MLX5_"];
 
 /// See the module's head.
 pub(crate) struct Server {

@@ -19,6 +19,13 @@ pub enum Want {
     Alone,
 }
 
+impl Want {
+    /// From the number that a message has for it.
+    pub fn from_number(number: u32) -> Option<Want> {
+        [Want::Shared, Want::SharedNow, Want::Alone].into_iter().find(|&want| want as u32 == number)
+    }
+}
+
 /// Somebody who tries to get it.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {

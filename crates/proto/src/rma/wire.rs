@@ -1,5 +1,6 @@
 //! What processes say to each other about windows, where the memory of one cannot be reached by the other: messages of one or
 //! more items, which the target does in order, and answers.
+use super::lock::Want;
 use crate::wire::{self as fields, Writer as Fields};
 use alloc::vec::Vec;
 
@@ -222,7 +223,7 @@ pub enum Item<'a> {
         new: &'a [u8],
     },
     Lock {
-        exclusive: bool,
+        want: Want,
     },
     Unlock {
         id: u32,
@@ -304,8 +305,8 @@ impl Writer {
     }
 
     /// Asks for the lock.
-    pub fn lock(&mut self, exclusive: bool) {
-        self.head(5, exclusive.into());
+    pub fn lock(&mut self, want: Want) {
+        self.head(5, want as u32);
     }
 
     /// Gives it back.
@@ -414,7 +415,7 @@ impl<'a> Reader<'a> {
                 let (expected, new) = (self.bytes(bytes.into())?, self.bytes(bytes.into())?);
                 Item::Swap { id, ty, at, expected, new }
             }
-            5 => Item::Lock { exclusive: id != 0 },
+            5 => Item::Lock { want: Want::from_number(id)? },
             6 => Item::Unlock { id },
             7 => Item::Flush { id },
             8 => Item::Ask { id },
@@ -468,7 +469,7 @@ mod tests {
         let how = How { op: 2, ty: 9 };
         let blocks = Shape::Blocks(vec![Grid::row(-8, 8, 2, 32), Grid::row(64, 1, 1, 0)]);
         let mut message = Writer::default();
-        message.lock(true);
+        message.lock(Want::SharedNow);
         message.put(-3, &Shape::Row(2));
         message.0.extend_from_slice(&[7, 8]);
         message.get(1, 4, &blocks);
@@ -490,7 +491,7 @@ mod tests {
         assert_eq!(
             items,
             [
-                Item::Lock { exclusive: true },
+                Item::Lock { want: Want::SharedNow },
                 Item::Put { at: -3, shape: Shape::Row(2), data: &[7, 8] },
                 Item::Get { id: 1, at: 4, shape: blocks },
                 Item::Update { id: 2, how, at: 0, shape: Shape::Row(8), data: &[1; 8] },

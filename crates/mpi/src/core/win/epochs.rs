@@ -171,16 +171,21 @@ impl Mpi {
             (_, true) => State::Alone,
             (_, false) => State::Shared,
         };
-        let Some(line) = target.line else {
-            if !assert.no_check {
-                window.far_to(rank).lock = Lock::Wanted { alone: exclusive };
-            }
-            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
-        };
         let want = match (exclusive, count) {
             (true, _) => Want::Alone,
             (false, 0) => Want::Shared,
             (false, _) => Want::SharedNow,
+        };
+        let line = target.line;
+        if count == 1 {
+            // The first one, if it has not been asked for, no longer waits for others either.
+            window.far.values_mut().for_each(Far::with_others);
+        }
+        let Some(line) = line else {
+            if !assert.no_check {
+                window.far_to(rank).lock = Lock::Wanted(want);
+            }
+            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
         };
         let wanted = Wanted { rank, line, attempt: Attempt::new(want) };
         let wanted = if assert.no_check { Vec::new() } else { vec![wanted] };
@@ -202,7 +207,7 @@ impl Mpi {
         let far: Vec<u32> = window.far.keys().copied().collect();
         for rank in far {
             if window.targets[rank as usize].line.is_none() {
-                window.far_to(rank).lock = Lock::Wanted { alone: false };
+                window.far_to(rank).lock = Lock::Wanted(Want::SharedNow);
             }
         }
         let near = (0..).zip(&window.targets).filter_map(|(rank, target)| {

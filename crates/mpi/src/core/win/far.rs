@@ -12,6 +12,7 @@ use crate::core::layout::Datatype;
 use crate::core::slots::Slots;
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Endpoint, NetError, Place, ReqId};
+use proto::rma::lock::Want;
 use proto::rma::wire::{Kind, NO_ANSWER, Reader, Reply, Shape, Writer};
 use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
 use std::cell::{Cell, RefCell};
@@ -44,9 +45,7 @@ pub(super) enum Lock {
     /// Not needed.
     Nothing,
     /// To be asked for with the next message.
-    Wanted {
-        alone: bool,
-    },
+    Wanted(Want),
     /// Asked for: what follows on the same way waits for it.
     Asked,
     /// Asked for, and word is to come when it is there.
@@ -280,16 +279,23 @@ impl Far {
 
     /// The lock is not wanted any more, if it has not been asked for.
     pub(super) fn forget_lock(&mut self) {
-        if matches!(self.lock, Lock::Wanted { .. }) {
+        if matches!(self.lock, Lock::Wanted(_)) {
             self.lock = Lock::Nothing;
+        }
+    }
+
+    /// Its process has another lock as well: this one is to be shared whoever waits to have it alone.
+    pub(super) fn with_others(&mut self) {
+        if self.lock == Lock::Wanted(Want::Shared) {
+            self.lock = Lock::Wanted(Want::SharedNow);
         }
     }
 
     /// A message, with the lock in front if it has not been asked for.
     fn message(&mut self) -> Writer {
         let mut message = Writer::default();
-        if let Lock::Wanted { alone } = self.lock {
-            message.lock(alone);
+        if let Lock::Wanted(want) = self.lock {
+            message.lock(want);
             self.lock = Lock::Asked;
         }
         message
@@ -337,7 +343,7 @@ impl Far {
     /// Is it known whether and where the target's memory can be reached, and does this process have the lock?
     fn may_go_direct(&mut self, way: &mut Way<'_>) -> Result<bool> {
         let asks_place = matches!(self.place, Known::Unasked);
-        let asks_lock = matches!(self.lock, Lock::Wanted { .. } | Lock::Asked);
+        let asks_lock = matches!(self.lock, Lock::Wanted(_) | Lock::Asked);
         if asks_place || asks_lock {
             let mut message = self.message();
             if asks_place {

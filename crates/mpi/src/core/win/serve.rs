@@ -45,7 +45,7 @@ impl Window {
         far.entry(rank).or_insert_with(|| {
             let is_near = targets[rank as usize].line.is_some();
             let lock = match access {
-                Access::LockedAll { checked: true } if !is_near => Lock::Wanted { alone: false },
+                Access::LockedAll { checked: true } if !is_near => Lock::Wanted(Want::SharedNow),
                 _ => Lock::Nothing,
             };
             Far::new(*policy, lock, *flavor != super::WinFlavor::Dynamic)
@@ -181,7 +181,7 @@ pub(super) trait Exposed {
     /// The lock under which elements are combined.
     fn update_word(&self) -> &AtomicU64;
     /// Tries to take the lock of the memory for the asker.
-    fn lock(&mut self, attempt: &mut Attempt, exclusive: bool) -> bool;
+    fn lock(&mut self, attempt: &mut Attempt) -> bool;
     /// The asker gives the lock back, if it has it.
     fn unlock(&mut self);
     /// Where the asker finds the memory, if its connection can reach it.
@@ -207,10 +207,9 @@ pub(super) fn serve(
             answers.unread(all - here);
             break;
         };
-        if let Item::Lock { exclusive } = item {
-            let want = if exclusive { Want::Alone } else { Want::Shared };
+        if let Item::Lock { want } = item {
             let mut trying = attempt.take().unwrap_or_else(|| Attempt::new(want));
-            if !exposed.lock(&mut trying, exclusive) {
+            if !exposed.lock(&mut trying) {
                 return Served::Until(here, trying);
             }
             continue;
@@ -235,11 +234,11 @@ impl Exposed for Own<'_> {
         self.window.update_word(self.window.own_line())
     }
 
-    fn lock(&mut self, attempt: &mut Attempt, exclusive: bool) -> bool {
+    fn lock(&mut self, attempt: &mut Attempt) -> bool {
         let had = self.window.try_lock(self.window.own_line(), attempt);
         if had {
             // How it is held is remembered for when it is given back.
-            self.window.held.insert(self.rank, exclusive);
+            self.window.held.insert(self.rank, attempt.want == Want::Alone);
         }
         had
     }

@@ -9,7 +9,7 @@ use super::serve::{Exposed, Served, Stalled, serve};
 use super::window::words_of;
 use crate::buffer::RecvBuf;
 use net::{Backoff, Common, Config, Endpoint, Job, Loan, NodeId, Peer, Rank, ReqId, StartError};
-use proto::rma::lock::{Attempt, give_back};
+use proto::rma::lock::{Attempt, Want, give_back};
 use proto::rma::queue::{Queue, Round};
 use proto::rma::server::{self, Mate, Record};
 use proto::rma::wire::{HANDLER, Item, Kind, Reader, Subject, Writer};
@@ -337,10 +337,10 @@ impl Exposed for Part<'_> {
         words_of(&self.room.common, self.line)[1]
     }
 
-    fn lock(&mut self, attempt: &mut Attempt, exclusive: bool) -> bool {
+    fn lock(&mut self, attempt: &mut Attempt) -> bool {
         let had = attempt.take(words_of(&self.room.common, self.line)[0]);
         if had {
-            self.room.held.insert(self.asker, exclusive);
+            self.room.held.insert(self.asker, attempt.want == Want::Alone);
         }
         had
     }
