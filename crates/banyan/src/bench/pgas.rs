@@ -2,9 +2,11 @@
 //! interface; connections of programs on global arrays to data servers, beside published counts; and the memory of
 //! connections on demand beside those of everybody with everybody.
 //!
-//! Sections: `operations`, two ranks on one host, libraries in turn, round by round; `connections` and `memory`, jobs on
-//! emulated nodes whose ranks are this same executable (`pgas-kernels` is in it). Counts follow from who accesses whose
+//! Sections: `operations`, two ranks on one host, libraries in turn, round by round; `computing`, a target on another node that
+//! computes, and its data server; `connections` and `memory`, jobs on emulated nodes. In all but the first
+//! the ranks are this same executable (`pgas-kernels` is in it). Counts follow from who accesses whose
 //! memory, and hardly depend on the machine.
+mod computing;
 mod counts;
 mod library;
 mod memory;
@@ -19,6 +21,7 @@ use super::progress::Progress;
 use super::runner;
 use super::sample::Sample;
 use super::table::{Column, Line, Table};
+use computing::Computing;
 use counts::Count;
 use library::{Contender, Library};
 use memory::Memory;
@@ -49,7 +52,10 @@ pub fn main(args: &[String]) -> i32 {
 
 /// Runs one rank: `NAME SIZE`.
 pub fn rank_main(args: &[String]) -> i32 {
-    pgas_kernels::main(args)
+    match args.split_first() {
+        Some((name, rest)) if name == computing::PROGRAM => computing::rank_main(rest),
+        _ => pgas_kernels::main(args),
+    }
 }
 
 fn measure(options: &Options) -> Result<Report, String> {
@@ -59,6 +65,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     let banyan = std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?;
     let jobs = Counted::new(banyan, "pgas");
     let mut counts = if has(Section::Connections) { Count::all(options) } else { Vec::new() };
+    let mut computing = has(Section::Computing).then(Computing::default);
     let mut memory = if has(Section::Memory) { Memory::all(options) } else { Vec::new() };
     let progress = Progress::new(options.common.rounds);
     for round in 0..options.common.rounds {
@@ -66,15 +73,26 @@ fn measure(options: &Options) -> Result<Report, String> {
         if let Some(operations) = &mut operations {
             operations.round(round, options, &progress);
         }
+        let bench = Bench { options, jobs: &jobs, progress: &progress, round };
+        if let Some(computing) = &mut computing {
+            computing.run(&bench);
+        }
         if round < COUNTS_MAX {
-            let bench = Bench { options, jobs: &jobs, progress: &progress, round };
             counts.iter_mut().for_each(|count| count.run(&bench));
             memory.iter_mut().for_each(|memory| memory.run(&bench));
         }
     }
     drop(progress);
     let operations = operations.map(Operations::tabled);
-    Ok(Report { operations, counts, memory, rounds: options.common.rounds, load_before })
+    Ok(Report {
+        operations,
+        computing,
+        counts,
+        memory,
+        quick: options.quick,
+        rounds: options.common.rounds,
+        load_before,
+    })
 }
 
 /// What runs jobs whose statistics are read.
@@ -87,14 +105,31 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// The statistics of a job of one of the programs. One that fails is a cell and not the end.
-    fn job(&self, what: &str, (ranks, nodes): (usize, usize), options: &[&str], program: &[String]) -> Value {
+    fn job(&self, what: &str, shape: (usize, usize), options: &[&str], program: &[String]) -> Value {
+        let Some((_, stats)) = self.run(what, shape, options, program) else { return Value::Null };
+        let stats = serde_json::from_str(&stats).map_err(|e| format!("the statistics: {e}"));
+        stats.inspect_err(|why| self.progress.note(&format!("{what}: {why}"))).unwrap_or(Value::Null)
+    }
+
+    /// What such a job prints.
+    fn output(&self, what: &str, shape: (usize, usize), options: &[&str], program: &[String]) -> String {
+        self.run(what, shape, options, program).unwrap_or_default().0
+    }
+
+    /// Standard output and statistics.
+    fn run(
+        &self,
+        what: &str,
+        (ranks, nodes): (usize, usize),
+        options: &[&str],
+        program: &[String],
+    ) -> Option<(String, String)> {
         self.progress.step(self.round, what);
         let mut command: Command = self.jobs.command(ranks, nodes);
         command.args(options).arg(self.jobs.banyan()).args(["bench", RANK_COMMAND]).args(program);
         let ended = self.jobs.run(command, self.options.common.timeout);
-        let stats = ended
-            .and_then(|(_, stats)| serde_json::from_str(&stats).map_err(|e| format!("the statistics: {e}")));
-        stats.inspect_err(|why| self.progress.note(&format!("{what}: {why}"))).unwrap_or(Value::Null)
+        let ended = ended.inspect_err(|why| self.progress.note(&format!("{what}: {why}")));
+        ended.ok().map(|(finished, stats)| (finished.stdout, stats))
     }
 }
 

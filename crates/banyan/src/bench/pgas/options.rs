@@ -12,6 +12,8 @@ A partitioned address space: ARMCI's operations, and programs on global arrays t
 
   operations   put, get, accumulate and fetch-and-add of two ranks on this host, in a row and with strides, by a C
                program that knows ARMCI's interface only; beside another library that has it, in turn, round by round
+  computing    put and fence to a rank of another emulated node that computes for 2 s, by its data server, beside one
+               that waits
   connections  connections of processes to data servers of other nodes, and of those to processes, of four programs on
                emulated nodes (banyan run --data-server), beside the counts of a paper
   memory       connections on demand beside everybody connected to everybody, for two of the programs
@@ -22,7 +24,7 @@ A partitioned address space: ARMCI's operations, and programs on global arrays t
   --ranks LIST      sizes of jobs (default 16,32,64,128); memory is measured at the largest
   --per-node N      ranks on each emulated node (default 6, as in the paper)
   --programs LIST   lu,random,lj,stencil
-  --only LIST       operations,connections,memory
+  --only LIST       operations,computing,connections,memory
   --rounds N        rounds over all libraries (default 11); programs are counted 3 times at most
   --quick           1 round of short measurements, and jobs of 16 ranks: that it works
   --prefix DIR      an installed Banyan (default: this binary's own, else ./install is run)

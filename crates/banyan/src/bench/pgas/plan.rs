@@ -10,6 +10,8 @@ const MI: usize = KI * KI;
 pub enum Section {
     /// ARMCI's operations.
     Operations,
+    /// A target that computes.
+    Computing,
     /// How many connections programs need.
     Connections,
     /// What these take, beside everybody connected.
@@ -18,12 +20,14 @@ pub enum Section {
 
 impl Section {
     /// In the order of the report.
-    pub const ALL: &'static [Section] = &[Section::Operations, Section::Connections, Section::Memory];
+    pub const ALL: &'static [Section] =
+        &[Section::Operations, Section::Computing, Section::Connections, Section::Memory];
 
     /// The name on the command line.
     pub fn key(self) -> &'static str {
         match self {
             Section::Operations => "operations",
+            Section::Computing => "computing",
             Section::Connections => "connections",
             Section::Memory => "memory",
         }

@@ -2,6 +2,7 @@
 use super::super::machine;
 use super::super::table::{Line, Side, Table};
 use super::super::verdict::Verdict;
+use super::computing::Computing;
 use super::counts::{self, Count};
 use super::memory::{self, Memory};
 use super::plan::GOALS;
@@ -12,10 +13,14 @@ use serde_json::{Value, json};
 pub struct Report {
     /// ARMCI's operations, if these were asked for.
     pub operations: Option<Table>,
+    /// A target that computes, if it was asked for.
+    pub computing: Option<Computing>,
     /// By program and size.
     pub counts: Vec<Count>,
     /// By program and policy.
     pub memory: Vec<Memory>,
+    /// Were measurements short?
+    pub quick: bool,
     /// Rounds over everything.
     pub rounds: usize,
     /// The load average of the last minute when it began.
@@ -39,6 +44,9 @@ impl Report {
                 text += &format!("\n{}", table.ratios());
             }
         }
+        if let Some(computing) = &self.computing {
+            text += &computing.text(self.quick);
+        }
         text += &counts::text(&self.counts);
         text += &memory::text(&self.memory);
         text += "\nGoals, for a quiet machine\n\n";
@@ -57,6 +65,7 @@ impl Report {
                 "versions": table.versions_json(),
                 "rows": table.rows_json(),
             })),
+            "computing": self.computing.as_ref().map(Computing::json),
             "connections": self.counts.iter().map(Count::json).collect::<Vec<_>>(),
             "memory": self.memory.iter().map(Memory::json).collect::<Vec<_>>(),
             "goals": self.verdicts().iter().map(Verdict::json).collect::<Vec<_>>(),
@@ -66,7 +75,8 @@ impl Report {
     /// Jobs of programs that failed. What a library could not do is in its table.
     pub fn failures(&self) -> Vec<String> {
         let counts = self.counts.iter().filter_map(Count::failure);
-        counts.chain(self.memory.iter().filter_map(Memory::failure)).collect()
+        let computing = self.computing.iter().filter_map(Computing::failure);
+        computing.chain(counts).chain(self.memory.iter().filter_map(Memory::failure)).collect()
     }
 
     fn verdicts(&self) -> Vec<Verdict> {
@@ -78,7 +88,8 @@ impl Report {
             GOALS.into_iter().filter_map(goal)
         });
         let shapes = counts::verdicts(&self.counts).into_iter();
-        operations.chain(shapes).chain(memory::verdicts(&self.memory)).collect()
+        let computing = self.computing.iter().map(Computing::verdict);
+        operations.chain(computing).chain(shapes).chain(memory::verdicts(&self.memory)).collect()
     }
 }
 
