@@ -111,17 +111,25 @@ static void collectives(const char *how) {
 }
 
 static void others(const char *how, const char *program) {
-    if (is(how, "lock")) {
+    if (is(how, "lock") || is(how, "allocated-lock")) { /* the latter's memory is a data server's to serve, if there are any */
         MPI_Win window;
-        MPI_Win_create(buffer, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+        void *base;
+        if (is(how, "lock"))
+            MPI_Win_create(buffer, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+        else
+            MPI_Win_allocate(LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
         if (rank == 1) {
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, window);
+            MPI_Put(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, window);
+            MPI_Win_flush(2, window);
             MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
             receive(0, 2, MPI_COMM_WORLD);
         }
         if (rank == 0) {
             receive(1, 1, MPI_COMM_WORLD);
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, window);
+            MPI_Put(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, window);
+            MPI_Win_unlock(2, window);
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }

@@ -126,7 +126,7 @@ impl Agent {
         self.jobs.push(here);
         if self.tree.data_server
             && let Some(here) = self.jobs.last_mut()
-            && let Err(error) = here.start_server(&self.poll)
+            && let Err(error) = here.start_server(self.tree.start_timeout, &self.poll)
         {
             here.ranks.give_up_starting();
             self.server_missing(job, &error);
@@ -152,6 +152,7 @@ impl Agent {
             self.show_unfinished(now);
             self.look_around(now);
             self.look_for_answers(now);
+            self.check_servers(now);
             self.check_below(now)?;
             self.beat(now);
             self.pursue_end()?;
@@ -285,7 +286,7 @@ impl Agent {
         let now = Instant::now();
         let ending = self.ending.as_ref().and_then(|ending| ending.timeout_ms(now, self.has_children));
         let due = self.below_deadline().into_iter().chain(self.beat_due()).chain(self.output.look_at());
-        let due = due.chain(self.lookout.due()).chain(self.answers_due()).min();
+        let due = due.chain(self.lookout.due()).chain(self.answers_due()).chain(self.servers_due()).min();
         let due = due.map(|at| at.saturating_duration_since(now).as_millis() as u32 + 1);
         ending.into_iter().chain(due).min()
     }

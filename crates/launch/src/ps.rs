@@ -118,6 +118,7 @@ fn state_of(standing: &Standing, rank: &mut Map<String, Value>) {
                 None => {}
             }
         }
+        Standing::NotStarted => put("state", json!("not started")),
         Standing::Unheard => put("state", json!("unknown")),
     }
 }

@@ -571,7 +571,10 @@ impl Endpoint {
             let name = |ix| self.name_of(self.who(ix));
             let source = pattern.source.map_or("any rank".into(), name);
             let tag = pattern.tag.map_or("any tag".into(), |t| format!("tag {t}"));
-            text += &format!("; for a message from {source} with {tag} (context {})", pattern.context);
+            text += &format!(
+                "; for a message from {source} with {tag} (communicator number {})",
+                pattern.context / 2
+            );
         }
         let under_way = self.requests.states().filter_map(|state| self.under_way(state));
         under_way.take(4).for_each(|words| text += &words);
@@ -590,12 +593,13 @@ impl Endpoint {
         let mut text = String::new();
         let waiting = self.wireup.waiting().filter(|waiting| waiting.state != StateName::Crowded);
         for Waiting { ix, peer, state, attempts, .. } in waiting.take(4) {
+            let (state_is, tries) = (state.words(), if attempts == 1 { "try" } else { "tries" });
             text += &match self.wireup.refusal(ix) {
-                Some(why) => format!("; for a connection to {peer} ({attempts} tries: {why})"),
+                Some(why) => format!("; for a connection to {peer} ({attempts} {tries}: {why})"),
                 None if matches!(state, StateName::Draining | StateName::Closing) => {
-                    format!("; for {peer} to close ({state:?}, {attempts} tries)")
+                    format!("; for the connection to {peer} to close ({state_is}; {attempts} {tries})")
                 }
-                None => format!("; for {peer} to connect ({state:?}, {attempts} tries)"),
+                None => format!("; for a connection to {peer} ({state_is}; {attempts} {tries})"),
             };
         }
         if let Some(crowd) = self.wireup.crowd(self.now_ns()) {
@@ -604,8 +608,11 @@ impl Endpoint {
         let lost = self.links.iter().filter_map(|link| link.failed());
         lost.take(4).for_each(|error| text += &format!("; {error}"));
         for ix in self.waiting.iter().take(4) {
-            text +=
-                &format!("; to send {} messages to {}", self.links[ix.index()].queue.len(), self.who(*ix));
+            text += &format!(
+                "; to send {} messages to {}, which takes no more for now",
+                self.links[ix.index()].queue.len(),
+                self.who(*ix)
+            );
         }
         text
     }

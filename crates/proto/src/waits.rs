@@ -11,16 +11,17 @@
 //! assert_eq!(Standing::parse(&standing.emit(4088)), Some(standing));
 //! ```
 mod codec;
+mod explained;
 mod graph;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use graph::{Explained, Group, explain};
+pub use explained::{Explained, Group, explain};
 pub use words::ranges;
 
-use crate::ids::{Job, Rank};
+use crate::ids::{Job, NodeId, Rank};
 use crate::tree::{Ended, Member, PmiState};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -149,6 +150,8 @@ pub enum Need {
         /// for the memory of this process.
         target: Who,
     },
+    /// That what it has asked for at a window is done.
+    Served(Served),
     /// That all other processes of its job come to the same point.
     Everyone {
         /// Which, behind `for all other ranks`.
@@ -159,6 +162,28 @@ pub enum Need {
         /// What.
         what: String,
     },
+}
+
+/// What was asked for at a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Whose memory it concerns.
+    pub target: Who,
+    /// Who does it.
+    pub by: Server,
+    /// The window whose lock was asked for with it, if it is not known that this process has it.
+    pub lock: Option<u32>,
+    /// What is to be done, behind `for rank N`.
+    pub what: String,
+}
+
+/// Who does what was asked for at a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The process whose memory it is.
+    Target,
+    /// The data server of this node of the job.
+    Node(NodeId),
 }
 
 /// A lock of a window.
@@ -259,6 +284,12 @@ pub enum Doing {
     Unknown,
 }
 
+impl core::fmt::Display for Doing {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&words::does(self))
+    }
+}
+
 /// How a process stands that cannot be asked, or does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
@@ -279,7 +310,9 @@ pub enum Standing {
     Outside(Outside),
     /// It has ended.
     Ended(Option<Ended>),
-    /// Its agent has not answered, or it has not been started yet.
+    /// It has not been started yet.
+    NotStarted,
+    /// Its agent has not answered.
     Unheard,
 }
 
@@ -292,4 +325,21 @@ pub struct Seen {
     pub who: Who,
     /// How it stands.
     pub standing: Standing,
+}
+
+/// A data server that has been looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSeen {
+    /// Whose it is.
+    pub job: Job,
+    /// The node, as its job counts them.
+    pub node: NodeId,
+    /// What it is called: `the data server of node 1, process 7`.
+    pub name: String,
+    /// Can it be reached? The ranks of its node are not started before.
+    pub is_ready: bool,
+    /// What the kernel says.
+    pub doing: Doing,
+    /// The ranks of its node.
+    pub of: Vec<Member>,
 }

@@ -4,7 +4,7 @@
 use super::Agent;
 use super::ranks::Ranks;
 use crate::standing::outside;
-use proto::tree::Frame;
+use proto::tree::{Frame, PmiState};
 use proto::waits::{Outside, Standing};
 use std::time::{Duration, Instant};
 use sys::cpu::Barrier;
@@ -53,7 +53,14 @@ impl Agent {
         self.asking = None;
         let told = self.jobs.iter().flat_map(|here| here.ranks.standings());
         let told = told.map(|(who, standing)| Frame::Here { who, ask, standing: standing.emit(usize::MAX) });
-        let told: Vec<Frame> = told.collect();
+        let servers = self.jobs.iter().filter_map(|here| {
+            let (server, job) = (here.server()?, here.group.id);
+            let (pid, doing) = server.standing()?;
+            let standing = Standing::Outside(Outside { doing, pmi: PmiState::Active, ours: true });
+            let standing = standing.emit(usize::MAX);
+            Some(Frame::ServerHere { node, job, ask, pid: pid.0, is_ready: server.is_ready(), standing })
+        });
+        let told: Vec<Frame> = told.chain(servers).collect();
         self.report_all(told);
         self.report(&Frame::ToldAll { node, ask });
     }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 use sys::poll::Poll;
 use sys::process::DescriptorLimit;
 
@@ -66,7 +67,7 @@ impl Here {
     }
 
     /// Starts the data server of a node that has ranks.
-    pub(crate) fn start_server(&mut self, poll: &Poll) -> io::Result<()> {
+    pub(crate) fn start_server(&mut self, patience: Duration, poll: &Poll) -> io::Result<()> {
         let (Some(segment), Some(rank)) = (self.ranks.segment(), self.ranks.first()) else { return Ok(()) };
         let seat = Seat {
             group: &self.group,
@@ -75,6 +76,7 @@ impl Here {
             segment,
             variables: self.ranks.variables(),
             limit: self.ranks.limit(),
+            patience: Some(patience).filter(|patience| !patience.is_zero()),
         };
         self.server = Some(Server::start(&seat, poll)?);
         Ok(())

@@ -196,7 +196,8 @@ impl Ranks {
     /// Where the ranks are that have not ended: how those did, the launcher knows.
     pub(super) fn standings(&self) -> impl Iterator<Item = (Member, Standing)> + '_ {
         let living = (0..self.count()).filter(|slot| self.living(*slot).is_some());
-        living.map(|slot| (self.member(slot), asking::standing(self, slot)))
+        let living = living.map(|slot| (self.member(slot), asking::standing(self, slot)));
+        living.chain((self.next..self.count()).map(|slot| (self.member(slot), Standing::NotStarted)))
     }
 
     /// One more variable (`K=V`) for all ranks here, before the first is started.

@@ -9,15 +9,18 @@ use super::template::environment;
 use super::{Agent, Token};
 use crate::agent::here::Here;
 use crate::job::Group;
+use crate::standing::outside;
 use crate::{SERVER_NAME, SERVER_OPTION};
 use proto::ids::NodeId;
 use proto::lane::{Bytes, JobId};
 use proto::tree::{Ended, Frame};
+use proto::waits::Doing;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::time::{Duration, Instant};
 use sys::node::NodeSegment;
 use sys::poll::{Interest, Poll};
 use sys::process::spawn::{Failures, Program, Start};
@@ -38,6 +41,8 @@ pub(crate) struct Server {
     ready: Option<OwnedFd>,
     /// Has it said so?
     is_ready: bool,
+    /// Until when it must have.
+    until: Option<Instant>,
     failures: Failures,
 }
 
@@ -51,6 +56,8 @@ pub(crate) struct Seat<'a> {
     pub(crate) segment: &'a NodeSegment,
     pub(crate) variables: &'a [Vec<u8>],
     pub(crate) limit: DescriptorLimit,
+    /// How long it may take to start; nothing: as long as it likes.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl Server {
@@ -62,6 +69,7 @@ impl Server {
             pmi: PmiClient::new(Token::ServerPmi(job).pack()),
             ready: None,
             is_ready: false,
+            until: seat.patience.map(|patience| Instant::now() + patience),
             failures: Failures::new()?,
         };
         let mut program = program(seat)?;
@@ -91,6 +99,16 @@ impl Server {
     /// Can ranks be started?
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready
+    }
+
+    /// Until when it must be ready, if it is not.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.until.filter(|_| !self.is_ready && self.pid.is_some())
+    }
+
+    /// How it stands, for who asks why nothing happens.
+    pub(crate) fn standing(&self) -> Option<(Pid, Doing)> {
+        self.pid.map(|pid| (pid, outside(pid)))
     }
 
     /// Answers what it asks. What it says wrong closes its stream, and it ends then.
@@ -184,6 +202,31 @@ impl Agent {
     pub(super) fn server_missing(&mut self, job: JobId, error: &io::Error) {
         let (node, reason) = (self.node, error.to_string());
         self.report(&Frame::ServerEnded { node, job, pid: 0, ended: Ended::Exit(1), reason });
+    }
+
+    /// When the first server here must be ready that is not.
+    pub(super) fn servers_due(&self) -> Option<Instant> {
+        self.jobs.iter().filter_map(|here| here.server()?.due()).min()
+    }
+
+    /// A server that does not become ready would have its node's ranks wait for ever: none of them has been started.
+    pub(super) fn check_servers(&mut self, now: Instant) {
+        let is_late = |here: &Here| here.server().and_then(Server::due).is_some_and(|due| due <= now);
+        let (node, seconds) = (self.node, self.tree.start_timeout.as_secs_f64());
+        let mut late = Vec::new();
+        for here in self.jobs.iter_mut().filter(|here| is_late(here)) {
+            let job = here.group.id;
+            let Some(server) = here.server_mut() else { continue };
+            let doing =
+                server.standing().map_or_else(String::new, |(pid, doing)| format!(": process {pid} {doing}"));
+            server.kill(&self.poll);
+            here.ranks.give_up_starting();
+            let reason = format!("it was not ready within {seconds} s{doing}");
+            late.push(Frame::ServerEnded { node, job, pid: 0, ended: Ended::Exit(1), reason });
+        }
+        if self.ending.is_none() {
+            self.report_all(late);
+        }
     }
 
     /// A process has ended. Was it a data server? Its job cannot go on without it.

@@ -6,10 +6,10 @@
 use super::Launcher;
 use crate::job::random_words;
 use crate::ps;
-use proto::ids::{Job, Rank};
+use proto::ids::{Job, NodeId, Rank};
 use proto::lane::JobId;
 use proto::tree::{Ended, Frame, Member};
-use proto::waits::{Explained, Seen, Standing, Who, explain};
+use proto::waits::{Doing, Explained, Seen, ServerSeen, Standing, Who, explain};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,6 +52,7 @@ struct Open {
     until: Instant,
     nodes_left: u32,
     standings: BTreeMap<Member, Standing>,
+    servers: Vec<ServerSeen>,
     why: Why,
 }
 
@@ -113,7 +114,8 @@ impl Launcher<'_> {
         self.asking.asked += 1;
         let (ask, until) = (self.asking.asked, Instant::now() + PATIENCE);
         let nodes_left = self.tree.shape.nodes();
-        self.asking.open = Some(Open { until, nodes_left, standings: BTreeMap::new(), why });
+        self.asking.open =
+            Some(Open { until, nodes_left, standings: BTreeMap::new(), servers: Vec::new(), why });
         match &mut self.root {
             Some(root) => root.send(&Frame::Where { ask }),
             None => self.answered(),
@@ -125,6 +127,37 @@ impl Launcher<'_> {
         let current = ask == self.asking.asked;
         if let (Some(open), true) = (&mut self.asking.open, current) {
             open.standings.insert(who, Standing::parse(standing).unwrap_or(Standing::Unheard));
+        }
+    }
+
+    /// A data server is described.
+    pub(super) fn on_server_here(
+        &mut self,
+        (node, job): (NodeId, JobId),
+        ask: u32,
+        (pid, is_ready): (i32, bool),
+        standing: &[u8],
+    ) {
+        let Some(begun) = self.jobs.iter().find(|begun| begun.group.id == job) else { return };
+        let group = &begun.group;
+        let Some(number) = group.nodes.iter().position(|at| *at == node) else { return };
+        let doing = match Standing::parse(standing) {
+            Some(Standing::Outside(outside)) => outside.doing,
+            _ => Doing::Unknown,
+        };
+        let host = self.tree.host_of(node).map_or_else(String::new, |host| format!(" (host {host})"));
+        let spawned = if job.0 == 0 { "" } else { " for a spawned job" };
+        let seen = ServerSeen {
+            job: Job::named(&group.name),
+            node: NodeId(number as u32),
+            name: format!("the data server of node {number}{host}{spawned}, process {pid}"),
+            is_ready,
+            doing,
+            of: group.ranks_on(node).into_iter().map(|rank| Member { job, rank }).collect(),
+        };
+        let current = ask == self.asking.asked;
+        if let (Some(open), true) = (&mut self.asking.open, current) {
+            open.servers.push(seen);
         }
     }
 
@@ -153,7 +186,7 @@ impl Launcher<'_> {
     fn answered(&mut self) {
         let Some(open) = self.asking.open.take() else { return };
         let seen = self.seen(open.standings);
-        let explained = explain(&seen);
+        let explained = explain(&seen, &open.servers);
         match open.why {
             Why::Signal => self.tell(&explained),
             // Who has waited may have been served meanwhile.

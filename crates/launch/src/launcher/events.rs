@@ -32,6 +32,9 @@ impl Launcher<'_> {
             }
             Frame::Waiting { seconds, .. } => self.on_waiting(seconds),
             Frame::Here { who, ask, standing } => self.on_here(who, ask, &standing),
+            Frame::ServerHere { node, job, ask, pid, is_ready, standing } => {
+                self.on_server_here((node, job), ask, (pid, is_ready), &standing);
+            }
             Frame::ToldAll { ask, .. } => self.on_told_all(ask),
             Frame::Stats { of, values } if of.job == JobId(0) => {
                 if let Some(stats) = self.stats.get_mut(of.rank.index()) {

@@ -125,7 +125,7 @@ const HOSTS: &[Entry] = &[
         &["--start-timeout"],
         "S",
         Takes::Value,
-        "seconds for other hosts to answer (default 30, 'manual' 0; 0: no limit)",
+        "seconds for other hosts, and data servers, to answer (default 30, 'manual' 0; 0: no limit)",
     ),
     Entry::new(
         &["--degree"],

@@ -6,9 +6,11 @@
 use super::collective::Collective;
 use super::comm::{Roster, SEQUENCE_MASK};
 use super::request::{Request, State};
+use super::win::WaitsForLock;
 use super::*;
 use net::waits::{
-    ARRIVED_MAX, Arrived, COMMS_MAX, Held, Look, Manner, NEEDS_MAX, Need, Place, Run, Until, Who,
+    ARRIVED_MAX, Arrived, COMMS_MAX, Held, Look, Manner, NEEDS_MAX, Need, Place, Run, Served, Server, Until,
+    Who,
 };
 use net::{Backoff, Lack, ReqId};
 use std::sync::OnceLock;
@@ -44,9 +46,9 @@ pub fn set_called(called: fn() -> &'static str) {
     let _ = CALLED.set(called); // it is the same for the whole process
 }
 
-/// The function that the program has called last; empty where that is not known.
+/// The function that the program has called last: of the C interface, or of the safe API. Empty where that is not known.
 pub(super) fn called() -> &'static str {
-    CALLED.get().map_or("", |called| called())
+    CALLED.get().map_or_else(super::check::current_call, |called| called())
 }
 
 /// The answer while it is put together.
@@ -121,11 +123,14 @@ impl<'m> Telling<'m> {
     /// What is known whatever the call.
     fn end(mut self) -> Place {
         let endpoint = &self.mpi.endpoint;
-        if let Some((who, what)) = endpoint.awaited_deed() {
-            let need = match (who, self.mpi.hall.wanted_lock.get()) {
-                (Ok(target), Some(win)) => Need::Lock { win, target },
-                (Ok(who), None) => Need::Deed { who, what: what.into() },
-                (Err(node), _) => Need::Other { what: format!("the data server of node {node} {what}") },
+        if let (Some((by, what)), Some(awaited)) = (endpoint.awaited_deed(), self.mpi.hall.awaits.get()) {
+            let (win, target) = (awaited.win, endpoint.who_is(awaited.target));
+            let lock = (awaited.lock == WaitsForLock::Perhaps).then_some(win);
+            let served = |by| Need::Served(Served { target, by, lock, what: what.into() });
+            let need = match by {
+                _ if awaited.lock == WaitsForLock::Surely => Need::Lock { win, target },
+                Ok(_) => served(Server::Target),
+                Err(node) => served(Server::Node(node)),
             };
             self.need(need);
         }

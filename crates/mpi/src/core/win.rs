@@ -42,7 +42,7 @@ pub use scaled::Factor;
 pub use server::serve_node;
 use std::rc::Rc;
 pub use strided::Strided;
-pub(in crate::core) use window::Hall;
+pub(in crate::core) use window::{Hall, WaitsForLock};
 use window::{Reach, State, Target};
 
 /// How a window came about.
@@ -170,12 +170,8 @@ impl Mpi {
             what.stage = Stage::Ended;
         }
         let windows = self.hall.windows.borrow();
-        let endpoint = &self.endpoint;
-        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window, endpoint));
+        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window, &self.endpoint));
         self.hall.awaits.set(awaits);
-        let locked =
-            windows.get(win).ok().filter(|_| matches!(what.stage, Stage::Lock(_)) && awaits.is_some());
-        self.hall.wanted_lock.set(locked.map(|window| window.number));
         ended
     }
 

@@ -43,6 +43,10 @@ pub(super) fn write(w: &mut Writer<'_>, frame: &Frame) {
         Frame::Waiting { who, seconds } => member(w.u8(34), *who).u32(*seconds),
         Frame::Where { ask } => w.u8(35).u32(*ask),
         Frame::Here { who, ask, standing } => member(w.u8(36), *who).u32(*ask).bytes(standing),
+        Frame::ServerHere { node, job, ask, pid, is_ready, standing } => {
+            let w = w.u8(39).u32(node.0).u32(job.0).u32(*ask).i32(*pid);
+            w.u8(u8::from(*is_ready)).bytes(standing)
+        }
         Frame::ToldAll { node, ask } => w.u8(37).u32(node.0).u32(*ask),
         Frame::BadPmi { who, pid, reason } => member(w.u8(18), *who).i32(*pid).bytes(reason.as_bytes()),
         Frame::FenceBegun { who } => member(w.u8(19), *who),
@@ -115,6 +119,10 @@ fn read_news(r: &mut Reader<'_>, kind: u8) -> Option<Frame> {
         34 => Frame::Waiting { who: read_member(r)?, seconds: r.u32()? },
         35 => Frame::Where { ask: r.u32()? },
         36 => Frame::Here { who: read_member(r)?, ask: r.u32()?, standing: r.vec()? },
+        39 => {
+            let (node, job, ask, pid) = (node(r)?, job(r)?, r.u32()?, r.i32()?);
+            Frame::ServerHere { node, job, ask, pid, is_ready: r.u8()? != 0, standing: r.vec()? }
+        }
         37 => Frame::ToldAll { node: node(r)?, ask: r.u32()? },
         24 => Frame::AgentMissing { node: node(r)?, reason: r.text()? },
         _ => return None,

@@ -24,7 +24,7 @@ pub const TRAFFIC_MAX: usize = 1 << 13;
 const PREFIX_BYTES: usize = 4;
 const HEADER_BYTES: usize = 2;
 /// Kinds are numbered from 1.
-const KIND_MAX: u8 = 38;
+const KIND_MAX: u8 = 39;
 
 /// A process of the tree: its job and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -358,6 +358,21 @@ pub enum Frame {
         /// The question.
         ask: u32,
         /// A [`Standing`](crate::waits::Standing), encoded.
+        standing: Vec<u8>,
+    },
+    /// Up: how the data server of a node stands.
+    ServerHere {
+        /// The node.
+        node: NodeId,
+        /// Whose server.
+        job: JobId,
+        /// The question.
+        ask: u32,
+        /// Its process.
+        pid: i32,
+        /// Can it be reached?
+        is_ready: bool,
+        /// A [`Standing`](crate::waits::Standing), encoded, as the kernel tells it.
         standing: Vec<u8>,
     },
     /// Up: a node has told of all its ranks.

@@ -156,6 +156,16 @@ fn tree_frame() -> impl Strategy<Value = Frame> {
             standing
         }),
         (node(), any::<u32>()).prop_map(|(node, ask)| Frame::ToldAll { node, ask }),
+        (node(), job(), any::<(u32, i32, bool)>(), any::<Vec<u8>>()).prop_map(
+            |(node, job, (ask, pid, is_ready), standing)| Frame::ServerHere {
+                node,
+                job,
+                ask,
+                pid,
+                is_ready,
+                standing
+            }
+        ),
     ]
 }
 

@@ -1,6 +1,8 @@
 //! The wire form of a [`Standing`]. What a process says is not trusted: a malformed one is none.
-use super::{Arrived, Comm, Doing, Held, Look, Manner, Need, Outside, Place, Run, Standing, Until, Who};
-use crate::ids::{Job, Rank};
+use super::{
+    Arrived, Comm, Doing, Held, Look, Manner, Need, Outside, Place, Run, Served, Server, Standing, Until, Who,
+};
+use crate::ids::{Job, NodeId, Rank};
 use crate::tree::{Ended, PmiState};
 use crate::wire::{Reader, Writer};
 use alloc::string::String;
@@ -39,6 +41,7 @@ impl Standing {
             Standing::Ended(Some(Ended::Exit(code))) => _ = w.u8(4).i32(*code),
             Standing::Ended(Some(Ended::Signal(signal))) => _ = w.u8(5).i32(*signal),
             Standing::Unheard => _ = w.u8(6),
+            Standing::NotStarted => _ = w.u8(7),
         }
         bytes
     }
@@ -53,6 +56,7 @@ impl Standing {
             4 => Standing::Ended(Some(Ended::Exit(r.i32()?))),
             5 => Standing::Ended(Some(Ended::Signal(r.i32()?))),
             6 => Standing::Unheard,
+            7 => Standing::NotStarted,
             _ => return None,
         };
         r.is_at_end().then_some(standing)
@@ -89,7 +93,11 @@ pub(super) fn comm_of(need: &Need) -> Option<u16> {
     match need {
         Need::Message { comm, .. } | Need::Collective { comm, .. } => Some(*comm),
         Need::Taken { comm, .. } => *comm,
-        Need::Deed { .. } | Need::Lock { .. } | Need::Everyone { .. } | Need::Other { .. } => None,
+        Need::Deed { .. }
+        | Need::Lock { .. }
+        | Need::Served(_)
+        | Need::Everyone { .. }
+        | Need::Other { .. } => None,
     }
 }
 
@@ -157,6 +165,14 @@ fn write_need(w: &mut Writer<'_>, need: &Need) {
         Need::Other { what } => _ = text(w.u8(4), what),
         Need::Lock { win, target } => _ = who(w.u8(6).u32(*win), *target),
         Need::Everyone { what } => _ = text(w.u8(5), what),
+        Need::Served(Served { target, by, lock, what }) => {
+            let by = match by {
+                Server::Target => None,
+                Server::Node(node) => Some(node.0),
+            };
+            maybe_u32(maybe_u32(who(w.u8(7), *target), by), *lock);
+            _ = text(w, what);
+        }
     }
 }
 
@@ -182,6 +198,11 @@ fn read_need(r: &mut Reader<'_>) -> Option<Need> {
         4 => Need::Other { what: read_text(r)? },
         6 => Need::Lock { win: r.u32()?, target: read_who(r)? },
         5 => Need::Everyone { what: read_text(r)? },
+        7 => {
+            let (target, by, lock) = (read_who(r)?, read_maybe(r, Reader::u32)?, read_maybe(r, Reader::u32)?);
+            let by = by.map_or(Server::Target, |node| Server::Node(NodeId(node)));
+            Need::Served(Served { target, by, lock, what: read_text(r)? })
+        }
         _ => return None,
     })
 }
@@ -242,6 +263,13 @@ fn maybe_who(w: &mut Writer<'_>, peer: Option<Who>) {
     match peer {
         None => _ = w.u8(0),
         Some(peer) => _ = who(w.u8(1), peer),
+    }
+}
+
+fn maybe_u32<'w, 'o>(w: &'w mut Writer<'o>, number: Option<u32>) -> &'w mut Writer<'o> {
+    match number {
+        None => w.u8(0),
+        Some(number) => w.u8(1).u32(number),
     }
 }
 

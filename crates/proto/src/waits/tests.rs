@@ -46,11 +46,15 @@ fn outside(doing: Doing) -> Standing {
 }
 
 fn told(standings: Vec<Standing>) -> Explained {
+    told_with(standings, &[])
+}
+
+fn told_with(standings: Vec<Standing>, servers: &[ServerSeen]) -> Explained {
     let seen = |(rank, standing)| {
         let member = Member { job: JobId(0), rank: Rank(rank) };
         Seen { member, who: who(rank), standing }
     };
-    explain(&(0..).zip(standings).map(seen).collect::<Vec<_>>())
+    explain(&(0..).zip(standings).map(seen).collect::<Vec<_>>(), servers)
 }
 
 fn text(explained: &Explained) -> String {
@@ -198,6 +202,57 @@ fn the_holder_of_a_lock_is_named_and_not_whose_window_it_is() {
     says(&explained, "rank 0 waits for the lock of the window of rank 2, held by rank 1 (in MPI_Recv");
 }
 
+fn served(target: u32, by: Server, lock: Option<u32>) -> Need {
+    Need::Served(Served { target: who(target), by, lock, what: "to do what it was sent".into() })
+}
+
+fn server(is_ready: bool, doing: Doing) -> ServerSeen {
+    let of = (2..4).map(|rank| Member { job: JobId(0), rank: Rank(rank) }).collect();
+    let name = "the data server of node 1, process 7".into();
+    ServerSeen { job: JOB, node: NodeId(1), name, is_ready, doing, of }
+}
+
+#[test]
+fn a_data_server_that_is_waited_for_is_named_unless_it_is_idle() {
+    let flush = |node| at("MPI_Win_flush", served(2, Server::Node(NodeId(node)), None), (4, 0));
+    let ranks = || vec![flush(1), flush(1), flush(0), outside(Doing::Runs)];
+    let stopped = told_with(ranks(), &[server(true, Doing::Stopped)]);
+    says(
+        &stopped,
+        "ranks 0,1: in MPI_Win_flush: for the data server of node 1 to do what it was sent (1.5 s)",
+    );
+    says(&stopped, "=> ranks 0,1 wait for the data server of node 1, process 7, which is stopped");
+    let idle = told_with(ranks(), &[server(true, Doing::Sleeps("epoll_wait".into()))]);
+    assert!(!text(&idle).contains("=> ranks 0,1 wait for the data server"), "{}", text(&idle));
+}
+
+#[test]
+fn ranks_that_wait_for_the_start_of_a_data_server_say_so() {
+    let started = at("MPI_Init", Need::Other { what: "the launcher".into() }, (4, 0));
+    let ranks = vec![started.clone(), started, Standing::NotStarted, Standing::NotStarted];
+    let explained = told_with(ranks, &[server(false, Doing::Stopped)]);
+    says(&explained, "ranks 2,3: has not been started");
+    says(&explained, "=> ranks 2,3 wait for the data server of node 1, process 7 to start, which is stopped");
+}
+
+#[test]
+fn a_lock_that_others_hold_is_no_fault_of_who_serves_the_window() {
+    let Standing::Told(mut holder) = at("MPI_Recv", message(0, 2), (3, 1)) else { unreachable!() };
+    holder.locks = vec![Held { win: 9, target: who(2) }];
+    for by in [Server::Target, Server::Node(NodeId(1))] {
+        let wants = at("MPI_Win_flush", served(2, by, Some(9)), (3, 1));
+        let idle = [server(true, Doing::Sleeps("epoll_wait".into()))];
+        let ranks = vec![wants.clone(), Standing::Told(holder.clone()), outside(Doing::Runs)];
+        let explained = told_with(ranks, &idle);
+        says(&explained, "rank 0 (MPI_Win_flush) -> rank 1 (MPI_Recv) -> rank 0");
+        says(&explained, "rank 0 waits for the lock of the window of rank 2, held by rank 1 (in MPI_Recv");
+        // Without a holder it is who serves it, if that one can be at fault at all.
+        let alone = told_with(vec![wants, outside(Doing::Runs), outside(Doing::Runs)], &idle);
+        assert!(!text(&alone).contains("lock of the window"), "{}", text(&alone));
+        assert_eq!(text(&alone).contains("rank 0 waits for rank 2, which computes"), by == Server::Target);
+    }
+}
+
 #[test]
 fn at_the_end_all_wait_for_who_has_not_come_there() {
     let end = || at("MPI_Finalize", Need::Everyone { what: "to call MPI_Finalize".into() }, (3, 0));
@@ -297,6 +352,12 @@ fn any_need() -> impl Strategy<Value = Need> {
             .prop_map(|(comm, number, what, awaits)| Need::Collective { comm, number, what, awaits }),
         (any_who(), "[a-z ]{0,9}").prop_map(|(who, what)| Need::Deed { who, what }),
         (any::<u32>(), any_who()).prop_map(|(win, target)| Need::Lock { win, target }),
+        (any_who(), any::<Option<u32>>(), any::<Option<u32>>(), "[a-z ]{0,9}").prop_map(
+            |(target, node, lock, what)| {
+                let by = node.map_or(Server::Target, |node| Server::Node(NodeId(node)));
+                Need::Served(Served { target, by, lock, what })
+            }
+        ),
         "[a-z ]{0,9}".prop_map(|what| Need::Everyone { what }),
         "[a-z ]{0,9}".prop_map(|what| Need::Other { what }),
     ]
@@ -337,6 +398,7 @@ proptest! {
             Standing::Ended(Some(Ended::Exit(code))),
             Standing::Ended(Some(Ended::Signal(code))),
             Standing::Unheard,
+            Standing::NotStarted,
         ];
         for standing in all {
             prop_assert_eq!(Standing::parse(&standing.emit(usize::MAX)), Some(standing));

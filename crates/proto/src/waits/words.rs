@@ -1,7 +1,7 @@
 //! What is said of a process, as a line in which ranks stand apart from the words: so lines that differ in ranks only can be
 //! told in one.
 use super::codec::comm_of;
-use super::{Comm, Doing, Look, Manner, Need, Outside, Place, Standing, Until};
+use super::{Comm, Doing, Look, Manner, Need, Outside, Place, Served, Server, Standing, Until};
 use crate::lane::JobId;
 use crate::tree::{Ended, Member, PmiState};
 use alloc::format;
@@ -123,6 +123,7 @@ pub(super) fn standing(standing: &Standing, named: &impl Fn(super::Who) -> Line)
         Standing::Told(place) => told(place, named),
         Standing::Outside(outside) => Line::default().words(from_outside(outside)),
         Standing::Ended(ended) => Line::default().words(ended_words(*ended)),
+        Standing::NotStarted => Line::default().words("has not been started"),
         Standing::Unheard => Line::default().words("is not known of: its agent has not answered"),
     }
 }
@@ -180,6 +181,12 @@ pub(super) fn need(need: &Need, place: &Place, named: &impl Fn(super::Who) -> Li
         Need::Lock { target, .. } => {
             line.words("for the lock of the window of ").then(named(*target)).words(", which others hold")
         }
+        Need::Served(Served { by: Server::Target, target, what, .. }) => {
+            line.words("for ").then(named(*target)).words(format!(" {what}"))
+        }
+        Need::Served(Served { by: Server::Node(node), what, .. }) => {
+            line.words(format!("for the data server of node {node} {what}"))
+        }
         Need::Everyone { what } => line.words(format!("for all other ranks {what}")),
         Need::Other { what } => line.words(format!("for {what}")),
     }
@@ -189,14 +196,22 @@ pub(super) fn tag_words(tag: Option<i32>) -> String {
     tag.map_or("any tag".into(), |tag| format!("tag {tag}"))
 }
 
-fn from_outside(outside: &Outside) -> String {
-    let does = match &outside.doing {
+/// What the kernel says of a process.
+pub(super) fn does(doing: &Doing) -> String {
+    match doing {
         Doing::Runs => "runs".into(),
         Doing::Sleeps(call) if call.is_empty() => "sleeps".into(),
         Doing::Sleeps(call) => format!("sleeps in {call}"),
-        Doing::Stopped => return "is stopped (by a debugger or a signal)".into(),
+        Doing::Stopped => "is stopped (by a debugger or a signal)".into(),
         Doing::Unknown => "does not answer".into(),
-    };
+    }
+}
+
+fn from_outside(outside: &Outside) -> String {
+    let does = does(&outside.doing);
+    if outside.doing == Doing::Stopped {
+        return does;
+    }
     match (outside.pmi, outside.ours, &outside.doing) {
         (PmiState::Finalized, ..) => format!("{does}, after MPI_Finalize"),
         (PmiState::Unused, false, _) => format!("{does}, and has not called MPI_Init"),

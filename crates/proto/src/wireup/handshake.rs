@@ -280,6 +280,25 @@ pub enum StateName {
 }
 
 impl StateName {
+    /// What is being done in this state, for people who wait for the connection.
+    pub fn words(self) -> &'static str {
+        match self {
+            StateName::Idle => "there is no connection",
+            StateName::Addressing => "its address is looked up",
+            StateName::Preparing => "a queue pair is made",
+            StateName::Starved => "no queue pair was to be had, and it is tried again",
+            StateName::Crowded => "it has as many connections as it may have, and one must close first",
+            StateName::Published => "the peer has not connected its side",
+            StateName::Requesting => "the peer has not answered",
+            StateName::Connecting => "the network connects it",
+            StateName::Ready => "it is connected",
+            StateName::Draining => "what was begun is still sent",
+            StateName::Closing => "the peer has not agreed to close",
+            StateName::Yielding => "the peer wants to close, and what was begun is still sent",
+            StateName::Failed => "the peer is lost",
+        }
+    }
+
     /// May data be on its way?
     pub(super) fn is_open(self) -> bool {
         use StateName::{Closing, Draining, Ready, Yielding};

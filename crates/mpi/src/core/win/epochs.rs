@@ -3,11 +3,11 @@
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
 use super::far::{Far, Last, Lock};
 use super::route::To;
-use super::window::{Access, State, Window, Windows, Word};
+use super::window::{Access, Awaits, State, WaitsForLock, Window, Windows, Word};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use net::{Endpoint, NetError, Peer};
+use net::{Endpoint, NetError};
 use proto::rma::lock::{Attempt, Want, give_back};
 use proto::rma::wire::{Kind, Writer};
 use std::rc::Rc;
@@ -54,14 +54,23 @@ impl Mpi {
         match window.access {
             Access::Nothing | Access::Fence => {}
             Access::Started(_) => {
-                return fail(ErrorClass::RmaSync, "a fence between MPI_Win_start and _complete");
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_fence is called between MPI_Win_start and MPI_Win_complete",
+                );
             }
             Access::Locked(_) | Access::LockedAll { .. } => {
-                return fail(ErrorClass::RmaSync, "a fence while targets are locked");
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_fence is called while this process has locks of the window",
+                );
             }
         }
         if window.exposed_to.is_some() {
-            return fail(ErrorClass::RmaSync, "a fence between MPI_Win_post and _wait");
+            return fail(
+                ErrorClass::RmaSync,
+                "MPI_Win_fence is called between MPI_Win_post and MPI_Win_wait",
+            );
         }
         let ranks = windows.flush_all(&mut self.endpoint, win)?;
         windows.get_mut(win)?.access = if assert.no_succeed { Access::Nothing } else { Access::Fence };
@@ -74,7 +83,7 @@ impl Mpi {
         self.visit(|windows, endpoint| {
             let window = windows.get_mut(win)?;
             if window.exposed_to.is_some() {
-                return fail(ErrorClass::RmaSync, "MPI_Win_post again, before MPI_Win_wait");
+                return fail(ErrorClass::RmaSync, "MPI_Win_post is called again before MPI_Win_wait");
             }
             window.exposed_to = Some(ranks.clone());
             for rank in ranks.iter().filter(|_| !assert.no_check) {
@@ -92,9 +101,14 @@ impl Mpi {
         match window.access {
             Access::Nothing | Access::Fence => {}
             Access::Started(_) => {
-                return fail(ErrorClass::RmaSync, "MPI_Win_start again, before MPI_Win_complete");
+                return fail(ErrorClass::RmaSync, "MPI_Win_start is called again before MPI_Win_complete");
             }
-            _ => return fail(ErrorClass::RmaSync, "MPI_Win_start while targets are locked"),
+            _ => {
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_start is called while this process has locks of the window",
+                );
+            }
         }
         for rank in ranks.iter() {
             window.targets[*rank as usize].state = State::Started;
@@ -110,7 +124,12 @@ impl Mpi {
         let window = windows.get_mut(win)?;
         let ranks = match &window.access {
             Access::Started(ranks) => ranks.clone(),
-            _ => return fail(ErrorClass::RmaSync, "MPI_Win_complete without MPI_Win_start"),
+            _ => {
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_complete is called without MPI_Win_start before it",
+                );
+            }
         };
         window.access = Access::Nothing;
         let mut far = Vec::new();
@@ -131,7 +150,7 @@ impl Mpi {
     pub fn win_wait(&mut self, win: WinId) -> Result<Synchronizing> {
         let windows = self.hall.windows.borrow();
         if windows.get(win)?.exposed_to.is_none() {
-            return fail(ErrorClass::RmaSync, "MPI_Win_wait without MPI_Win_post");
+            return fail(ErrorClass::RmaSync, "MPI_Win_wait is called without MPI_Win_post before it");
         }
         Ok(Synchronizing::new(win, Stage::Wait(Looking::default())))
     }
@@ -157,9 +176,17 @@ impl Mpi {
             Access::Nothing | Access::Fence => 0,
             Access::Locked(count) => count,
             Access::LockedAll { .. } => {
-                return fail(ErrorClass::RmaSync, "MPI_Win_lock after MPI_Win_lock_all");
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_lock is called between MPI_Win_lock_all and MPI_Win_unlock_all",
+                );
             }
-            Access::Started(_) => return fail(ErrorClass::RmaSync, "MPI_Win_lock after MPI_Win_start"),
+            Access::Started(_) => {
+                return fail(
+                    ErrorClass::RmaSync,
+                    "MPI_Win_lock is called between MPI_Win_start and MPI_Win_complete",
+                );
+            }
         };
         let target = &mut window.targets[rank as usize];
         if target.state != State::Nothing {
@@ -197,7 +224,10 @@ impl Mpi {
         let mut windows = self.hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
         if !matches!(window.access, Access::Nothing | Access::Fence) {
-            return fail(ErrorClass::RmaSync, "MPI_Win_lock_all inside another access epoch");
+            return fail(
+                ErrorClass::RmaSync,
+                "MPI_Win_lock_all is called while this process has locks of the window, or before MPI_Win_complete",
+            );
         }
         window.access = Access::LockedAll { checked: !assert.no_check };
         if assert.no_check {
@@ -224,10 +254,14 @@ impl Mpi {
         let rank = window.checked(rank)?;
         let state = window.targets[rank as usize].state;
         let Access::Locked(count) = &mut window.access else {
-            return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is unlocked without a lock"));
+            return fail_with(ErrorClass::RmaSync, || {
+                format!("rank {rank} is unlocked, but this process does not have its lock")
+            });
         };
         if state == State::Nothing {
-            return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is unlocked without a lock"));
+            return fail_with(ErrorClass::RmaSync, || {
+                format!("rank {rank} is unlocked, but this process does not have its lock")
+            });
         }
         *count -= 1;
         if *count == 0 {
@@ -248,7 +282,10 @@ impl Mpi {
         let mut windows = self.hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
         let Access::LockedAll { checked } = window.access else {
-            return fail(ErrorClass::RmaSync, "MPI_Win_unlock_all without MPI_Win_lock_all");
+            return fail(
+                ErrorClass::RmaSync,
+                "MPI_Win_unlock_all is called without MPI_Win_lock_all before it",
+            );
         };
         window.access = Access::Nothing;
         let near = (0..).zip(&window.targets).filter(|(_, target)| checked && target.line.is_some());
@@ -271,7 +308,10 @@ impl Mpi {
             None => matches!(window.access, Access::Locked(_) | Access::LockedAll { .. }),
         };
         if !locked {
-            return fail(ErrorClass::RmaSync, "a flush of a target that is not locked");
+            return fail(
+                ErrorClass::RmaSync,
+                "a flush of the memory of a rank whose lock this process does not have",
+            );
         }
         let (looks_around, has_far) = (window.looks_around(), !window.far.is_empty());
         let ranks = match rank {
@@ -398,23 +438,42 @@ impl Stage {
     }
 
     /// Who is waited for, and what they are to do, if it is not the messages of a collective.
-    pub(super) fn awaits(&self, window: &Window, endpoint: &Endpoint) -> Option<(Peer, &'static str)> {
-        let (rank, what) = match self {
+    pub(super) fn awaits(&self, window: &Window, endpoint: &Endpoint) -> Option<Awaits> {
+        let (rank, what, lock) = match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
-            Stage::Start { ranks, posted, .. } => (ranks.get(*posted), "to post its window"),
-            Stage::Wait(_) => (window.open_ranks().next(), "to complete its access to a window here"),
+            Stage::Start { ranks, posted, .. } => {
+                (ranks.get(*posted), "to post its window", WaitsForLock::No)
+            }
+            Stage::Wait(_) => {
+                (window.open_ranks().next(), "to complete its access to a window here", WaitsForLock::No)
+            }
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
-                let server = ranks.last().map(|rank| window.to(endpoint, *rank));
-                if let Some(To::Server { peer, .. }) = server {
-                    return Some((peer, "to do what it was sent for a window of its node"));
-                }
-                (ranks.last(), "to do what it was sent for its window")
+                let rank = *ranks.last()?;
+                let far = window.far.get(&rank);
+                let lock = match far.is_some_and(Far::awaits_lock) {
+                    true => WaitsForLock::Perhaps,
+                    false => WaitsForLock::No,
+                };
+                let target = window.process(rank);
+                return Some(match window.to(endpoint, rank) {
+                    To::Server { peer, .. } => {
+                        let what = "to do what it was sent for a window of its node";
+                        Awaits { peer, what, win: window.number, target, lock }
+                    }
+                    To::Rank(_) => {
+                        let (peer, what) =
+                            (endpoint.peer_of(target)?, "to do what it was sent for its window");
+                        Awaits { peer, what, win: window.number, target, lock }
+                    }
+                });
             }
             Stage::Lock(wanted) => {
-                (wanted.first().map(|wanted| &wanted.rank), "whose window others have locked")
+                let rank = wanted.first().map(|wanted| &wanted.rank);
+                (rank, "whose window others have locked", WaitsForLock::Surely)
             }
         };
-        rank.and_then(|rank| Some((endpoint.peer_of(window.process(*rank))?, what)))
+        let target = window.process(*rank?);
+        Some(Awaits { peer: endpoint.peer_of(target)?, what, win: window.number, target, lock })
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Far {
     /// What leaves next.
     steps: VecDeque<Step>,
     pub(super) lock: Lock,
+    /// It was asked for, and nothing was answered since: what is sent behind it is done behind it.
+    awaits_lock: bool,
     place: Known,
     /// Answers that have not come.
     outstanding: usize,
@@ -245,6 +247,7 @@ impl Far {
             ops: Slots::new(),
             steps: VecDeque::new(),
             lock,
+            awaits_lock: false,
             place: if can_go_direct { Known::Unasked } else { Known::Nowhere },
             outstanding: 0,
             direct: Vec::new(),
@@ -277,6 +280,16 @@ impl Far {
         self.is_quiet() && !matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had)
     }
 
+    /// Has this process the lock, as far as it knows?
+    pub(super) fn has_lock(&self) -> bool {
+        matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had) && !self.awaits_lock
+    }
+
+    /// Was it asked for, without any word since?
+    pub(super) fn awaits_lock(&self) -> bool {
+        self.awaits_lock
+    }
+
     /// The lock is not wanted any more, if it has not been asked for.
     pub(super) fn forget_lock(&mut self) {
         if matches!(self.lock, Lock::Wanted(_)) {
@@ -297,6 +310,7 @@ impl Far {
         if let Lock::Wanted(want) = self.lock {
             message.lock(want);
             self.lock = Lock::Asked;
+            self.awaits_lock = true;
         }
         message
     }
@@ -662,6 +676,7 @@ impl Windows {
             return;
         }
         far.outstanding = far.outstanding.saturating_sub(1);
+        far.awaits_lock = false;
         match (answer.what, reply) {
             (Awaited::Data { into, start, left, waits }, reply) => {
                 if let Reply::Data { data, .. } = reply {

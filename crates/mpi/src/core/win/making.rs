@@ -429,7 +429,10 @@ impl Mpi {
         let window = windows.get(win)?;
         use super::window::Access;
         if !matches!(window.access, Access::Nothing | Access::Fence) || window.exposed_to.is_some() {
-            return fail(ErrorClass::RmaSync, "a window is freed inside an epoch");
+            return fail(
+                ErrorClass::RmaSync,
+                "the window is freed before what was begun with MPI_Win_lock, _lock_all, _start or _post has ended",
+            );
         }
         let comm = window.comm;
         drop(windows);

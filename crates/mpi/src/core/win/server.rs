@@ -28,6 +28,8 @@ const READY: &[u8] = b"ready\n";
 const ROOMS_MAX: usize = 1 << 16;
 /// Fewer, for tests of what servers refuse.
 const ROOMS_TEST: &str = "BANYAN_TEST_SERVER_WINDOWS";
+/// On the node of this number the server never says that it is ready, for tests of what comes of that.
+const SILENT_TEST: &str = "BANYAN_TEST_SERVER_SILENT";
 
 /// The life of a data server, in a process that an agent has started for it. It ends when its agent kills it; the exit code
 /// is that of a server that cannot start.
@@ -54,6 +56,10 @@ fn start() -> Result<(Box<Endpoint>, Rc<Rooms>), StartError> {
             heard.serve(endpoint);
         })),
     );
+    let node = std::env::var(proto::env::SERVER);
+    if node.is_ok_and(|node| std::env::var(SILENT_TEST) == Ok(node)) {
+        run(endpoint, &rooms);
+    }
     let mut stdout = std::io::stdout();
     // An agent that does not listen any more is about to end this process.
     let _ = stdout.write_all(READY).and_then(|()| stdout.flush());

@@ -81,10 +81,29 @@ pub(in crate::core) struct Hall {
     inbox: RefCell<VecDeque<(Peer, Active)>>,
     /// Are there operations with requests that may end only when somebody looks?
     looks: Cell<bool>,
-    /// Who is waited for, and what they are to do: for who hears that this process waits.
-    pub(super) awaits: Cell<Option<(Peer, &'static str)>>,
-    /// The window for a lock of which they are waited for, if that is it.
-    pub(in crate::core) wanted_lock: Cell<Option<u32>>,
+    /// Who is waited for, for who hears that this process waits.
+    pub(in crate::core) awaits: Cell<Option<Awaits>>,
+}
+
+/// Who is waited for at a window, and what they are to do.
+#[derive(Clone, Copy)]
+pub(in crate::core) struct Awaits {
+    /// The process whose memory it is, or who serves it.
+    pub(super) peer: Peer,
+    pub(super) what: &'static str,
+    /// The window, by its number, and whose memory it is.
+    pub(in crate::core) win: u32,
+    pub(in crate::core) target: Process,
+    pub(in crate::core) lock: WaitsForLock,
+}
+
+/// Is it the lock of that memory that is waited for?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum WaitsForLock {
+    No,
+    /// It was asked for together with other things.
+    Perhaps,
+    Surely,
 }
 
 impl Hall {
@@ -98,7 +117,9 @@ impl Hall {
         endpoint.set_handler(HANDLER, Some(handler.clone()));
         endpoint.set_handler(server::HANDLER, Some(handler));
         let hall = self.clone();
-        endpoint.set_awaiting(Awaiting(Rc::new(move || hall.awaits.get())));
+        endpoint.set_awaiting(Awaiting(Rc::new(move || {
+            hall.awaits.get().map(|awaited| (awaited.peer, awaited.what))
+        })));
     }
 
     /// Deals with what has come, unless somebody is about to.
@@ -321,7 +342,11 @@ impl Windows {
     /// The locks that this process holds, at most so many: the window's number, and whose memory it is.
     pub(in crate::core) fn held_locks(&self, most: usize) -> Vec<(u32, Process)> {
         let of_window = |window: &'_ Window| {
-            let is_held = |target: &&(usize, Target)| matches!(target.1.state, State::Shared | State::Alone);
+            // The lock of memory elsewhere is asked for with the first operation, and may not be there yet.
+            let has = |rank: u32| window.far.get(&rank).is_none_or(Far::has_lock);
+            let is_held = |target: &&(usize, Target)| {
+                matches!(target.1.state, State::Shared | State::Alone) && has(target.0 as u32)
+            };
             let targets: Vec<(usize, Target)> = window.targets.iter().copied().enumerate().collect();
             let held = targets.iter().filter(is_held);
             held.map(|(rank, _)| (window.number, window.process(*rank as u32))).collect::<Vec<_>>()
@@ -435,9 +460,9 @@ impl Window {
     #[cold]
     fn not_now<T>(&self, rank: u32) -> Result<T> {
         let why = match &self.access {
-            Access::Started(_) => "it is not in the group that was started",
+            Access::Started(_) => "it is not in the group that MPI_Win_start was given",
             Access::Locked(_) => "it is not locked",
-            _ => "no access epoch has begun (MPI_Win_fence, _start, _lock, _lock_all)",
+            _ => "MPI_Win_fence, _start, _lock or _lock_all has to be called first",
         };
         fail_with(ErrorClass::RmaSync, || format!("an operation on rank {rank}: {why}"))
     }
