@@ -226,13 +226,16 @@ mod tests {
         assert_eq!(error("--frobnicate prog"), "unknown option '--frobnicate'");
         assert_eq!(error("-n"), "option '-n' needs a value");
         assert_eq!(error("-n 0 prog"), "option '-n': '0' is not a number of at least 1");
+        let many = "option '-n': '9999999999999999999' is not a number of at most 4294967295";
+        assert_eq!(error("-n 9999999999999999999 prog"), many);
+        assert_eq!(error("-n 4294967295 a"), "4294967295 processes are more than 65536");
+        assert_eq!(error("-env =x y prog"), "option '-env': '=x' is not the name of a variable");
         assert_eq!(
             error("--bind-to moon prog"),
             "option '--bind-to': 'moon' is not core, core:2, hwthread, socket, numa, user:0,1,... or none"
         );
         assert_eq!(error("-n 4"), "no program given");
         assert_eq!(error("-n 60000 a : -n 60000 b"), "120000 processes are more than 65536");
-        assert_eq!(error("-n 99999999999 a"), "4294967295 processes are more than 65536");
         for line in ["a :", "-n 4 : b", "a : : b"] {
             assert_eq!(error(line), "no program given");
         }

@@ -56,7 +56,7 @@ pub(crate) fn page(spec: &JobSpec, report: &JobReport, now: SystemTime) -> Strin
     for finding in findings::findings(report) {
         let _ = writeln!(html, "<li>{}</li>", text(&finding));
     }
-    html += "</ul>\n<h2>Start-up by phase</h2>\n<p class=\"dim\">The launcher's bar begins with the job, that of a rank with its process.</p>\n";
+    html += "</ul>\n<h2>Start-up by phase</h2>\n";
     html += &timeline::draw(report);
     matrices(&mut html, report);
     html += "<h2>Ranks</h2>\n<div class=\"wide\"><table id=\"ranks\"></table></div>\n";
@@ -112,8 +112,8 @@ fn matrices(html: &mut String, report: &JobReport) {
     *html += "<h2>Who was connected to whom, and how much went between them</h2>\n<div class=\"pictures\">\n";
     let bins = bins(report.ranks as usize);
     let cell = match bins.per {
-        1 => "A cell is a pair of ranks".to_string(),
-        per => format!("A cell is {per} by {per} ranks"),
+        1 => "A cell is a pair of ranks, rank 0 at the top left".to_string(),
+        per => format!("A cell is {per} by {per} ranks, rank 0 at the top left"),
     };
     let picture = |id: &str, words: &str| {
         format!("<figure><canvas id=\"{id}\"></canvas><figcaption>{words}</figcaption></figure>\n")
@@ -148,7 +148,7 @@ fn bins(ranks: usize) -> Bins {
 /// What the script draws.
 fn data(report: &JobReport) -> Value {
     let columns = COLUMNS.iter().map(
-        |(name, stat, unit)| json!({ "name": name, "what": stat.line(), "bytes": *unit == Unit::Bytes }),
+        |(name, stat, unit)| json!({ "name": name, "what": stat.line(), "bytes": *unit == Unit::Bytes, "millis": *unit == Unit::Millis }),
     );
     let first = ["rank", "node"].map(|name| json!({ "name": name, "what": name, "bytes": false }));
     let node = |rank: usize| report.matrix.as_ref().and_then(|matrix| matrix.nodes.get(rank).copied());

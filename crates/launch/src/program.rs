@@ -4,7 +4,8 @@ use proto::env::ReadBy;
 use proto::tree::StartStep;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use sys::process::spawn::Program;
@@ -42,6 +43,10 @@ pub(crate) enum ProgramError {
     NotFound(String),
     #[error("program '{0}' is not an executable file")]
     NotExecutable(String),
+    #[error("program '{0}' is a folder")]
+    Folder(String),
+    #[error("working folder '{0}': {1}")]
+    WorkingFolder(String, String),
     #[error("'{0}' holds a zero byte")]
     ZeroByte(String),
 }
@@ -55,7 +60,8 @@ impl ProgramError {
     pub(crate) fn as_system(&self) -> io::Error {
         io::Error::from_raw_os_error(match self {
             ProgramError::NotFound(_) => sys::process::ENOENT,
-            ProgramError::NotExecutable(_) => sys::process::EACCES,
+            ProgramError::NotExecutable(_) | ProgramError::Folder(_) => sys::process::EACCES,
+            ProgramError::WorkingFolder(..) => sys::process::ENOTDIR,
             ProgramError::ZeroByte(_) => sys::process::EINVAL,
         })
     }
@@ -85,7 +91,11 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
     let (path, search) = match find_program(&section.program, folder.as_deref(), first) {
         Ok(path) => (path, Search::Done),
         Err(_) if at == Where::Elsewhere => (PathBuf::from(&section.program), Search::OnHost),
-        Err(error) => return Err(error),
+        Err(error) => {
+            // It may be missing for want of the folder that it is looked for in.
+            folder.as_deref().map_or(Ok(()), working_folder)?;
+            return Err(error);
+        }
     };
     let mut own = spec.net.variables();
     own.extend(spec.env.iter().chain(&section.env).cloned());
@@ -103,6 +113,25 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
         env: environment(env::vars_os(), inherit, &own),
         folder: folder.map(|folder| c_string(folder.into_os_string())).transpose()?,
     })
+}
+
+fn working_folder(folder: &Path) -> Result<(), ProgramError> {
+    let error = match folder.metadata() {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => io::Error::from_raw_os_error(sys::process::ENOTDIR),
+        Err(error) => error,
+    };
+    Err(ProgramError::WorkingFolder(folder.display().to_string(), error.to_string()))
+}
+
+/// Is a file surely no script? Those have lines of text. What the system does not know how to run is given to a shell otherwise,
+/// which would read a program for another machine as a script.
+pub(crate) fn is_binary(path: &Path) -> bool {
+    let mut bytes = [0; 256];
+    let read = File::open(path).and_then(|mut file| file.read(&mut bytes));
+    let bytes = &bytes[..read.unwrap_or(0)];
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    bytes.starts_with(b"\x7fELF") || line.contains(&0)
 }
 
 /// A command of the launcher's or an agent's own, with the environment that they have.
@@ -203,6 +232,8 @@ pub(crate) fn find_program(
         }
         return if is_executable(&based(path)) {
             Ok(path.to_owned())
+        } else if based(path).is_dir() {
+            Err(ProgramError::Folder(text()))
         } else {
             Err(ProgramError::NotExecutable(text()))
         };
@@ -226,6 +257,24 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_shell_could_read_is_told_from_scripts() {
+        let is = |bytes: &[u8]| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            is_binary(file.path())
+        };
+        for binary in [&b"\x7fELF"[..], b"\x7fELF\x01\x01\x01\0", b"MZ\x90\0\x03", b"\0"] {
+            assert!(is(binary), "{binary:?}");
+        }
+        for script in
+            [&b""[..], b"echo hi", b"echo \xff\n", b"tail -n +2 $0 | tar x; exit\n\0\0", b"#!/bin/sh\n"]
+        {
+            assert!(!is(script), "{script:?}");
+        }
+        assert!(!is_binary(Path::new("/no/such/file")));
+    }
 
     #[test]
     fn variables_of_other_launchers_are_scrubbed_and_own_ones_win() {

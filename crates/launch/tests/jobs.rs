@@ -66,6 +66,31 @@ fn a_program_that_cannot_run_has_the_shells_exit_code() {
 }
 
 #[test]
+fn a_program_for_another_machine_is_not_given_to_a_shell() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // A shell would find the command behind what it does not understand.
+    std::fs::write(file.path(), b"\x7fELF\x01\x01\x01\necho a shell has read it\n").unwrap();
+    let path = file.into_temp_path();
+    make_executable(&path);
+    let (code, out, err) = texts(&run(&["-n", "2", path.to_str().unwrap()]));
+    assert_eq!((code, out.as_str()), (Some(126), ""));
+    assert!(err.contains("is neither a program for this machine nor a script: Exec format error"), "{err}");
+    // A script needs no line that names its interpreter.
+    std::fs::write(&path, "echo a shell has read it\n").unwrap();
+    let (code, out, _) = texts(&run(&["-n", "2", path.to_str().unwrap()]));
+    assert_eq!((code, out.as_str()), (Some(0), "a shell has read it\na shell has read it\n"));
+}
+
+#[test]
+fn a_folder_is_no_program() {
+    let (code, _, err) = texts(&run(&["-n", "2", "/etc"]));
+    assert_eq!((code, err.as_str()), (Some(126), "banyan: program '/etc' is a folder\n"));
+    let (code, _, err) = texts(&run(&["-n", "2", "-wdir", "/no/such/folder", "./a"]));
+    let expected = "banyan: working folder '/no/such/folder': No such file or directory (os error 2)\n";
+    assert_eq!((code, err.as_str()), (Some(126), expected));
+}
+
+#[test]
 fn a_lack_of_descriptors_is_not_blamed_on_the_program() {
     let starter = ["sh", "-c", "ulimit -n 40; exec \"$0\" \"$@\""];
     let (mut command, mark) = launcher_under(&starter, &["-n", "40", "sleep", "600"]);

@@ -22,6 +22,8 @@ pub const EACCES: i32 = libc::EACCES;
 pub const EAGAIN: i32 = libc::EAGAIN;
 /// No more descriptors.
 pub const EMFILE: i32 = libc::EMFILE;
+/// Neither a program for this machine nor a script.
+pub const ENOEXEC: i32 = libc::ENOEXEC;
 /// Makes no sense.
 pub const EINVAL: i32 = libc::EINVAL;
 

@@ -30,18 +30,27 @@ const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH";
 /// Makes a program find its library where Banyan's lies beside this executable and nothing else has it. Returns what the
 /// user should know.
 pub(super) fn fit(path: &CStr, folder: Option<&CStr>, env: &mut Vec<Vec<u8>>, ranks: u32) -> Vec<String> {
-    let text = |text: &CStr| PathBuf::from(OsStr::from_bytes(text.to_bytes()));
-    let folder = folder.map_or_else(|| std::env::current_dir().unwrap_or_default(), text);
+    let folder = folder_of(folder);
     let value = |name: &str| {
         let value =
             env.iter().find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     };
     let environment = Environment::new(value, folder.clone());
-    match look(&folder.join(text(path)), &environment) {
+    match look(&folder.join(OsStr::from_bytes(path.to_bytes())), &environment) {
         Ok(Program::Dynamic(linkage)) => fitted(&linkage, env, ranks),
         _ => Vec::new(), // whoever executes it says what is wrong
     }
+}
+
+fn folder_of(folder: Option<&CStr>) -> PathBuf {
+    let text = |text: &CStr| PathBuf::from(OsStr::from_bytes(text.to_bytes()));
+    folder.map_or_else(|| std::env::current_dir().unwrap_or_default(), text)
+}
+
+/// Where a program is that is started in a folder.
+pub(super) fn place_of(path: &CStr, folder: Option<&CStr>) -> PathBuf {
+    folder_of(folder).join(OsStr::from_bytes(path.to_bytes()))
 }
 
 fn fitted(linkage: &Linkage, env: &mut Vec<Vec<u8>>, ranks: u32) -> Vec<String> {

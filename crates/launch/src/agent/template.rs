@@ -1,6 +1,7 @@
 //! What a rank is started with: its program and its environment.
-use super::alone::fit;
+use super::alone::{fit, place_of};
 use crate::job::Group;
+use crate::program::is_binary;
 use crate::stray::JOB_VARIABLE;
 use proto::pmgr::variables;
 use std::io;
@@ -44,6 +45,9 @@ impl Template {
         let path = found.path_here().map_err(|error| error.as_system())?;
         let warnings = fit(&path, found.folder.as_deref(), &mut env, group.ranks());
         let mut program = Program::new(&path, found.args.clone(), env, found.folder.clone())?;
+        if is_binary(&place_of(&path, found.folder.as_deref())) {
+            program.set_binary();
+        }
         let rank = program.add_number("PMI_RANK");
         let local_rank = program.add_number("MPI_LOCALRANKID");
         let pmgr_rank = is_set(&found.env, variables::PORT).then(|| program.add_number(variables::RANK));

@@ -242,6 +242,9 @@ impl Launcher<'_> {
                 let folder = folder.map_or("".into(), |folder| folder.to_string_lossy());
                 format!("working folder '{folder}': {error}")
             }
+            StartStep::Program if errno == process::ENOEXEC => {
+                format!("'{program}' is neither a program for this machine nor a script: {error}")
+            }
             StartStep::Program => format!("'{program}': {error}"),
             StartStep::Interpreter => format!("the interpreter of '{program}': {error}"),
         };

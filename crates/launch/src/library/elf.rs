@@ -18,6 +18,8 @@ const SECTIONS_MAX: u16 = 4096;
 /// Longest table that is read.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
 const DYNAMIC_BYTES_MAX: u64 = 1 << 20;
+/// The processors that this program is for (`EM_AARCH64`, `EM_X86_64`).
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 /// Longest first line of a script.
 const SCRIPT_LINE_MAX: usize = 256;
 
@@ -30,7 +32,7 @@ pub enum ElfError {
     /// It is no ELF file.
     #[error("it is neither a program nor a script")]
     NotElf,
-    /// It is one, but not for 64 bits in this order.
+    /// It is one, but for other processors than this one, or not for 64 bits in this order.
     #[error("it is a program for another kind of machine")]
     OtherMachine,
     /// What it says of itself does not fit.
@@ -41,7 +43,6 @@ pub enum ElfError {
 /// An ELF file of 64 bits.
 #[derive(Debug, Default)]
 pub struct Elf {
-    machine: u16,
     interpreter: Option<String>,
     has_dynamic: bool,
     /// `DT_NEEDED`, in order.
@@ -84,7 +85,7 @@ impl Elf {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Elf, ElfError> {
         let (file, header) = open(path)?;
-        let mut elf = Elf { machine: u16_at(&header, 18), ..Elf::default() };
+        let mut elf = Elf::default();
         let (mapped, dynamic) = elf.read_segments(&file, &header)?;
         if let Some((offset, bytes)) = dynamic {
             elf.has_dynamic = true;
@@ -96,11 +97,6 @@ impl Elf {
     /// Is it loaded by the dynamic linker?
     pub fn is_dynamic(&self) -> bool {
         self.has_dynamic && (self.interpreter.is_some() || !self.needed.is_empty())
-    }
-
-    /// Can both be in one process?
-    pub fn fits(&self, other: &Elf) -> bool {
-        self.machine == other.machine
     }
 
     fn read_segments(&mut self, file: &File, header: &[u8]) -> Result<(Vec<Mapped>, Dynamic), ElfError> {
@@ -235,7 +231,7 @@ fn open(path: &Path) -> Result<(File, [u8; HEADER_BYTES]), ElfError> {
     if header[..4] != *b"\x7fELF" {
         return Err(ElfError::NotElf);
     }
-    if header[4..6] != [2, 1] {
+    if header[4..6] != [2, 1] || u16_at(&header, 18) != MACHINE {
         return Err(ElfError::OtherMachine);
     }
     Ok((file, header))
@@ -305,7 +301,6 @@ mod tests {
             "{:?}",
             symbols.imports
         );
-        assert!(elf.fits(&Elf::open(Path::new("/bin/sh")).unwrap()));
     }
 
     #[test]
@@ -317,6 +312,10 @@ mod tests {
             assert!(matches!(Elf::open(&file), Err(ElfError::NotElf)), "{bytes:?}");
         }
         std::fs::write(&file, [&b"\x7fELF\x01\x01"[..], &[0; 100]].concat()).unwrap();
+        assert!(matches!(Elf::open(&file), Err(ElfError::OtherMachine)));
+        let mut of_other = std::fs::read("/bin/true").unwrap();
+        of_other[18] ^= 1;
+        std::fs::write(&file, of_other).unwrap();
         assert!(matches!(Elf::open(&file), Err(ElfError::OtherMachine)));
         assert!(matches!(Elf::open(folder.path()), Err(ElfError::NotElf)));
     }

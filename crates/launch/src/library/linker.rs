@@ -125,10 +125,10 @@ impl Linker<'_> {
     fn search(&mut self, by: usize, name: &str) -> Option<(PathBuf, Elf)> {
         if name.contains('/') {
             let path = self.expanded(by, name)?;
-            return self.fitting(path);
+            return Self::fitting(path);
         }
         for folder in self.folders_before(by) {
-            let found = self.fitting(folder.join(name));
+            let found = Self::fitting(folder.join(name));
             if found.is_some() {
                 return found;
             }
@@ -139,7 +139,7 @@ impl Linker<'_> {
         let cache = self.cache.get_or_insert_with(|| Cache::read(Path::new("/etc/ld.so.cache")));
         let defaults = DEFAULTS.iter().map(|folder| Path::new(folder).join(name));
         let candidates: Vec<PathBuf> = cache.files(name).into_iter().chain(defaults).collect();
-        candidates.into_iter().find_map(|path| self.fitting(path))
+        candidates.into_iter().find_map(|path| Self::fitting(path))
     }
 
     /// Folders that come before the cache.
@@ -188,9 +188,9 @@ impl Linker<'_> {
     }
 
     /// A file is passed over if it is not for this machine.
-    fn fitting(&self, path: PathBuf) -> Option<(PathBuf, Elf)> {
+    fn fitting(path: PathBuf) -> Option<(PathBuf, Elf)> {
         let elf = Elf::open(&path).ok()?;
-        elf.fits(&self.found.loaded[0].elf).then_some((path, elf))
+        Some((path, elf))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) enum HostsError {
     BadWord(String),
     #[error("more than {HOSTS_MAX} hosts")]
     TooMany,
-    #[error("no hosts")]
+    #[error("there are no hosts in it")]
     Empty,
     #[error("line {0}: {1}")]
     Line(usize, Box<HostsError>),
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(error("n[1-999][1-999]"), "more than 65536 hosts");
         let error = |text: &str| parse_file(text).unwrap_err().to_string();
         assert_eq!(error("a\nb cpus=2\n"), "line 2: 'cpus=2' is not understood behind a host");
-        assert_eq!(error("# none\n"), "no hosts");
+        assert_eq!(error("# none\n"), "there are no hosts in it");
     }
 
     /// Whatever is written, the answer is a bounded list of names or an error.

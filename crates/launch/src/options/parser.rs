@@ -18,6 +18,7 @@ use proto::env::{FabricChoice, NetChoice, PortRange, Values};
 use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -620,6 +621,9 @@ impl Parser {
     /// `NAME VALUE`, or `NAME=VALUE`.
     fn pair(&mut self, written: &Written) -> Result<(OsString, OsString), UsageError> {
         let name = self.value(written)?;
+        if name.is_empty() || name.as_bytes().starts_with(b"=") {
+            return Err(written.bad(&name.to_string_lossy(), "the name of a variable"));
+        }
         if let Some((name, value)) = name.to_str().and_then(|text| text.split_once('=')) {
             return Ok((name.into(), value.into()));
         }
@@ -638,7 +642,7 @@ impl Parser {
         let text = value.to_string_lossy();
         let count = text.parse::<u64>().ok().filter(|count| *count > 0);
         let count = count.ok_or_else(|| written.bad(&text, "a number of at least 1"))?;
-        Ok(u32::try_from(count).unwrap_or(u32::MAX)) // more than anything here goes to
+        u32::try_from(count).map_err(|_| written.bad(&text, "a number of at most 4294967295"))
     }
 
     fn universe(&mut self, written: &Written) -> Result<(), UsageError> {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// An option as it was written: its name without dashes, and the value behind `=`.
@@ -18,14 +19,16 @@ pub(super) struct Written {
 impl Written {
     /// `None` if the word is no option.
     pub(super) fn new(word: &OsStr) -> Option<Self> {
-        let text = word.to_str()?;
-        let name =
-            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|name| !name.is_empty())?;
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, Some(OsString::from(value))),
+        let bytes = word.as_bytes();
+        let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
+        let (name, value) = match name.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&name[..at], Some(OsStr::from_bytes(&name[at + 1..]).to_owned())),
             None => (name, None),
         };
-        Some(Written { text: text.into(), name: name.into(), value })
+        // A value may be any bytes, such as the name of a file.
+        let name = String::from_utf8_lossy(name).into_owned();
+        let text = word.to_string_lossy().into_owned();
+        (bytes.len() > 1 && bytes != b"--").then_some(Written { text, name, value })
     }
 
     /// The same under another name.
@@ -103,4 +106,20 @@ pub(super) fn read_bounded(path: &Path) -> Result<String, String> {
         return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_may_have_a_value_of_any_bytes() {
+        let new = |bytes: &[u8]| Written::new(OsStr::from_bytes(bytes));
+        let file = new(b"--wdir=a\xff=b").unwrap();
+        assert_eq!((file.name.as_str(), file.value.unwrap().as_bytes()), ("wdir", &b"a\xff=b"[..]));
+        assert_eq!(new(b"-\xff").unwrap().name, "\u{fffd}");
+        for word in [&b""[..], b"-", b"--", b"a", b"\xff-n"] {
+            assert!(new(word).is_none(), "{word:?}");
+        }
+    }
 }

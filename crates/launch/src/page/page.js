@@ -34,17 +34,18 @@ function matrix(id, value, colour, words) {
     drawn++;
   }
   pen.globalAlpha = 1;
-  const caption = canvas.parentElement.querySelector("figcaption"), title = caption.textContent;
+  const caption = canvas.parentElement.querySelector("figcaption");
+  canvas.words = canvas.words || [...caption.childNodes]; // colours and their names among them
   const per = Math.ceil(ranks / bins);
   const name = (bin) => per === 1 ? "rank " + bin : "ranks " + bin * per + "-" + (Math.min(ranks, (bin + 1) * per) - 1);
-  canvas.addEventListener("mousemove", (event) => {
+  canvas.onmousemove = (event) => {
     const box = canvas.getBoundingClientRect();
     const at = (v, size) => Math.max(0, Math.min(bins - 1, Math.floor(v / size * bins)));
     const row = at(event.clientY - box.top, box.height), column = at(event.clientX - box.left, box.width);
     const cell = index.get(row * bins + column);
     caption.textContent = name(row) + " and " + name(column) + ": " + (cell ? words.of(cell) : "never connected");
-  });
-  canvas.addEventListener("mouseleave", () => { caption.textContent = title; });
+  };
+  canvas.onmouseleave = () => caption.replaceChildren(...canvas.words);
   canvas.dataset.cells = drawn; // what is drawn can be looked at from outside
   const seen = pen.getImageData(0, 0, canvas.width, canvas.height).data;
   let inked = 0;
@@ -66,6 +67,8 @@ function draw() {
 // --- the table of ranks ---
 const table = document.getElementById("ranks"), SHOWN = 64;
 let sorted = { column: 0, down: false }, all = data.ranks.length <= SHOWN;
+const thousandths = { minimumFractionDigits: 3, maximumFractionDigits: 3 };
+const written = (column, value) => column.bytes ? bytes(value) : value.toLocaleString("en", column.millis ? thousandths : {});
 function fill() {
   const { column, down } = sorted;
   const rows = [...data.ranks].sort((a, b) => {
@@ -77,7 +80,7 @@ function fill() {
   for (const row of all ? rows : rows.slice(0, SHOWN)) {
     const line = body.insertRow();
     row.forEach((value, at) => {
-      line.insertCell().textContent = value === null ? "–" : data.columns[at].bytes ? bytes(value) : value.toLocaleString("en");
+      line.insertCell().textContent = value === null ? "–" : written(data.columns[at], value);
     });
   }
   [...table.tHead.rows[0].cells].forEach((head, at) => {
@@ -104,4 +107,7 @@ more.addEventListener("click", () => { all = true; more.hidden = true; fill(); }
 fill();
 draw();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+const timeline = document.getElementById("timeline");
+timeline.dataset.width = Math.round(timeline.getBoundingClientRect().width);
+table.dataset.fits = table.scrollWidth <= table.parentElement.clientWidth;
 document.documentElement.dataset.drawn = "yes";

@@ -38,8 +38,15 @@ pub(super) fn draw(report: &JobReport) -> String {
     let x = |ns: u64| LEFT + (WIDTH - LEFT - RIGHT) * ns as f64 / end_ns as f64;
     let height = TOP + ROW * (bars.len() + 1) as f64 + 6.0;
     let mut svg = format!(
+        "<p class=\"dim\">The launcher's bar begins with the job: all agents were there after {}, and all ranks had been started \
+         after {}. That of a rank begins with its process.</p>\n<div class=\"wide\">",
+        millis(report.phases.agents.as_nanos() as u64),
+        millis(started_ns)
+    );
+    let _ = writeln!(
+        svg,
         "<svg id=\"timeline\" data-bars=\"{}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         xmlns=\"http://www.w3.org/2000/svg\">\n",
+         xmlns=\"http://www.w3.org/2000/svg\">",
         bars.len()
     );
     for tick in 0..=4 {
@@ -75,7 +82,7 @@ pub(super) fn draw(report: &JobReport) -> String {
         let _ =
             writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x(at_ns) + 4.0, y + 10.0, millis(at_ns));
     }
-    svg += "</svg>\n";
+    svg += "</svg></div>\n";
     svg += &key(report, &phases);
     if bars.len() < measured.len() {
         let _ = writeln!(

@@ -31,6 +31,8 @@ struct Prepared {
     env: Words,
     folder: Option<CString>,
     shell_args: Words,
+    /// May a shell read it, where the system does not know what it is?
+    for_shell: bool,
     numbers: Vec<Number>,
     pads: Pads,
     for_forks: Box<Pad>,
@@ -102,11 +104,17 @@ impl Program {
             env: Words::new(env)?,
             folder,
             shell_args: Words::new(shell)?,
+            for_shell: true,
             numbers: Vec::new(),
             pads: Pads::default(),
             for_forks: Pad::for_forks(),
         };
         Ok(Program { prepared: ManuallyDrop::new(Box::new(prepared)) })
+    }
+
+    /// It is no script: if the system does not know how to run it, that is an error, and no shell tries to read it.
+    pub fn set_binary(&mut self) {
+        self.prepared.for_shell = false;
     }
 
     /// Adds a variable whose value is a number that [`Program::set`] changes between starts.
@@ -159,7 +167,7 @@ impl Prepared {
         Task {
             path: self.path.as_ptr(),
             args: self.args.array(),
-            shell_args: self.shell_args.array(),
+            shell_args: if self.for_shell { self.shell_args.array() } else { std::ptr::null() },
             env: std::ptr::null(),
             folder: self.folder.as_ref().map_or(std::ptr::null(), |folder| folder.as_ptr()),
             descriptors,

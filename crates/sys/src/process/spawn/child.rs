@@ -28,7 +28,7 @@ pub enum Step {
 pub(super) struct Task {
     pub(super) path: *const c_char,
     pub(super) args: *const *const c_char,
-    /// For a script without an interpreter line.
+    /// For a script without an interpreter line; null for what is none.
     pub(super) shell_args: *const *const c_char,
     pub(super) env: *const *const c_char,
     /// Null for the parent's.
@@ -90,7 +90,7 @@ unsafe fn run(task: &mut Task) -> (Step, i32) {
 unsafe fn execute(task: &Task) -> i32 {
     // SAFETY: promised by the caller.
     let number = unsafe { raw::execute(task.path, task.args, task.env) };
-    if number == libc::ENOEXEC {
+    if number == libc::ENOEXEC && !task.shell_args.is_null() {
         // A script without an interpreter line, which shells run too.
         // SAFETY: promised by the caller.
         unsafe { raw::execute(c"/bin/sh".as_ptr(), task.shell_args, task.env) };
