@@ -1,6 +1,6 @@
 //! Structs and blocks of different lengths through every collective that moves them, blocking and in a scope: both must give
 //! what each process can work out by itself.
-use mpi::{Communicator, Op};
+use mpi::{Communicator, Op, Slice, SliceMut};
 
 /// With padding, which is not sent: 3 bytes behind `kind`, none at the end.
 #[derive(Clone, Copy, Debug, PartialEq, mpi::Datum)]
@@ -19,6 +19,7 @@ fn main() -> mpi::Result<()> {
     let world = mpi::init()?.world();
     gathers(&world)?;
     alltoalls(&world)?;
+    of_many_types(&world)?;
     scatters(&world)?;
     reductions(&world)?;
     neighbors(&world)?;
@@ -96,6 +97,37 @@ fn alltoalls(world: &Communicator) -> mpi::Result<()> {
     Ok(())
 }
 
+/// Everybody sends items to even processes, and to odd ones as many numbers as their rank.
+fn of_many_types(world: &Communicator) -> mpi::Result<()> {
+    let (rank, size) = (world.rank(), world.size());
+    let (items, numbers) = (of_rank(rank), vec![rank as u16; size]);
+    let send = |to: usize| if to % 2 == 0 { Slice::new(&items) } else { Slice::new(&numbers[..to]) };
+    let mut items_got: Vec<Vec<Item>> = (0..size).map(|from| vec![item(0, 9); from + 2]).collect();
+    let (mut numbers_got, mut again) = (vec![vec![9_u16; rank]; size], items_got.clone());
+    let expected: Vec<Vec<Item>> = (0..size).map(of_rank).collect();
+    if rank % 2 == 0 {
+        world.alltoallw((0..size).map(send), items_got.iter_mut().map(|room| SliceMut::new(room)))?;
+        world.scope(|s| {
+            s.ialltoallw((0..size).map(send), again.iter_mut().map(|room| SliceMut::new(room)))?;
+            Ok(())
+        })?;
+        assert_eq!((&items_got, &again), (&expected, &expected));
+    } else {
+        let mut again = numbers_got.clone();
+        world.alltoallw((0..size).map(send), numbers_got.iter_mut().map(|room| SliceMut::new(room)))?;
+        world.scope(|s| {
+            s.ialltoallw((0..size).map(send), again.iter_mut().map(|room| SliceMut::new(room)))?.wait()?;
+            Ok(())
+        })?;
+        let expected: Vec<Vec<u16>> = (0..size).map(|from| vec![from as u16; rank]).collect();
+        assert_eq!((numbers_got, again), (expected.clone(), expected));
+    }
+    let few = world.alltoallw([], (0..size).map(|_| SliceMut::empty())).expect_err("no slices");
+    assert_eq!((few.class, few.call()), (mpi::ErrorClass::Count, Some("alltoallw")));
+    // Nobody sends anything, and that is something to agree on, too.
+    world.alltoallw((0..size).map(|_| Slice::empty()), (0..size).map(|_| SliceMut::empty()))
+}
+
 fn scatters(world: &Communicator) -> mpi::Result<()> {
     let (rank, size) = (world.rank(), world.size());
     let counts: Vec<usize> = (0..size).map(|rank| rank + 2).collect();
@@ -169,6 +201,20 @@ fn neighbors(world: &Communicator) -> mpi::Result<()> {
     assert_eq!(ring.neighbor_alltoallv(&data, &[1, 2], &[2, 1])?, crossed);
     let (mut gathered, mut exchanged) = (vec![item(0, 0); expected.len()], [item(0, 0); 3]);
     let (ranks, mut around, mut swapped) = ([rank; 2], [0; 4], [0; 2]);
+    // An item down, a number up.
+    let (down, up) = ([item(rank, 5)], [rank as f32]);
+    let (mut number, mut above, mut later, mut above_later) = ([0.5], [item(0, 0)], [0.5], [item(0, 0)]);
+    ring.neighbor_alltoallw(
+        [Slice::new(&down), Slice::new(&up)],
+        [SliceMut::new(&mut number), SliceMut::new(&mut above)],
+    )?;
+    ring.scope(|s| {
+        let into = [SliceMut::from(&mut later[..]), SliceMut::from(&mut above_later[..])];
+        s.ineighbor_alltoallw([Slice::from(&down[..]), Slice::from(&up[..])], into)?;
+        Ok(())
+    })?;
+    assert_eq!((number, above), ([lower as f32], [item(upper, 5)]));
+    assert_eq!((later, above_later), (number, above));
     ring.scope(|s| {
         s.ineighbor_allgatherv(&mine, &mut gathered, &counts)?;
         s.ineighbor_alltoallv(&data, &[1, 2], &mut exchanged, &[2, 1])?;
@@ -188,5 +234,15 @@ fn mistakes(world: &Communicator) -> mpi::Result<()> {
     assert_eq!((wrong.object(), wrong.rank()), (Some("MPI_COMM_WORLD"), Some(world.rank())));
     let missing = world.scatter::<u8>(None, &mut [0], world.rank()).expect_err("the root brings nothing");
     assert_eq!(missing.class.name(), "MPI_ERR_BUFFER");
+    // A message that is no whole number of elements stays for a receive that fits it.
+    let (rank, sent) = (world.rank(), [1_u8, 2, 3]);
+    world.scope(|s| {
+        s.isend(&sent, rank, 5)?;
+        let halves = world.recv::<u16>(rank, 5).expect_err("three bytes are no whole numbers");
+        assert_eq!((halves.class, halves.call()), (mpi::ErrorClass::Type, Some("recv")));
+        let (bytes, status) = world.recv::<u8>(rank, 5)?;
+        assert_eq!((&bytes[..], status.bytes, status.tag), (&sent[..], 3, 5));
+        Ok(())
+    })?;
     world.barrier()
 }

@@ -3,7 +3,14 @@ fn main() -> mpi::Result<()> {
     let universe = mpi::init()?;
     match universe.parent()? {
         None => start(&universe.world()),
-        Some(parents) => work(&parents),
+        Some(parents) => {
+            // Asked for again and dropped, the way to them stays.
+            for _ in 0..3 {
+                let again = universe.parent()?.expect("they are still there");
+                assert_eq!(again.remote_size(), parents.remote_size());
+            }
+            work(&parents)
+        }
     }
 }
 

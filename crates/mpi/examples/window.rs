@@ -1,6 +1,6 @@
 //! Work that is shared out by a counter, which nobody serves: whoever is free takes the next piece, and adds what it
 //! found to a sum. Then everybody tells its neighbour, at a fence and with the two sides of an access, what it did.
-use mpi::{Lock, Op};
+use mpi::{ErrorClass, Lock, Op};
 
 const PIECES: u64 = 2000;
 
@@ -43,7 +43,38 @@ fn main() -> mpi::Result<()> {
     })?;
     assert_eq!(first, u64::MAX);
     let wrong = told.lock(right, Lock::Shared, |one| one.put(&[1, 2, 3], right, 0));
-    assert!(wrong.is_err_and(|error| error.class == mpi::ErrorClass::RmaRange), "three do not fit");
+    assert!(wrong.is_err_and(|error| error.class == ErrorClass::RmaRange), "three do not fit");
+    // What no epoch covers is refused before anything happens, and what it covers goes on.
+    told.fence(|all| {
+        let inside = [
+            told.lock(right, Lock::Shared, |_| Ok(())),
+            told.lock_all(|_| Ok(())),
+            told.fence(|_| Ok(())),
+            told.access(&[right], |_| Ok(())),
+        ];
+        for refused in inside {
+            assert!(refused.is_err_and(|error| error.class == ErrorClass::RmaSync), "inside a fence");
+        }
+        all.put(&done, right, 1)
+    })?;
+    let mut after = [0; 2];
+    told.read(0, &mut after)?;
+    assert_eq!(after[1], expected[0], "what the fence covered");
+    if size > 1 {
+        let (mut one, mut two) = ([0], [0]);
+        told.lock(right, Lock::Shared, |only| {
+            let elsewhere = [
+                only.put(&done, rank, 1),
+                only.get(&mut one, rank, 1),
+                only.fetch_and_op(rank, 1, 1, Op::Sum).map(|_| ()),
+            ];
+            for refused in elsewhere {
+                assert!(refused.is_err_and(|error| error.class == ErrorClass::RmaSync), "another's lock");
+            }
+            only.get(&mut two, right, 1)
+        })?;
+        assert_eq!((one, two), ([0], done), "nothing came from elsewhere");
+    }
     world.barrier()?;
     if rank == 0 {
         println!("window: {PIECES} pieces shared out among {size}");

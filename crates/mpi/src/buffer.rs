@@ -2,6 +2,9 @@
 //!
 //! Here and in [`crate::datum`] stands the `unsafe` of the crate. A [`SendBuf`] or [`RecvBuf`] is made by an unsafe constructor
 //! whose promise covers the whole operation it is given to; everything behind that is bookkeeping.
+//!
+//! For Banyan's own crates, as [`crate::core`] is. [`Scratch::as_send`] borrows nothing: whoever gives what it returns to an
+//! operation keeps the `Scratch`, and leaves it as it is, until that operation has ended.
 #![allow(unsafe_code)]
 pub(crate) mod atomic;
 mod kernel;
@@ -187,7 +190,8 @@ impl Scratch {
         RecvBuf { at: self.lines.as_mut_ptr().cast() }
     }
 
-    /// As a source.
+    /// As a source. The caller keeps this `Scratch` as it is until the operation has ended that reads it: no borrow says so.
+    #[doc(hidden)]
     pub fn as_send(&self) -> SendBuf {
         SendBuf { at: self.lines.as_ptr().cast() }
     }

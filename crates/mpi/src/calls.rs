@@ -1,9 +1,11 @@
 //! Collective calls made of slices. What blocking and non-blocking forms have in common: which lengths fit each other, and
 //! who has to bring what.
+use crate::buffer::{RecvBuf, SendBuf};
 use crate::communicator::{Communicator, peer};
-use crate::core::{Coll, Data, OpId, Parts, RecvData, Reduction, SendData};
+use crate::core::{Coll, Data, OpId, Parts, RecvData, Reduction, SendData, TypedParts};
 use crate::datum::{Datum, Number, Op};
 use crate::error::{ErrorClass, Result, fail};
+use crate::slices::{Slice, SliceMut, Table};
 use crate::universe::Here;
 use std::marker::PhantomData;
 
@@ -104,6 +106,15 @@ impl<'c, F: FnOnce(Coll<'_>) -> Result<R>, R> Calls<'c, F, R> {
         (self.make)(Coll::Alltoallv { send, recv })
     }
 
+    pub(crate) fn alltoallw<'a>(
+        self,
+        sends: impl IntoIterator<Item = Slice<'a>>,
+        recvs: impl IntoIterator<Item = SliceMut<'a>>,
+    ) -> Result<R> {
+        let (sends, recvs) = self.tables((sends, self.size()), (recvs, self.size()))?;
+        (self.make)(Coll::Alltoallw { send: sends.parts(SendBuf::NONE), recv: recvs.parts(RecvBuf::NONE) })
+    }
+
     pub(crate) fn reduce<T: Number>(
         self,
         data: &[T],
@@ -188,6 +199,35 @@ impl<'c, F: FnOnce(Coll<'_>) -> Result<R>, R> Calls<'c, F, R> {
         let recvs = self.blocks(recvs, sources, into.len())?;
         let (send, recv) = (sends.parts(self.sent(data)?), recvs.parts(self.received(into)?));
         (self.make)(Coll::NeighborAlltoallv { send, recv })
+    }
+
+    pub(crate) fn neighbor_alltoallw<'a>(
+        self,
+        sends: impl IntoIterator<Item = Slice<'a>>,
+        recvs: impl IntoIterator<Item = SliceMut<'a>>,
+    ) -> Result<R> {
+        let (sources, dests) = self.neighbors()?;
+        let (sends, recvs) = self.tables((sends, dests), (recvs, sources))?;
+        let (send, recv) = (sends.parts(SendBuf::NONE), recvs.parts(RecvBuf::NONE));
+        (self.make)(Coll::NeighborAlltoallw { send, recv })
+    }
+
+    /// Slices of any types, one for each of so many processes.
+    fn tables<'a>(
+        &self,
+        (sends, dests): (impl IntoIterator<Item = Slice<'a>>, usize),
+        (recvs, sources): (impl IntoIterator<Item = SliceMut<'a>>, usize),
+    ) -> Result<(Table, Table)> {
+        let engine = self.comm.engine();
+        let sends = self.noted(Table::of_sent(engine, sends))?;
+        let recvs = self.noted(Table::of_received(engine, recvs))?;
+        for (given, processes) in [(sends.len(), dests), (recvs.len(), sources)] {
+            if given != processes {
+                let text = format!("{given} slices for {processes} processes");
+                return self.noted(fail(ErrorClass::Count, text));
+            }
+        }
+        Ok((sends, recvs))
     }
 
     /// A reduction of one slice into another of the same length.
@@ -289,5 +329,11 @@ impl Blocks {
 
     fn parts<B>(&self, of: Data<B>) -> Parts<'_, B> {
         Parts { buf: of.buf, counts: &self.counts, displs: &self.displs, ty: of.ty }
+    }
+}
+
+impl Table {
+    fn parts<B>(&self, buf: B) -> TypedParts<'_, B> {
+        TypedParts { buf, counts: &self.counts, displs: &self.displs, types: &self.types }
     }
 }

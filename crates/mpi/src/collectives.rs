@@ -9,6 +9,7 @@ use crate::core::{Coll, OpId, UserOp, UserReduce};
 use crate::datum::{Datum, Number, Op};
 use crate::error::{ErrorClass, Result, fail};
 use crate::scope::EndOnPanic;
+use crate::slices::{Slice, SliceMut};
 use crate::universe::no_job;
 
 /// May a reduction change the order of its operands?
@@ -238,6 +239,34 @@ impl Communicator {
         Ok(all)
     }
 
+    /// As [`Communicator::alltoallv`], where elements for each process may be of another type, and lie anywhere: the i-th of
+    /// `sends` goes to process i, and what comes from process i goes to the i-th of `recvs`, which is as long as what comes.
+    /// The types must agree: `f64` is received where `f64` was sent (`--check` says where that is not so).
+    ///
+    /// ```
+    /// use mpi::{Slice, SliceMut};
+    /// # let world = mpi::init()?.world();
+    /// // Even processes want places, odd ones want names; everybody has one of each for them.
+    /// let (place, name) = ([0.5, 1.0 + world.rank() as f64], [world.rank() as u32]);
+    /// let sends = (0..world.size()).map(|to| if to % 2 == 0 { Slice::new(&place) } else { Slice::new(&name) });
+    /// let (mut places, mut names) = (vec![[0.0; 2]; world.size()], vec![[0]; world.size()]);
+    /// if world.rank() % 2 == 0 {
+    ///     world.alltoallw(sends, places.iter_mut().map(|place| SliceMut::new(place)))?;
+    ///     assert!(places.iter().enumerate().all(|(from, place)| *place == [0.5, 1.0 + from as f64]));
+    /// } else {
+    ///     world.alltoallw(sends, names.iter_mut().map(|name| SliceMut::new(name)))?;
+    ///     assert!(names.iter().enumerate().all(|(from, name)| *name == [from as u32]));
+    /// }
+    /// # Ok::<(), mpi::MpiError>(())
+    /// ```
+    pub fn alltoallw<'a>(
+        &self,
+        sends: impl IntoIterator<Item = Slice<'a>>,
+        recvs: impl IntoIterator<Item = SliceMut<'a>>,
+    ) -> Result<()> {
+        self.blocking("alltoallw").alltoallw(sends, recvs)
+    }
+
     /// Sends the elements to every neighbor of a [grid](Communicator::grid) or [graph](Communicator::graph), and collects
     /// those of every neighbor (equally many).
     pub fn neighbor_allgather<T: Datum>(&self, data: &[T]) -> Result<Vec<T>> {
@@ -269,6 +298,16 @@ impl Communicator {
         let mut all = zeros(self.total::<T>("neighbor_alltoallv", recvs)?);
         self.blocking("neighbor_alltoallv").neighbor_alltoallv((data, sends), (&mut all, recvs))?;
         Ok(all)
+    }
+
+    /// As [`Communicator::neighbor_alltoallv`] with slices of any types: the i-th of `sends` goes to the i-th neighbor, and what
+    /// comes from the i-th goes to the i-th of `recvs`. See [`Communicator::alltoallw`].
+    pub fn neighbor_alltoallw<'a>(
+        &self,
+        sends: impl IntoIterator<Item = Slice<'a>>,
+        recvs: impl IntoIterator<Item = SliceMut<'a>>,
+    ) -> Result<()> {
+        self.blocking("neighbor_alltoallw").neighbor_alltoallw(sends, recvs)
     }
 
     fn at_root<T: Datum>(&self, root: usize, len: usize) -> Option<Vec<T>> {

@@ -147,27 +147,37 @@ impl Communicator {
         Here { call, on: On::Comm(self.inner.id) }
     }
 
-    /// Its number in the engine, for a crate that brings an interface of its own to it; as are the three that follow.
+    /// Its number in the engine, for a crate of Banyan that brings an interface of its own to it; as are the four that follow.
+    ///
+    /// They reach the engine past the safe API, so they are as safe as who calls them: what it has made itself (requests,
+    /// windows, communicators) it may use and free; what the safe API has made, and is behind a value of the program, it only
+    /// uses. A request that a scope waits for must not be freed or waited for elsewhere, nor a window freed that a
+    /// [`Window`](crate::Window) stands for.
+    #[doc(hidden)]
     pub fn core_id(&self) -> CommId {
         self.inner.id
     }
 
-    /// One call of the engine.
+    /// One call of the engine, under the contract at [`Communicator::core_id`].
+    #[doc(hidden)]
     pub fn core<T>(&self, call: impl FnOnce(&mut Mpi) -> Result<T>) -> Result<T> {
         self.engine().call(self.here(CORE), call)
     }
 
     /// Waits for a synchronization of a window.
+    #[doc(hidden)]
     pub fn core_settle(&self, what: Synchronizing) -> Result<()> {
         self.engine().settle(self.here(CORE), what)
     }
 
     /// Waits for a request whose operation combines nothing with a function of the program.
+    #[doc(hidden)]
     pub fn core_wait(&self, request: RequestId) -> Result<CoreStatus> {
         self.engine().wait(self.here(CORE), request, no_job)
     }
 
     /// Waits until something holds that may come about with no message at all.
+    #[doc(hidden)]
     pub fn core_watch(&self, ready: impl FnMut(&mut Mpi) -> Result<bool>) -> Result<()> {
         self.engine().watch(self.here(CORE), ready)
     }

@@ -64,7 +64,7 @@
 //!
 //! Every process of a communicator calls the same ones in the same order. All of MPI's are here, as methods of
 //! [`Communicator`]: `barrier`, `bcast`, `reduce`, `allreduce`, `scan`, `exscan`, `reduce_scatter`, `gather`, `scatter`,
-//! `allgather`, `alltoall`, those with blocks of different lengths (`gatherv`, ...), and those between the neighbors of a
+//! `allgather`, `alltoall`, those with blocks of different lengths (`gatherv`, ...) and types (`alltoallw`), and those between the neighbors of a
 //! [`grid`](Communicator::grid) or a [`graph`](Communicator::graph). [`Op`] has the predefined reductions of numbers;
 //! [`allreduce_with`](Communicator::allreduce_with) combines anything by a function.
 //!
@@ -150,15 +150,21 @@
 //!
 //! # How it is built
 //!
-//! Two faces on one engine: this safe API, and [`core`], one object with `&mut self` methods and numbered objects, as the C
+//! Two faces on one engine: this safe API, and `core`, one object with `&mut self` methods and numbered objects, as the C
 //! interface needs it. The crate moves no bytes (`net` does), knows no C (`capi` does), and decides no algorithm
 //! (`proto::coll` does).
+//!
+//! `core`, `buffer`, and what has `core` in its name belong to Banyan's own crates (C's interfaces, ARMCI, global arrays) and
+//! do not show here. They are no part of the safe API: its promise holds for programs that leave them alone. Who calls the
+//! engine keeps its contract, which is at the head of each of them.
 #![deny(unsafe_code)]
 
+#[doc(hidden)]
 pub mod buffer;
 mod calls;
 mod collectives;
 mod communicator;
+#[doc(hidden)]
 pub mod core;
 pub mod datum;
 pub mod error;
@@ -166,10 +172,12 @@ mod neighbors;
 mod scope;
 #[doc(hidden)]
 pub mod selftest;
+mod slices;
 mod spawn;
 mod universe;
 mod window;
 
+#[doc(hidden)]
 pub use buffer::{RecvBuf, Scratch, SendBuf};
 pub use collectives::Order;
 pub use communicator::{Any, Communicator, Source, Status, Tag};
@@ -181,6 +189,7 @@ pub use mpi_derive::Datum;
 pub use neighbors::Neighbors;
 pub use net::{Backoff, Nap, NetError, Rest, Stat};
 pub use scope::{Pending, Scope};
+pub use slices::{Slice, SliceMut};
 pub use spawn::{Command, Intercommunicator};
 pub use universe::{Universe, init};
 pub use window::{Access, Lock, Locked, Window};

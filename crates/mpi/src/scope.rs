@@ -13,6 +13,12 @@ use std::marker::PhantomData;
 impl Communicator {
     /// Runs `body`, which may start operations, then waits for all of them.
     ///
+    /// It does so after an error of `body`, too. Receives that nothing has come for are cancelled then; sends and collectives
+    /// cannot be, since others may be reading their buffers, or writing to them, at that moment. So if `body` fails because
+    /// others have gone another way, and they will never receive what it has sent or never join the collective it has begun,
+    /// the scope waits for ever, and the error is not seen; a report of a wait that is long (`BANYAN_WAIT_WARN`) names it. Who
+    /// would rather end the job than wait, ends it in `body`: a panic does, at once and everywhere.
+    ///
     /// ```no_run
     /// # let world = mpi::init()?.world();
     /// let (right, left) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());

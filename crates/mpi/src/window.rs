@@ -375,6 +375,7 @@ impl<T: Number> Locked<'_, T> {
         given: [T; N],
         begin: impl FnOnce(&mut Mpi, WinId, &[T; N], &mut [T]) -> Result<()>,
     ) -> Result<T> {
+        self.allowed(rank)?;
         let mut used = Box::new((given, zeros(1)));
         let (given, into) = &mut *used;
         self.call(call, |mpi, win| begin(mpi, win, given, into))?;

@@ -5,6 +5,7 @@ use crate::calls::Calls;
 use crate::core::Coll;
 use crate::datum::{Datum, Number, Op};
 use crate::error::Result;
+use crate::slices::{Slice, SliceMut};
 
 /// Non-blocking calls: each starts what the blocking one of the same name (without the `i`) does.
 impl<'s, 'env> Scope<'s, 'env> {
@@ -172,6 +173,15 @@ impl<'s, 'env> Scope<'s, 'env> {
         self.start("ialltoallv").alltoallv((data, sends), (into, recvs))
     }
 
+    /// Starts an all-to-all of slices of any types.
+    pub fn ialltoallw(
+        &'s self,
+        sends: impl IntoIterator<Item = Slice<'env>>,
+        recvs: impl IntoIterator<Item = SliceMut<'env>>,
+    ) -> Result<Pending<'s, 'env>> {
+        self.start("ialltoallw").alltoallw(sends, recvs)
+    }
+
     /// Starts an allgather among neighbors.
     pub fn ineighbor_allgather<T: Datum>(
         &'s self,
@@ -209,5 +219,14 @@ impl<'s, 'env> Scope<'s, 'env> {
         recvs: &[usize],
     ) -> Result<Pending<'s, 'env>> {
         self.start("ineighbor_alltoallv").neighbor_alltoallv((data, sends), (into, recvs))
+    }
+
+    /// Starts an all-to-all of slices of any types among neighbors.
+    pub fn ineighbor_alltoallw(
+        &'s self,
+        sends: impl IntoIterator<Item = Slice<'env>>,
+        recvs: impl IntoIterator<Item = SliceMut<'env>>,
+    ) -> Result<Pending<'s, 'env>> {
+        self.start("ineighbor_alltoallw").neighbor_alltoallw(sends, recvs)
     }
 }
