@@ -226,7 +226,8 @@ pub fn names() -> String {
 
 /// The same as a table.
 pub fn table(report: &JobReport) -> String {
-    let mut text = format!("{} ranks on {} nodes\n", report.ranks, report.nodes);
+    let of = |count: u32, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!("{} on {}\n", of(report.ranks, "rank"), of(report.nodes, "node"));
     let missing = not_measured(report);
     if !missing.is_empty() {
         let ranks = ranges(&missing, PIECES_MAX);

@@ -1,7 +1,7 @@
 //! Communicators of the safe API: messages between two processes, and new communicators.
 use crate::buffer::zeros;
 use crate::core::{
-    CommId, Dest, Meanwhile, MessageId, Mode, Mpi, Peer, RequestId, Source as CoreSource,
+    CommId, Dest, Focus, Meanwhile, MessageId, Mode, Mpi, Peer, RequestId, Source as CoreSource,
     Status as CoreStatus, Synchronizing, Tag as CoreTag,
 };
 use crate::datum::Datum;
@@ -220,7 +220,7 @@ impl Communicator {
         let (message, status) = loop {
             match engine.call(here, |mpi| self.take_whole(mpi, source, element))? {
                 Some(taken) => break taken,
-                None => engine.mpi.borrow_mut().pause(&mut backoff),
+                None => engine.idle(&mut backoff, Focus::Probe(self.id(), source)),
             }
         };
         let bytes = status.bytes;
@@ -283,14 +283,20 @@ impl Communicator {
             {
                 return Ok(Status::new(&status));
             }
-            self.engine().mpi.borrow_mut().pause(&mut backoff);
+            self.engine().idle(&mut backoff, Focus::Probe(self.id(), source));
         }
     }
 
     /// Is there a message?
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
         let source = source(from, tag);
-        let found = self.engine().call(self.here("iprobe"), |mpi| mpi.iprobe(self.id(), source))?;
+        let found = self.engine().call(self.here("iprobe"), |mpi| {
+            let found = mpi.iprobe(self.id(), source)?;
+            if found.is_none() {
+                mpi.say_looking(Focus::Probe(self.id(), source));
+            }
+            Ok(found)
+        })?;
         Ok(found.map(|status| Status::new(&status)))
     }
 

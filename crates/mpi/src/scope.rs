@@ -3,7 +3,7 @@
 mod collectives;
 
 use crate::communicator::{Communicator, Source, Status, Tag, peer, source};
-use crate::core::{Dest, Mode, RequestId, Status as CoreStatus};
+use crate::core::{Dest, Focus, Mode, RequestId, Status as CoreStatus, enter_call};
 use crate::datum::Datum;
 use crate::error::Result;
 use crate::universe::{Here, no_job};
@@ -164,7 +164,12 @@ impl Pending<'_, '_> {
         let engine = self.scope.comm.engine();
         let done = engine.call(here, |mpi| {
             mpi.progress();
-            mpi.test(request)
+            let ended = mpi.test(request)?;
+            if ended.is_none() {
+                enter_call("test"); // and not what began it
+                mpi.say_looking(Focus::One(request));
+            }
+            Ok(ended)
         });
         if !matches!(done, Ok(None)) {
             self.scope.open.borrow_mut()[self.index] = None;

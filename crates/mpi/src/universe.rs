@@ -2,8 +2,8 @@
 use crate::buffer::{elements, room_for};
 use crate::communicator::Communicator;
 use crate::core::{
-    Blocking, CommId, Data, Mpi, RecvData, RequestId, SendData, Status as CoreStatus, Synchronizing, TypeId,
-    UserReduce, Waited, WinId, enter_call,
+    Blocking, CommId, Data, Focus, Mpi, RecvData, RequestId, SendData, Status as CoreStatus, Synchronizing,
+    TypeId, UserReduce, Waited, WinId, enter_call,
 };
 use crate::datum::Datum;
 use crate::error::{ErrorClass, MpiError, Result, Site, fail};
@@ -266,8 +266,20 @@ impl Engine {
                     nap.again();
                 }
             }
+            if mpi.is_asked() {
+                mpi.say_where(&backoff, Focus::Anything);
+            }
         }
         Ok(())
+    }
+
+    /// Waits a moment for what a call needs, and says so if somebody asks where this process is.
+    pub(crate) fn idle(&self, backoff: &mut Backoff, focus: Focus<'_>) {
+        let mut mpi = self.mpi.borrow_mut();
+        mpi.pause(backoff);
+        if mpi.is_asked() {
+            mpi.say_where(backoff, focus);
+        }
     }
 
     /// Calls until there is an answer, and lets messages come meanwhile.
@@ -281,10 +293,10 @@ impl Engine {
             if let Some(value) = self.call(here, &mut ready)? {
                 return Ok(value);
             }
-            let mut mpi = self.mpi.borrow_mut();
-            match mpi.progress() {
+            let moved = self.mpi.borrow_mut().progress();
+            match moved {
                 true => backoff = Backoff::default(),
-                false => mpi.pause(&mut backoff),
+                false => self.idle(&mut backoff, Focus::Anything),
             }
         }
     }

@@ -179,7 +179,7 @@ impl Mpi {
             if !matches!(window.access, Access::Locked(_) | Access::LockedAll { .. }) && peer != Peer::Null {
                 return fail(
                     ErrorClass::RmaSync,
-                    "an operation with a request outside of a passive epoch (MPI_Win_lock)",
+                    "an operation with a request needs the lock of its target (MPI_Win_lock, MPI_Win_lock_all)",
                 );
             }
             let target = match peer {
