@@ -7,11 +7,14 @@ use crate::wire::{Header, Kind};
 use fabric::View;
 use proto::ids::Process;
 use proto::matching;
+use sys::cpu;
 use sys::{UserBuf, UserBufMut};
 
 /// How often a receive looks for its message before it takes the long way: about as long as an answer takes that comes at
 /// once. Nothing here tells the processor to rest, which takes longer than the way of a message.
 const ROUNDS: u32 = 256;
+/// The same where cores are shared, and others run between two looks.
+const YIELDS: u32 = 16;
 
 impl Endpoint {
     /// Sends a message, complete at once. `false`: it is not for this way, and nothing has been done.
@@ -43,7 +46,7 @@ impl Endpoint {
         if !self.is_quiet() {
             return if self.waits.timers { self.recv_from_device(wanted, buf) } else { None };
         }
-        let mut rounds = self.rounds_at_once();
+        let mut rounds = if self.waits.yields_at_once() { YIELDS } else { self.rounds_at_once() };
         loop {
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
             let taken = context.poll_ring().map(|(qp, view)| {
@@ -74,6 +77,9 @@ impl Endpoint {
                     rounds = rounds.checked_sub(1)?;
                     if self.context.has_others() {
                         return None;
+                    }
+                    if self.waits.yields_at_once() {
+                        cpu::yield_now();
                     }
                 }
             }

@@ -209,6 +209,11 @@ impl Waits {
         self.spins
     }
 
+    /// Does somebody who waits let others run at once, since there are more processes than cores?
+    pub fn yields_at_once(&self) -> bool {
+        self.shared && matches!(self.wait, Wait::Auto | Wait::Poll)
+    }
+
     /// Who is waited for at a window, and what they are to do.
     pub fn awaited(&self) -> Option<(Peer, &'static str)> {
         self.awaiting.as_ref().and_then(|awaiting| awaiting.0())
