@@ -101,7 +101,7 @@ fn alltoalls(world: &Communicator) -> mpi::Result<()> {
 fn of_many_types(world: &Communicator) -> mpi::Result<()> {
     let (rank, size) = (world.rank(), world.size());
     let (items, numbers) = (of_rank(rank), vec![rank as u16; size]);
-    let send = |to: usize| if to % 2 == 0 { Slice::new(&items) } else { Slice::new(&numbers[..to]) };
+    let send = |to: usize| if to.is_multiple_of(2) { Slice::new(&items) } else { Slice::new(&numbers[..to]) };
     let mut items_got: Vec<Vec<Item>> = (0..size).map(|from| vec![item(0, 9); from + 2]).collect();
     let (mut numbers_got, mut again) = (vec![vec![9_u16; rank]; size], items_got.clone());
     let expected: Vec<Vec<Item>> = (0..size).map(of_rank).collect();

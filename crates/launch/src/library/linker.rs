@@ -139,7 +139,7 @@ impl Linker<'_> {
         let cache = self.cache.get_or_insert_with(|| Cache::read(Path::new("/etc/ld.so.cache")));
         let defaults = DEFAULTS.iter().map(|folder| Path::new(folder).join(name));
         let candidates: Vec<PathBuf> = cache.files(name).into_iter().chain(defaults).collect();
-        candidates.into_iter().find_map(|path| Self::fitting(path))
+        candidates.into_iter().find_map(Self::fitting)
     }
 
     /// Folders that come before the cache.
