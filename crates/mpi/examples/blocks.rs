@@ -105,7 +105,7 @@ fn of_many_types(world: &Communicator) -> mpi::Result<()> {
     let mut items_got: Vec<Vec<Item>> = (0..size).map(|from| vec![item(0, 9); from + 2]).collect();
     let (mut numbers_got, mut again) = (vec![vec![9_u16; rank]; size], items_got.clone());
     let expected: Vec<Vec<Item>> = (0..size).map(of_rank).collect();
-    if rank % 2 == 0 {
+    if rank.is_multiple_of(2) {
         world.alltoallw((0..size).map(send), items_got.iter_mut().map(|room| SliceMut::new(room)))?;
         world.scope(|s| {
             s.ialltoallw((0..size).map(send), again.iter_mut().map(|room| SliceMut::new(room)))?;
