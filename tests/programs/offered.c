@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROOT = 1 };
+enum { ROOT = 1, COUNT = 3000 }; /* so many are forwarded from process to process */
+static int data[COUNT];
 
 int main(int argc, char **argv)
 {
-    int rank, size, token = 0, told = 0, bit = argc > 1 ? atoi(argv[1]) : 1;
+    int rank, size, token = 0, bit = argc > 1 ? atoi(argv[1]) : 1;
     MPI_Request broadcast;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -21,12 +22,13 @@ int main(int argc, char **argv)
     for (int to = 0; to < size; to++)
         mine[to] = rank * size + to;
     if (rank == ROOT) { /* begins when all others have */
-        told = 4711;
+        for (int at = 0; at < COUNT; at++)
+            data[at] = at + 4711;
         for (int others = 1; others < size; others++)
             MPI_Recv(&token, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Ibcast(&told, 1, MPI_INT, ROOT, MPI_COMM_WORLD, &broadcast);
+        MPI_Ibcast(data, COUNT, MPI_INT, ROOT, MPI_COMM_WORLD, &broadcast);
     } else {
-        MPI_Ibcast(&told, 1, MPI_INT, ROOT, MPI_COMM_WORLD, &broadcast);
+        MPI_Ibcast(data, COUNT, MPI_INT, ROOT, MPI_COMM_WORLD, &broadcast);
         MPI_Send(&token, 1, MPI_INT, ROOT, 0, MPI_COMM_WORLD);
     }
     if (rank & bit)
@@ -34,7 +36,9 @@ int main(int argc, char **argv)
     MPI_Alltoall(mine, 1, MPI_INT, theirs, 1, MPI_INT, MPI_COMM_WORLD);
     if (!(rank & bit))
         MPI_Wait(&broadcast, MPI_STATUS_IGNORE);
-    int wrong = told != 4711;
+    int wrong = 0;
+    for (int at = 0; at < COUNT; at++)
+        wrong += data[at] != at + 4711;
     for (int from = 0; from < size; from++)
         wrong += theirs[from] != from * size + rank;
     if (wrong) {
