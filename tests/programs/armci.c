@@ -60,6 +60,16 @@ static void rows(void) {
     give_back((void **)at);
 }
 
+/* What is read back: all of `longer`, `shorter` added at 7 and put at 2000. */
+static void check_mixed(const long *back, const long *longer, int count, const long *shorter) {
+    for (int k = 0; k < count; k++) {
+        long expected = longer[k] + (k == 7 || k == 8 ? shorter[k - 7] : 0);
+        if (k == 2000 || k == 2001)
+            expected = shorter[k - 2000];
+        CHECK(back[k] == expected);
+    }
+}
+
 /* Blocking operations see those before them, short or long, without a fence. */
 static void order(void) {
     enum { LEN = 4096 };
@@ -75,12 +85,7 @@ static void order(void) {
         ARMCI_Acc(ARMCI_ACC_LNG, &one, shorter, place + 7, sizeof shorter, to);
         ARMCI_Put(shorter, place + 2000, sizeof shorter, to);
         ARMCI_Get(place, back, LEN * sizeof(long), to);
-        for (int k = 0; k < LEN; k++) {
-            long expected = longer[k] + (k == 7 ? round : k == 8 ? -round : 0);
-            if (k == 2000 || k == 2001)
-                expected = shorter[k - 2000];
-            CHECK(back[k] == expected);
-        }
+        check_mixed(back, longer, LEN, shorter);
     }
     free(longer);
     free(back);
@@ -116,12 +121,7 @@ static void rows_in_order(void) {
             ARMCI_GetV(&get, 1, to);
         else
             ARMCI_GetS(place, stride, back, stride, count, 1, to);
-        for (int k = 0; k < LEN; k++) {
-            long expected = longer[k] + (k == 7 ? round : k == 8 ? -round : 0);
-            if (k == 2000 || k == 2001)
-                expected = shorter[k - 2000];
-            CHECK(back[k] == expected);
-        }
+        check_mixed(back, longer, LEN, shorter);
     }
     free(longer);
     free(back);

@@ -46,7 +46,8 @@ impl Endpoint {
         if !self.is_quiet() {
             return if self.waits.timers { self.recv_from_device(wanted, buf) } else { None };
         }
-        let mut rounds = if self.waits.yields_at_once() { YIELDS } else { self.rounds_at_once() };
+        let yields = self.waits.yields_at_once();
+        let mut rounds = if yields { YIELDS } else { self.rounds_at_once() };
         loop {
             let Endpoint { context, wireup, links, by_qp, matcher, requests, .. } = self;
             let taken = context.poll_ring().map(|(qp, view)| {
@@ -78,7 +79,7 @@ impl Endpoint {
                     if self.context.has_others() {
                         return None;
                     }
-                    if self.waits.yields_at_once() {
+                    if yields {
                         cpu::yield_now();
                     }
                 }

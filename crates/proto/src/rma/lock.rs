@@ -7,16 +7,17 @@ const ALONE: u64 = 1 << 63;
 const WAITING: u64 = 1 << 32;
 const SHARING: u64 = WAITING - 1;
 
-/// How somebody wants to have it.
+/// How somebody wants to have it. Messages have its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Want {
     /// With others.
-    Shared,
+    Shared = 0,
     /// With others, whoever waits to have it alone: for who has other locks that they wait for. Otherwise two of these
     /// could wait for two who want to have a lock alone that the other shares.
-    SharedNow,
+    SharedNow = 1,
     /// With nobody else.
-    Alone,
+    Alone = 2,
 }
 
 impl Want {
