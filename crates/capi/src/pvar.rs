@@ -33,7 +33,7 @@ impl Class {
             OpenShared | OpenSockets | OpenRdma | RdmaDevice | ConnectPolicy | ConnectReason
             | RegisteredBytes | Opening | Closing | MappedBytes | TouchedBytes | SocketBytes
             | PinnedBytes => Class::Level,
-            FirstMessageSum | QpCreate | QpReady | BytesSent | DirectBytes | ExchangeBytes => {
+            FirstMessageSum | QpCreate | QpReady | BytesSent | DirectBytes | CommonBytes | ExchangeBytes => {
                 Class::Aggregate
             }
             InitLoad | InitPmi | InitDevice | InitFence | InitCreate | InitExchange | InitConnect
@@ -42,9 +42,8 @@ impl Class {
             | ConnectedTogether | Handshakes | Retransmits | Evictions | Reopenings | DeviceRefusals
             | PlaceWaits | FirstMessages | DatagramsDropped | Strangers | Repeated | EagerSent
             | RendezvousSent | CardsHere | CardsAsked | ExchangePuts | ExchangeGets | ExchangeRanges
-            | OperationsServed | DirectCollectives | Registrations | RegistrationsKept | Complete => {
-                Class::Counter
-            }
+            | OperationsServed | DirectCollectives | CommonCollectives | Registrations
+            | RegistrationsKept | Complete => Class::Counter,
         }
     }
 
@@ -64,12 +63,10 @@ impl Class {
 pub fn category(stat: Stat) -> &'static str {
     use Stat::*;
     match stat {
-        MappedBytes | TouchedBytes | SocketBytes | RegisteredBytes | PinnedBytes | PinnedBytesPeak => {
-            "memory"
-        }
-        EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes | OperationsServed => {
-            "messages"
-        }
+        MappedBytes | TouchedBytes | CommonBytes | SocketBytes | RegisteredBytes | PinnedBytes
+        | PinnedBytesPeak => "memory",
+        EagerSent | RendezvousSent | BytesSent | DirectCollectives | DirectBytes | CommonCollectives
+        | OperationsServed => "messages",
         _ if stat.phase().is_some() => "init",
         _ => "connections",
     }

@@ -1,4 +1,5 @@
-//! Memory that processes of one host have in common: made by one of them, mapped by all. Windows live in it.
+//! Memory that processes of one host have in common: made by one of them, mapped by all. Windows live in it, and collectives
+//! of a node go through it.
 use std::io;
 use std::sync::atomic::AtomicU64;
 use sys::{Locator, SharedMap, SharedMemory};
@@ -15,9 +16,9 @@ pub struct Common {
 }
 
 impl Common {
-    /// New memory, all zeros; pages cost something once they are touched.
-    pub fn create(bytes: usize) -> io::Result<Common> {
-        let memory = SharedMemory::create_sealable("banyan-window", bytes as u64)?;
+    /// New memory, all zeros; pages cost something once they are touched. The name is for people.
+    pub fn create(name: &str, bytes: usize) -> io::Result<Common> {
+        let memory = SharedMemory::create_sealable(name, bytes as u64)?;
         memory.seal_against_shrinking()?;
         Ok(Common { map: memory.map(0, bytes)?, memory: Some(memory) })
     }
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_one_writes_the_others_read() {
-        let mut made = Common::create(8192).unwrap();
+        let mut made = Common::create("banyan-test", 8192).unwrap();
         let words = made.words().unwrap();
         let opened = Common::open(words, 8192).unwrap();
         made.word(4096).store(7, Relaxed);

@@ -102,6 +102,16 @@ impl Endpoint {
         self.counters.direct += 1;
     }
 
+    /// Counts a collective through memory that all processes of the node have mapped.
+    pub fn note_common(&mut self) {
+        self.counters.common += 1;
+    }
+
+    /// Counts such memory.
+    pub fn note_common_bytes(&mut self, bytes: u64) {
+        self.counters.common_bytes += bytes;
+    }
+
     #[cold]
     fn out_of_reach(&self, who: Process, error: RdmaError) -> NetError {
         NetError::OutOfReach { peer: who.peer(self.job.id, &self.wireup), cause: Arc::new(error) }

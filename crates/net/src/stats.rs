@@ -79,6 +79,10 @@ pub(crate) struct Counters {
     pub direct: u64,
     /// What this process has copied in them.
     pub direct_bytes: u64,
+    /// Collectives through memory that all of a node map.
+    pub common: u64,
+    /// Such memory.
+    pub common_bytes: u64,
     /// Cards found in the node's memory.
     pub cards_here: u64,
     /// Cards asked for.
@@ -168,6 +172,8 @@ impl Endpoint {
             Stat::BytesSent => counters.bytes,
             Stat::DirectCollectives => counters.direct,
             Stat::DirectBytes => counters.direct_bytes,
+            Stat::CommonCollectives => counters.common,
+            Stat::CommonBytes => counters.common_bytes,
             Stat::CardsHere => counters.cards_here,
             Stat::CardsAsked => counters.cards_asked,
             Stat::ExchangePuts => counters.exchange_puts,

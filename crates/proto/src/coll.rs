@@ -20,6 +20,7 @@ mod allreduce;
 mod alltoall;
 mod barrier;
 mod bcast;
+pub mod common;
 mod direct;
 mod gather;
 mod hosts;
@@ -76,9 +77,25 @@ pub enum Memory {
     Apart,
     /// On one host, where a process may be able to read and write the memory of another.
     OneHost,
+    /// The same, and they may have memory that all of them map: see [`common`].
+    OneNode(Shared),
+}
+
+/// What is known of memory that the processes of a group map together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Nobody has made it yet.
+    Untried,
+    /// All have mapped it.
+    Mapped,
 }
 
 impl Place {
+    /// The same place, where processes at most reach into each other's memory.
+    fn on_one_host(self) -> Place {
+        Place { memory: Memory::OneHost, ..self }
+    }
+
     /// The same place, where bytes travel in messages.
     fn apart(self) -> Place {
         Place { memory: Memory::Apart, ..self }
@@ -100,7 +117,7 @@ impl Place {
     }
 }
 
-/// The three buffers of a schedule.
+/// The buffers of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// What the process contributes. Read only.
@@ -109,6 +126,8 @@ pub enum Space {
     Output,
     /// Working memory of [`Schedule::scratch_bytes`].
     Scratch,
+    /// The half of the group's memory that is this operation's: see [`common`]. All processes have the same.
+    Common,
 }
 
 /// Some bytes of a buffer.
@@ -139,6 +158,11 @@ fn output(at: usize, len: usize) -> Slice {
 
 fn scratch(at: usize, len: usize) -> Slice {
     Slice { space: Space::Scratch, at, len }
+}
+
+/// Behind the words by which processes compare what they mean.
+fn laid(at: usize, len: usize) -> Slice {
+    Slice { space: Space::Common, at: common::WORDS_BYTES + at, len }
 }
 
 /// Where a buffer begins.
@@ -181,7 +205,9 @@ pub struct Table {
 
 /// One thing to do.
 ///
-/// The last six are for processes that reach each other's memory, which they first have to find out: see [`token`].
+/// Those from [`Step::Show`] to [`Step::Write`] are for processes that reach each other's memory, which they first have to find
+/// out: see [`token`]. Those from [`Step::Provide`] to [`Step::Compare`] are for processes that map memory together: see
+/// [`common`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Start to send.
@@ -256,6 +282,39 @@ pub enum Step {
         table: Table,
         /// Target.
         into: Remote,
+    },
+    /// Make memory for the group, and write where it is.
+    Provide {
+        /// Where to in scratch: [`common::PLACE_BYTES`].
+        into: usize,
+    },
+    /// Map what one of them has made, and write a byte: whether that was possible.
+    Map {
+        /// Where it is, in scratch.
+        place: usize,
+        /// Where to in scratch.
+        into: usize,
+    },
+    /// Go on at one of two steps as the bytes of all say.
+    Agree {
+        /// The first of them, in scratch.
+        at: usize,
+        /// How many.
+        members: u32,
+        /// The step at which all have mapped it.
+        mapped: usize,
+        /// The step at which other ways do the same.
+        otherwise: usize,
+    },
+    /// Take the other half of the memory than the last operation that used it, and write what this one is.
+    Declare {
+        /// As the others have to mean it too.
+        meant: token::Meant,
+    },
+    /// Have all written the same?
+    Compare {
+        /// How many.
+        members: u32,
     },
     /// Make queue pairs for others, and write what they have to know: see [`meeting`].
     Offer {

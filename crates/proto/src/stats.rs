@@ -140,6 +140,10 @@ stats! {
     DirectCollectives = "direct_collectives", Spread;
     /// Bytes that this process copied from or to the memory of others in them.
     DirectBytes = "direct_bytes", Spread;
+    /// Collectives through memory that all processes of a node have mapped.
+    CommonCollectives = "common_collectives", Spread;
+    /// Bytes of such memory that this process has mapped. They are shared, and touched as far as they are used.
+    CommonBytes = "common_bytes", Spread;
     /// Cards of peers found on the board in the node's memory.
     CardsHere = "cards_from_memory", Spread;
     /// Cards of peers that the process manager was asked for.

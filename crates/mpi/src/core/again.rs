@@ -147,7 +147,11 @@ impl Collective {
 fn is_small(schedule: &Schedule) -> bool {
     let step = |step: &Step| match step {
         Step::Send { from: slice, .. } | Step::Recv { into: slice, .. } => slice.len <= MESSAGE_MAX,
-        Step::Copy { .. } | Step::Reduce { .. } | Step::Wait => true,
+        Step::Copy { .. }
+        | Step::Reduce { .. }
+        | Step::Wait
+        | Step::Declare { .. }
+        | Step::Compare { .. } => true,
         _ => false,
     };
     schedule.scratch_bytes() <= SCRATCH_MAX

@@ -107,7 +107,7 @@ impl Mpi {
     }
 
     fn collective_anew(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {
-        let mut operation = self.prepare(comm, call)?;
+        let mut operation = self.prepare(comm, call, check::Form::Blocking)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
         let place = operation.roster.place(self.cores);
@@ -124,7 +124,7 @@ impl Mpi {
     /// Starts a collective.
     pub fn icollective(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
         self.room_for_request()?;
-        let mut operation = self.prepare(comm, call)?;
+        let mut operation = self.prepare(comm, call, check::Form::Nonblocking)?;
         self.check_aliases(comm, &call)?;
         operation.tag = self.next_sequence(comm)?;
         operation.what = whereabouts::called();
@@ -137,7 +137,7 @@ impl Mpi {
     /// Prepares a persistent collective; [`Mpi::start_request`] runs it.
     pub fn collective_init(&mut self, comm: CommId, call: Coll<'_>) -> Result<RequestId> {
         self.room_for_request()?;
-        let mut operation = self.prepare(comm, call)?;
+        let mut operation = self.prepare(comm, call, check::Form::Persistent)?;
         self.check_aliases(comm, &call)?;
         // Its runs meet by its creation, in whatever order persistent operations are started.
         operation.tag = PERSISTENT | self.next_sequence(comm)?;

@@ -1,4 +1,5 @@
 //! Runs one schedule: a collective operation under way.
+mod common;
 mod direct;
 mod meeting;
 
@@ -11,6 +12,7 @@ use super::whereabouts::Inner;
 use super::*;
 use crate::buffer::{RecvBuf, Scratch, SendBuf};
 use crate::error::{ErrorClass, MpiError, Result};
+pub(super) use common::Segment;
 use net::{Backoff, Endpoint};
 use net::{Envelope, Outcome, Pattern, Process, ReqId, SendMode, UserBuf, UserBufMut};
 use proto::coll::{Schedule, Slice, Space, Step};
@@ -80,6 +82,8 @@ pub(super) struct Collective {
     pub(super) output: RecvBuf,
     /// Working memory of the schedule.
     scratch: Scratch,
+    /// What it has of memory that the group maps together.
+    half: Option<common::Half>,
     /// Memory that stands for the program's where that has gaps.
     pub(super) staging: Scratch,
     /// Copies into `staging` at the start.
@@ -137,6 +141,7 @@ impl Collective {
             input: SendBuf::NONE,
             output: RecvBuf::NONE,
             scratch: Scratch::default(),
+            half: None,
             staging: Scratch::default(),
             loads: Vec::new(),
             stores: Vec::new(),
@@ -165,6 +170,7 @@ impl Collective {
         (self.unit, self.shift, self.across) = (1, 0, None);
         (self.misfit, self.ticket, self.likeness, self.offers) = (None, None, None, false);
         self.what = "";
+        self.half = None;
         self.restart(0);
     }
 
@@ -260,6 +266,14 @@ impl Collective {
                 Step::Try { table } => self.attempt(endpoint, table),
                 Step::Read { from, table, into } => self.read(endpoint, table, from, into),
                 Step::Write { from, table, into } => self.write(endpoint, table, from, into),
+                Step::Provide { into } => self.provide(into),
+                Step::Map { place, into } => self.map_common(place, into),
+                Step::Agree { at, members, mapped, otherwise } => {
+                    self.next = if self.agree(endpoint, at, members) { mapped } else { otherwise };
+                    continue;
+                }
+                Step::Declare { meant } => self.declare(endpoint, meant),
+                Step::Compare { members } => self.compare(members),
                 Step::Offer { slots, record } => self.offer(endpoint, slots, record),
                 Step::Meet { slots, record } => self.meet(endpoint, slots, record),
                 Step::Go { to } => {
@@ -271,6 +285,7 @@ impl Collective {
         }
         if self.failed != ErrorClass::Success {
             endpoint.hear_of_losses();
+            self.roster.segment.restart();
         }
         // Not only who has waited for somebody who is gone: no result is that of all. It is also why others have sent
         // nothing.
@@ -292,7 +307,7 @@ impl Collective {
             self.next += 1;
         }
         endpoint.push_out();
-        self.finished = endpoint.loss_in(self.context).is_none();
+        self.finished = self.failed == ErrorClass::Success && endpoint.loss_in(self.context).is_none();
         self.finished
     }
 
@@ -314,7 +329,7 @@ impl Collective {
                     }
                 }
                 Step::Recv { .. } => expected += 1,
-                step => self.work(step),
+                step => self.work(endpoint, step),
             }
         }
         if expected == 0 {
@@ -339,12 +354,14 @@ impl Collective {
     }
 
     /// A step that is no message, of an operation that needs no function of the program.
-    fn work(&mut self, step: Step) {
+    fn work(&mut self, endpoint: &mut Endpoint, step: Step) {
         match (step, &self.combine) {
             (Step::Copy { from, into }, _) => self.copy(from, into),
             (Step::Reduce { from, into }, Some(Combine::Kernel(kernel))) => {
                 kernel(self.source(from), self.target(into))
             }
+            (Step::Declare { meant }, _) => self.declare(endpoint, meant),
+            (Step::Compare { members }, _) => self.compare(members),
             _ => unreachable!("kept operations copy, combine and exchange messages"),
         }
     }
@@ -357,7 +374,7 @@ impl Collective {
             match self.schedule.steps()[at] {
                 Step::Send { to, from } => self.send(endpoint, to, from),
                 Step::Recv { .. } => {}
-                step => self.work(step),
+                step => self.work(endpoint, step),
             }
         }
     }
@@ -502,6 +519,7 @@ impl Collective {
             Space::Input => self.input.range(slice.at as isize, slice.len),
             Space::Output => self.output.as_source().range(slice.at as isize, slice.len),
             Space::Scratch => self.scratch.as_send().range(slice.at as isize, slice.len),
+            Space::Common => self.common().as_source().range(slice.at as isize, slice.len),
         }
     }
 
@@ -511,7 +529,14 @@ impl Collective {
             Space::Input => unreachable!("the input is never written"),
             Space::Output => self.output.range(slice.at as isize, slice.len),
             Space::Scratch => self.scratch.as_recv().range(slice.at as isize, slice.len),
+            Space::Common => self.common().range(slice.at as isize, slice.len),
         }
+    }
+
+    /// The part of the group's memory that is this operation's.
+    #[inline]
+    fn common(&self) -> RecvBuf {
+        self.half.as_ref().expect("declared before it is used").start()
     }
 
     /// The reduction that `Advance::Job` stands for.
@@ -530,6 +555,7 @@ impl Collective {
             Space::Input => self.input,
             Space::Output => self.output.as_source(),
             Space::Scratch => self.scratch.as_recv().as_source(),
+            Space::Common => self.common().as_source(),
         };
         base.shifted(slice.at as isize)
     }

@@ -3,7 +3,7 @@
 //! A number separates the messages of communicators. Disjoint communicators made by one call share it: their members
 //! never meet in it.
 use super::attr::Attributes;
-use super::collective::Collective;
+use super::collective::{Collective, Segment};
 use super::info::Pairs;
 use super::members::Members;
 use super::topology::Topology;
@@ -12,7 +12,7 @@ use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{NodeId, Process, Rank};
 use proto::coll::inter::Sides;
 use proto::coll::token::Reach;
-use proto::coll::{Cores, Hosts, Memory, Place};
+use proto::coll::{Cores, Hosts, Memory, Place, Shared};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
@@ -81,6 +81,8 @@ pub(super) struct Roster {
     memory: OnceCell<Memory>,
     /// What this process knows of reaching the memory of the others.
     pub(super) reach: Cell<Reach>,
+    /// Memory that all of them map.
+    pub(super) segment: Segment,
 }
 
 impl Roster {
@@ -96,6 +98,7 @@ impl Roster {
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),
+            segment: Segment::new(),
         }
     }
 
@@ -112,6 +115,7 @@ impl Roster {
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),
+            segment: Segment::new(),
         }
     }
 
@@ -127,6 +131,7 @@ impl Roster {
             hosts: OnceCell::new(),
             memory: OnceCell::new(),
             reach: Cell::new(Reach::Untried),
+            segment: Segment::new(),
         }
     }
 
@@ -177,7 +182,13 @@ impl Roster {
                 Together::Job => known,
                 Together::Node => known && (1..self.size).all(|rank| node_at(rank) == node_at(0)),
             };
-            if on_one_host { Memory::OneHost } else { Memory::Apart }
+            match on_one_host {
+                true if (1..self.size).all(|rank| node_at(rank) == node_at(0)) => {
+                    Memory::OneNode(Shared::Untried)
+                }
+                true => Memory::OneHost,
+                false => Memory::Apart,
+            }
         };
         *self.memory.get_or_init(look)
     }

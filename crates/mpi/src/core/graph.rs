@@ -134,7 +134,7 @@ impl Mpi {
 
     /// A barrier that has not begun.
     fn barrier_of(&mut self, comm: CommId) -> Result<Box<collective::Collective>> {
-        let mut barrier = self.prepare(comm, Coll::Barrier)?;
+        let mut barrier = self.prepare(comm, Coll::Barrier, check::Form::Nonblocking)?;
         barrier.tag = self.next_sequence(comm)?;
         Ok(barrier)
     }

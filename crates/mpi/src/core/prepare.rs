@@ -9,13 +9,14 @@ mod reduction;
 mod rooted;
 
 use super::collective::{Collective, Form, Misfit, Move};
+use super::comm::Roster;
 use super::data::Checked;
 use super::layout::{Datatype, product};
 use super::p2p::{count_for, element_count};
 use super::*;
 use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail};
-use proto::coll::{self, Block, Blocks, Elements, Hosts, Place};
+use proto::coll::{self, Block, Blocks, Elements, Hosts, Memory, Place};
 use std::rc::Rc;
 
 /// Our memory is cut at multiples of this: reduction functions may want aligned elements.
@@ -161,7 +162,12 @@ impl Plan {
 
 impl Mpi {
     /// Builds the operation of a call; its tag is still to be set.
-    pub(super) fn prepare(&mut self, comm: CommId, call: Coll<'_>) -> Result<Box<Collective>> {
+    pub(super) fn prepare(
+        &mut self,
+        comm: CommId,
+        call: Coll<'_>,
+        form: check::Form,
+    ) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
         let (mut place, sides) = (roster.place(self.cores), roster.sides(self.cores));
         let (context, blocks) = (roster.collective_context(), roster.size as usize);
@@ -170,7 +176,7 @@ impl Mpi {
         let hosts =
             self.cores.levels.then(|| roster.hosts(self.cores, |rank| endpoint.node_of(rank))).flatten();
         if hosts.is_none() {
-            place.memory = roster.memory(self.cores, |rank| endpoint.node_of(rank));
+            place.memory = self.memory_for(&roster, form);
         }
         let mut c = self.fresh(roster);
         c.context = context;
@@ -204,6 +210,21 @@ impl Mpi {
             | Coll::NeighborAlltoallv { .. }
             | Coll::NeighborAlltoallw { .. } => self.prepare_neighborhood(comm, plan, call),
             _ => self.prepare_reduction(plan, call),
+        }
+    }
+}
+
+impl Mpi {
+    /// How the memories of a communicator's processes lie, for an operation of some form. Through memory that all map goes
+    /// what a process waits for: it has one such operation of a communicator at a time. (While calls are compared, none does:
+    /// they are compared by messages.)
+    fn memory_for(&self, roster: &Roster, form: check::Form) -> Memory {
+        let memory = roster.memory(self.cores, |rank| self.endpoint.node_of(rank));
+        let is_waited_for = form == check::Form::Blocking && self.check.is_none() && !self.apart;
+        match memory {
+            Memory::OneNode(_) if is_waited_for => roster.segment.memory(),
+            Memory::OneNode(_) => Memory::OneHost,
+            memory => memory,
         }
     }
 }

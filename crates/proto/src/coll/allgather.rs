@@ -2,7 +2,7 @@
 use super::bcast::bcast;
 use super::gather::gatherv;
 use super::tuning::{self, Allgather};
-use super::{Blocks, Place, Schedule, Slice, direct, input, output, scratch};
+use super::{Blocks, Place, Schedule, Slice, common, direct, input, output, scratch};
 
 /// Collects everyone's `Input` of `block` bytes in everyone's `Output`, by rank.
 pub fn allgather(s: &mut Schedule, at: Place, block: usize) {
@@ -23,6 +23,7 @@ fn run(s: &mut Schedule, at: Place, blocks: Blocks<'_>, how: Allgather) {
             bcast(s, at, 0, block * at.size as usize);
         }
         (Allgather::Straight, _) => straight(s, at, blocks),
+        (Allgather::Common, Blocks::Equal(block)) => common::gather_to_all(s, at, block),
         (Allgather::Direct, _) => direct::gather_to_all(s, at, blocks),
         (Allgather::Ring, _) => {
             own_block(s, at, blocks);

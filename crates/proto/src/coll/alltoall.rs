@@ -1,6 +1,6 @@
 //! Everyone sends a block to everyone.
 use super::tuning::{self, ALLTOALL_WINDOW, Alltoall};
-use super::{Blocks, Place, Schedule, direct, input, output, scratch};
+use super::{Blocks, Place, Schedule, common, direct, input, output, scratch};
 
 /// Block `i` of everyone's `Input` goes to process `i`, into the block of the sender.
 pub fn alltoall(s: &mut Schedule, at: Place, block: usize) {
@@ -8,6 +8,7 @@ pub fn alltoall(s: &mut Schedule, at: Place, block: usize) {
         Alltoall::Pairwise => alltoallv(s, at, Blocks::Equal(block), Blocks::Equal(block)),
         Alltoall::Bruck => bruck(s, at, block),
         Alltoall::Direct => direct::alltoall(s, at, block),
+        Alltoall::Common => common::alltoall(s, at, block),
     }
 }
 

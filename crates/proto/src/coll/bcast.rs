@@ -2,7 +2,7 @@
 use super::allgather::ring_of;
 use super::tree::Tree;
 use super::tuning::{self, Bcast};
-use super::{Place, Schedule, direct, output};
+use super::{Place, Schedule, common, direct, output};
 
 /// Gives the root's `bytes` to all.
 pub fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
@@ -10,6 +10,7 @@ pub fn bcast(s: &mut Schedule, at: Place, root: u32, bytes: usize) {
         Bcast::Tree { radix } => tree(s, at, root, bytes, radix),
         Bcast::ScatterAllgather => scatter_allgather(s, at, root, bytes),
         Bcast::Direct => direct::bcast(s, at, root, bytes),
+        Bcast::Common => common::broadcast(s, at, root, bytes),
     }
 }
 

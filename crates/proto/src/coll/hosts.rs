@@ -160,6 +160,7 @@ impl Spaces {
             Space::Input => self.input,
             Space::Output => self.output,
             Space::Scratch => scratch(self.scratch_at, 0),
+            Space::Common => return slice,
         };
         Slice { space: base.space, at: base.at + slice.at, len: slice.len }
     }

@@ -3,6 +3,7 @@
 //! The network is as nasty as the rules allow: processes run in random order, a send counts as complete only
 //! when its receive has taken it, received bytes appear only at the wait, and what is in flight must not change.
 //! Where processes reach each other's memory, they do so at any moment that the schedule allows.
+mod common;
 mod direct;
 mod hosts;
 
@@ -14,8 +15,8 @@ use std::vec;
 
 const SIZE_MAX: u32 = 33;
 
-/// One for each kind of cores, and the same where memory can be reached.
-const SEEDS: [u64; 4] = [40, 41, 42, 43];
+/// One for each kind of cores, the same where memory can be reached, and where it can be shared.
+const SEEDS: [u64; 6] = [40, 41, 42, 43, 46, 47];
 
 pub(super) struct Process {
     schedule: Schedule,
@@ -33,6 +34,10 @@ pub(super) struct Process {
     direct: bool,
     /// Who has told it something, and whom that was for.
     told: Vec<(u32, u32)>,
+    /// Can it map memory of others?
+    maps: bool,
+    /// How often it has used the group's memory.
+    uses: usize,
 }
 
 /// A group: one queue per ordered pair, and how many messages of each queue were taken.
@@ -40,12 +45,14 @@ pub(super) struct Group {
     processes: Vec<Process>,
     queues: Vec<VecDeque<Vec<u8>>>,
     random: u64,
+    /// The memory that all map, if one has made it.
+    common: Vec<u8>,
 }
 
 pub(super) type Operator = fn(&[u8], &mut [u8]);
 
 impl Group {
-    /// An odd seed means shared cores; with the bit above, the processes are on one host.
+    /// An odd seed means shared cores; with the bit above, the processes are on one host, and with the next on one node.
     pub(super) fn new(
         size: u32,
         seed: u64,
@@ -53,7 +60,11 @@ impl Group {
         memory: impl Fn(u32) -> (Vec<u8>, usize),
     ) -> Self {
         let cores = if seed & 1 == 0 { Cores::Own } else { Cores::Shared };
-        let memory_of_all = if seed & 2 == 0 { Memory::Apart } else { Memory::OneHost };
+        let memory_of_all = match seed & 6 {
+            2 => Memory::OneHost,
+            6 => Memory::OneNode(Shared::Untried),
+            _ => Memory::Apart,
+        };
         let processes = (0..size).map(|rank| {
             let mut schedule = Schedule::new();
             build(&mut schedule, Place { rank, size, cores, memory: memory_of_all });
@@ -71,11 +82,13 @@ impl Group {
                 in_place: None,
                 direct: false,
                 told: Vec::new(),
+                maps: true,
+                uses: 0,
             }
         });
         let processes: Vec<_> = processes.collect();
         let queues = (0..size * size).map(|_| VecDeque::new()).collect();
-        Group { processes, queues, random: seed | 1 }
+        Group { processes, queues, random: seed | 1, common: Vec::new() }
     }
 
     /// Who has told a process something, and whom that was for.
@@ -133,6 +146,13 @@ impl Group {
                 me.peers.push(from);
                 me.receiving.push((from, into));
             }
+            Step::Copy { from, into } if from.space == Space::Common => {
+                let bytes = self.common[me.common_at(from)].to_vec();
+                me.write(into).copy_from_slice(&bytes);
+            }
+            Step::Copy { from, into } if into.space == Space::Common => {
+                self.common[me.common_at(into)].copy_from_slice(me.read(from));
+            }
             Step::Copy { from, into } => {
                 let bytes = me.read(from).to_vec();
                 me.write(into).copy_from_slice(&bytes);
@@ -165,6 +185,31 @@ impl Group {
                 me.direct = true;
                 let bytes = me.read(from).to_vec();
                 self.visited(other).write(slice).copy_from_slice(&bytes);
+            }
+            Step::Provide { into } => {
+                me.write(scratch(into, common::PLACE_BYTES)).fill(7);
+                self.common = vec![0; common::BYTES];
+            }
+            Step::Map { place, into } => {
+                assert_eq!(me.read(scratch(place, common::PLACE_BYTES)), [7; common::PLACE_BYTES]);
+                let maps = me.maps.into();
+                me.write(scratch(into, 1))[0] = maps;
+            }
+            Step::Agree { at, members, mapped, otherwise } => {
+                let all = me.read(scratch(at, members as usize)).iter().all(|byte| *byte == 1);
+                me.next = if all { mapped } else { otherwise };
+                return true;
+            }
+            Step::Declare { meant } => {
+                me.uses += 1;
+                let word = me.common_at(Slice { space: Space::Common, at: rank as usize * 8, len: 8 });
+                self.common[word].copy_from_slice(&meant.word().to_le_bytes());
+            }
+            Step::Compare { members } => {
+                let words = Slice { space: Space::Common, at: 0, len: members as usize * 8 };
+                let words = self.common[me.common_at(words)].chunks_exact(8);
+                let first = words.clone().next();
+                assert!(words.into_iter().all(|word| Some(word) == first), "not all are there");
             }
             Step::Offer { slots, record } => {
                 let size = (me.memory[2].len() / record).div_ceil(2);
@@ -274,6 +319,14 @@ impl Process {
         };
         let space = [Space::Input, Space::Output, Space::Scratch][(start >> 48) as usize];
         (token.process.get() - 1, Slice { space, at: (start & 0xffff_ffff) as usize + remote.at, len })
+    }
+
+    /// Where a slice of the group's memory is: in the half that is this operation's.
+    fn common_at(&self, slice: Slice) -> core::ops::Range<usize> {
+        assert_eq!(slice.space, Space::Common);
+        let at = self.uses % 2 * common::HALF_BYTES + slice.at;
+        assert!(slice.at + slice.len <= common::HALF_BYTES);
+        at..at + slice.len
     }
 
     /// Where a slice is: an input in place is in the output.

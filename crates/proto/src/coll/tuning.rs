@@ -5,7 +5,7 @@
 //! data), and, where processes share cores, how often each has to wait: a wait there is a switch to another
 //! process, so a wide tree (everyone waits once) beats exchanges in rounds by far, though its root is busier.
 //! Connections count too: exchanges with the partner at `rank ^ 2^k` need only the logarithm of the size in peers.
-use super::{Cores, Elements, Memory, Place};
+use super::{Cores, Elements, Memory, Place, common};
 
 /// Messages up to this size leave the process when they are sent.
 pub const SEND_FIRST_BYTES: usize = 2 << 10;
@@ -55,6 +55,14 @@ pub const FETCHED_BYTES_MIN: usize = 32 << 10;
 pub const BCAST_FETCHED_BYTES_MAX: usize = 1 << 20;
 /// nor in an allgather of more processes, each of which would be connected to all.
 pub const STRAIGHT_SIZE_MAX: u32 = 16;
+/// From here on two processes exchange blocks through memory that both map,
+pub const COMMON_PAIR_BYTES: usize = 16 << 10;
+/// to here: of longer ones a second copy costs more than the kernel's single one.
+pub const COMMON_PAIR_BYTES_MAX: usize = 64 << 10;
+/// From here on more processes that share cores do so in an allgather (in total),
+pub const COMMON_BYTES: usize = WIDE_BYTES_MAX + 1;
+/// and from here on in a broadcast.
+pub const COMMON_BCAST_BYTES: usize = 16 << 10;
 /// Bytes that a process combines at a time where it reads the operands of others: they should stay in its cache.
 pub const DIRECT_BLOCK_BYTES: usize = 256 << 10;
 
@@ -65,13 +73,30 @@ fn unhurried(at: Place) -> bool {
 
 /// Do processes reach each other's memory to move so many bytes?
 fn moves_direct(at: Place, bytes: usize, least: usize) -> bool {
-    at.memory == Memory::OneHost && at.size > 1 && bytes >= least && unhurried(at)
+    at.memory != Memory::Apart && at.size > 1 && bytes >= least && unhurried(at)
 }
 
 /// Do they to combine elements?
 fn combines_direct(at: Place, data: Elements, least: usize) -> bool {
     let enough = data.bytes() >= least && data.count >= at.size as usize;
-    at.memory == Memory::OneHost && at.size > 1 && enough
+    at.memory != Memory::Apart && at.size > 1 && enough
+}
+
+/// Is there memory that all map, or may there be, with room for what all of them have? Not measured: more processes than two
+/// with cores of their own.
+fn in_common(at: Place, total_bytes: usize) -> bool {
+    let measured = at.size == 2 || at.size > 2 && at.cores == Cores::Shared;
+    let fits = at.size <= common::MEMBERS_MAX && (1..=common::LAID_BYTES_MAX).contains(&total_bytes);
+    matches!(at.memory, Memory::OneNode(_)) && measured && fits
+}
+
+/// Does an exchange of blocks gain by that? More processes than two do, from so many bytes of all on.
+fn gains_in_common(at: Place, block_bytes: usize, least: usize, total_bytes: usize) -> bool {
+    let gains = match at.size {
+        2 => (COMMON_PAIR_BYTES..=COMMON_PAIR_BYTES_MAX).contains(&block_bytes),
+        _ => total_bytes >= least,
+    };
+    gains && in_common(at, total_bytes)
 }
 
 /// Bytes that the root of a direct broadcast writes to each of the others, who read the rest.
@@ -86,7 +111,7 @@ fn wide(at: Place, bytes: usize) -> bool {
 
 /// Does a message of this size cost its receiver one wait and one copy, where more of either is what counts?
 fn fetched(at: Place, bytes: usize) -> bool {
-    at.cores == Cores::Shared && at.size > 2 && at.memory == Memory::OneHost && bytes >= FETCHED_BYTES_MIN
+    at.cores == Cores::Shared && at.size > 2 && at.memory != Memory::Apart && bytes >= FETCHED_BYTES_MIN
 }
 
 /// The radix of a tree that carries messages of this size.
@@ -132,11 +157,15 @@ pub enum Bcast {
     ScatterAllgather,
     /// Everyone reads the root's memory.
     Direct,
+    /// Through memory that all map.
+    Common,
 }
 
 /// Chooses a broadcast.
 pub fn bcast(at: Place, bytes: usize) -> Bcast {
-    if moves_direct(at, bytes, DIRECT_BYTES) {
+    if at.size > 2 && bytes >= COMMON_BCAST_BYTES && in_common(at, bytes) {
+        Bcast::Common
+    } else if moves_direct(at, bytes, DIRECT_BYTES) {
         Bcast::Direct
     } else if fetched(at, bytes) && bytes <= BCAST_FETCHED_BYTES_MAX {
         Bcast::Tree { radix: WIDE_RADIX }
@@ -210,11 +239,14 @@ pub enum Allgather {
     Straight,
     /// Everyone reads everyone's memory.
     Direct,
+    /// Through memory that all map.
+    Common,
 }
 
 /// Chooses an allgather by the bytes of all blocks together.
 pub fn allgather(at: Place, total_bytes: usize) -> Allgather {
     match total_bytes {
+        total if gains_in_common(at, total / at.size as usize, COMMON_BYTES, total) => Allgather::Common,
         total if moves_direct(at, total, DIRECT_TOTAL_BYTES) => Allgather::Direct,
         total if fetched(at, total / at.size as usize) && at.size <= STRAIGHT_SIZE_MAX => Allgather::Straight,
         total if total >= ALLGATHER_LARGE_BYTES => Allgather::Ring,
@@ -281,10 +313,16 @@ pub enum Alltoall {
     Bruck,
     /// Everyone reads everyone's memory.
     Direct,
+    /// Through memory that all map.
+    Common,
 }
 
 /// Chooses an all-to-all.
 pub fn alltoall(at: Place, block_bytes: usize) -> Alltoall {
+    let total = (at.size as usize).pow(2).saturating_mul(block_bytes);
+    if gains_in_common(at, block_bytes, 1, total) {
+        return Alltoall::Common;
+    }
     let small = block_bytes <= ALLTOALL_SMALL_BYTES && at.size >= ALLTOALL_COMBINE_SIZE_MIN;
     if moves_direct(at, block_bytes, DIRECT_BYTES) {
         Alltoall::Direct

@@ -2,7 +2,7 @@
 use super::super::machine;
 use kernels::Workload;
 use proto::coll::tuning::{self, Allgather, Allreduce, Alltoall, Bcast, Exchange};
-use proto::coll::{Cores, Elements, Memory, Operands, Place};
+use proto::coll::{Cores, Elements, Memory, Operands, Place, Shared};
 
 /// What a user may ask for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +90,12 @@ impl Algorithms {
     }
 
     /// What the choice is made from, in a job on this machine.
-    fn place(self, ranks: usize) -> Place {
+    fn place(self, ranks: usize, nodes: usize) -> Place {
+        let near = if nodes == 1 { Memory::OneNode(Shared::Mapped) } else { Memory::OneHost };
         let (cores, memory) = match self {
             Algorithms::Flat => (Cores::Own, Memory::Apart),
-            Algorithms::Auto if ranks > machine::cores() => (Cores::Shared, Memory::OneHost),
-            Algorithms::Auto => (Cores::Own, Memory::OneHost),
+            Algorithms::Auto if ranks > machine::cores() => (Cores::Shared, near),
+            Algorithms::Auto => (Cores::Own, near),
         };
         Place { rank: 0, size: ranks as u32, cores, memory }
     }
@@ -114,7 +115,7 @@ pub struct Case {
 impl Case {
     /// The algorithm of a single call, as the library chooses it.
     pub fn algorithm(&self) -> Option<String> {
-        let (at, bytes) = (self.algorithms.place(self.shape.ranks), self.workload.size);
+        let (at, bytes) = (self.algorithms.place(self.shape.ranks, self.shape.nodes), self.workload.size);
         let elements = Elements { count: bytes / 8, unit: 8, commutes: true, operands: Operands::Apart };
         Some(match self.workload.name {
             "ring" => "both neighbours".into(),
@@ -123,6 +124,7 @@ impl Case {
                 Bcast::Tree { radix } => tree(radix),
                 Bcast::ScatterAllgather => "scatter and gather".into(),
                 Bcast::Direct => "memory of the root".into(),
+                Bcast::Common => COMMON.into(),
             },
             "allreduce" => match tuning::allreduce(at, elements) {
                 Allreduce::Whole(how) => exchange(how),
@@ -136,16 +138,21 @@ impl Case {
                 Allgather::GatherBcast => "to rank 0 and back".into(),
                 Allgather::Straight => "a message for each pair".into(),
                 Allgather::Direct => "memory of all".into(),
+                Allgather::Common => COMMON.into(),
             },
             "alltoall" => match tuning::alltoall(at, bytes) {
                 Alltoall::Pairwise => "a message for each pair".into(),
                 Alltoall::Bruck => "Bruck's".into(),
                 Alltoall::Direct => "memory of all".into(),
+                Alltoall::Common => COMMON.into(),
             },
             _ => return None,
         })
     }
 }
+
+/// How collectives go for which the processes of a node map memory together.
+const COMMON: &str = "memory of the node";
 
 fn exchange(how: Exchange) -> String {
     match how {

@@ -30,6 +30,7 @@ const VERDICT: usize = 2;
 /// Where memory is found that a process has made; zeros if it has made none.
 const PLACE: usize = COMMON_WORDS;
 const WORD: usize = size_of::<u64>();
+const MEMORY_NAME: &str = "banyan-window";
 
 /// A window that is being made.
 pub(super) struct Making {
@@ -247,7 +248,7 @@ impl Mpi {
         window.targets = targets;
         let mut words = [0; PLACE];
         if making.mates[0].0 == roster.rank {
-            match Common::create(making.bytes).and_then(|common| Ok((common.words()?, common))) {
+            match Common::create(MEMORY_NAME, making.bytes).and_then(|common| Ok((common.words()?, common))) {
                 Ok((found, common)) => {
                     words = found;
                     window.common = Some(common);
@@ -381,7 +382,7 @@ impl Mpi {
                 WinFlavor::Dynamic => PUBLISHED_BYTES,
                 _ => 0,
             };
-            let common = match Common::create(PAGE + bytes) {
+            let common = match Common::create(MEMORY_NAME, PAGE + bytes) {
                 Ok(common) => common,
                 Err(error) => {
                     return fail_with(ErrorClass::NoMem, || format!("no memory for a window: {error}"));
