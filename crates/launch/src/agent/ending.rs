@@ -12,6 +12,8 @@ use sys::signal::{SIGCONT, SIGKILL, SIGTERM};
 
 /// Between two looks at what is left.
 const ROUND: Duration = Duration::from_millis(5);
+/// The same when an end has waited long for output to be taken: somebody may read it page by page for an hour.
+const OUTPUT_ROUND: Duration = Duration::from_millis(100);
 /// How long agents below may take over their own clean-up before they are killed too.
 const BELOW_PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -25,6 +27,15 @@ enum Reason {
     Ordered,
     /// Nobody is above any more.
     Orphaned,
+}
+
+/// What is above does with output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// It is taken as it comes.
+    Taken,
+    /// Some waits here for credit. Only then can some wait below: who passes everything on gives credit for it.
+    Withheld,
 }
 
 /// An end under way.
@@ -62,6 +73,19 @@ impl Ending {
         if other.reason == Reason::Orphaned {
             self.reason = Reason::Orphaned;
         }
+    }
+
+    /// Is force due? This is a look at what is left, and says when the next one is.
+    fn look(&mut self, now: Instant, output: Output) -> bool {
+        let waits = output == Output::Withheld && self.reason == Reason::Ordered;
+        let is_long = waits && now >= self.kill_at + BELOW_PATIENCE;
+        self.next_round = now + if is_long { OUTPUT_ROUND } else { ROUND };
+        if waits {
+            // Agents below wait for credit too, and to kill them would lose what they hold. Their patience begins when all is
+            // taken. After a bad end the launcher does not wait so long: it has the whole tree killed.
+            self.force_at = self.force_at.max(now + BELOW_PATIENCE);
+        }
+        now >= self.force_at
     }
 
     /// What whoever comes too late is told.
@@ -135,8 +159,8 @@ impl Agent {
         if !self.has_children || now < ending.next_round {
             return Ok(());
         }
-        ending.next_round = now + ROUND;
-        let force = now >= ending.force_at;
+        let output = if self.output.is_empty() { Output::Taken } else { Output::Withheld };
+        let force = ending.look(now, output);
         if self.jobs.iter().any(|here| here.ranks.any_alive()) {
             self.signal_ranks(SIGKILL);
             if !force {
@@ -212,5 +236,44 @@ fn wait_for_parents_end() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn agents_below_are_not_killed_while_output_is_withheld() {
+        let begun = Instant::now();
+        let mut ending = Ending::ordered(0, begun);
+        let much_later = begun + 100 * BELOW_PATIENCE;
+        assert!(!ending.look(much_later, Output::Withheld));
+        // Once it is taken they have the usual time, and no more.
+        let due = much_later + BELOW_PATIENCE;
+        assert!(!ending.look(due - SOON, Output::Taken));
+        assert!(ending.look(due, Output::Taken));
+    }
+
+    #[test]
+    fn agents_below_have_their_time_and_no_more() {
+        let begun = Instant::now();
+        let mut ending = Ending::ordered(200, begun);
+        let due = begun + Duration::from_millis(200) + BELOW_PATIENCE;
+        assert!(!ending.look(due - SOON, Output::Taken));
+        assert!(ending.look(due, Output::Taken));
+    }
+
+    #[test]
+    fn nobody_waits_for_output_that_no_launcher_takes() {
+        let begun = Instant::now();
+        let mut ending = Ending::ordered(0, begun);
+        let lost = begun + 100 * BELOW_PATIENCE;
+        assert!(!ending.look(lost, Output::Withheld));
+        ending.hasten(Ending::orphaned(lost));
+        assert!(!ending.look(lost + BELOW_PATIENCE - SOON, Output::Withheld));
+        assert!(ending.look(lost + BELOW_PATIENCE, Output::Withheld));
     }
 }
