@@ -100,6 +100,40 @@ pub fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<Transfer> {
     transfer(n)
 }
 
+/// The same, and does not wait, whether the descriptor would or not. Of a pipe or a terminal the kernel is asked right
+/// before: an answer from a poll set may be out of date, where another descriptor of the same pipe was written to since. A
+/// pipe with room takes a page without waiting: give it no more at once. (To reopen the pipe with a mode of its own would
+/// hold against other processes that fill it in between, too; but not every pipe may be reopened.)
+pub fn write_now(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<Transfer> {
+    if from.is_empty() {
+        return Ok(Transfer::WouldBlock);
+    }
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: `from` is readable for its length.
+    let n = unsafe { libc::send(fd.as_raw_fd(), from.as_ptr().cast(), from.len(), flags) };
+    if n >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOTSOCK) {
+        return transfer(n);
+    }
+    if !can_write(fd)? {
+        return Ok(Transfer::WouldBlock);
+    }
+    // SAFETY: as above.
+    transfer(unsafe { libc::write(fd.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+}
+
+/// Is there room to write now, or an error to be told of?
+fn can_write(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one entry that lives for the call.
+    match unsafe { libc::poll(&mut fds, 1, 0) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+        ready => Ok(ready > 0),
+    }
+}
+
 /// The kernel's answer to a read or write, as a value.
 pub(crate) fn transfer(n: isize) -> io::Result<Transfer> {
     if n > 0 {
@@ -241,5 +275,29 @@ mod tests {
         assert!(n < 1 << 20);
         assert_eq!(write(w.as_fd(), &[7; 4096]).unwrap(), Transfer::WouldBlock);
         assert_eq!(file_kind(r.as_fd()), FileKind::Stream);
+    }
+
+    /// Writes pieces until no more fit.
+    fn fill(fd: BorrowedFd<'_>) {
+        while let Transfer::Bytes(_) = write_now(fd, &[7; 4096]).unwrap() {}
+    }
+
+    #[test]
+    fn what_is_full_is_not_waited_for_although_it_would() {
+        let (_r, w) = pipe().unwrap();
+        let (_a, b) = socket_pair().unwrap();
+        for fd in [w, b] {
+            fill(fd.as_fd());
+            assert_eq!(write_now(fd.as_fd(), b"x").unwrap(), Transfer::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn a_full_pipe_whose_reader_has_gone_says_so() {
+        let _mask = crate::signal::SignalMask::block_all().unwrap();
+        let (r, w) = pipe().unwrap();
+        fill(w.as_fd());
+        drop(r);
+        assert_eq!(write_now(w.as_fd(), b"x").unwrap(), Transfer::Closed);
     }
 }

@@ -193,7 +193,9 @@ impl Sink {
             }
             Target::File { fd, kind: FileKind::Plain, .. } => write_all(fd, bytes),
             Target::File { fd, .. } if ready == Room::Some => {
-                let (written, lost) = write_once(fd, &bytes[..bytes.len().min(PIECE_BYTES)]);
+                // Standard output and error may be the same pipe: what the poll set has found for both, one of them has taken.
+                let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
+                let (written, lost) = outcome_of(socket::write_now(fd.as_fd(), piece));
                 (if lost.is_some() { bytes.len() } else { written }, lost)
             }
             Target::File { .. } => (0, None),
@@ -239,7 +241,7 @@ impl Sink {
 fn write_all(fd: &OwnedFd, bytes: &[u8]) -> (usize, Option<Loss>) {
     let mut done = 0;
     while done < bytes.len() {
-        let (written, lost) = write_once(fd, &bytes[done..]);
+        let (written, lost) = outcome_of(socket::write(fd.as_fd(), &bytes[done..]));
         if lost.is_some() {
             return (bytes.len(), lost);
         }
@@ -251,8 +253,9 @@ fn write_all(fd: &OwnedFd, bytes: &[u8]) -> (usize, Option<Loss>) {
     (done, None)
 }
 
-fn write_once(fd: &OwnedFd, bytes: &[u8]) -> (usize, Option<Loss>) {
-    match socket::write(fd.as_fd(), bytes) {
+/// How much a write has taken, and why there will be no other.
+fn outcome_of(written: io::Result<Transfer>) -> (usize, Option<Loss>) {
+    match written {
         Ok(Transfer::Bytes(written)) => (written, None),
         Ok(Transfer::WouldBlock) => (0, None),
         Ok(Transfer::Closed) => (0, Some(Loss::Closed)),
@@ -297,6 +300,23 @@ mod tests {
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, 0);
         assert_eq!(sink.write(Room::Some, &poll).unwrap().credit, PIECE_BYTES as u32 + 1);
         assert!(sink.is_empty());
+    }
+
+    #[test]
+    fn a_pipe_that_another_sink_has_filled_is_not_waited_for() {
+        let poll = Poll::new().unwrap();
+        let (_read, write) = socket::pipe().unwrap();
+        let [mut out, mut err] = [1, 2].map(|token| Sink::file(&write, token, Label::None).unwrap());
+        out.push(from(0), &[b'x'; 1 << 20]);
+        err.push(from(0), b"x");
+        // Both are told of room by one look at the poll set.
+        let mut left = usize::MAX;
+        while out.unwritten.len() < left {
+            left = out.unwritten.len();
+            out.write(Room::Some, &poll).unwrap();
+        }
+        assert!(left > 0);
+        assert_eq!(err.write(Room::Some, &poll).unwrap(), Written { credit: 0, lost: None });
     }
 
     #[test]
