@@ -37,6 +37,7 @@ use crate::warden::{HEARD, REPORT_BYTES, WardenSeed, parse_report, warden_main};
 use asking::{Asking, TOKEN_CALLERS, TOKEN_LISTENER};
 use exits::Exits;
 use feed::Feed;
+use files::FileTable;
 use key::{KeyFile, new_key};
 use outcome::{Outcome, Step};
 use pmgr::Pmgr;
@@ -225,6 +226,7 @@ impl<'j> Launcher<'j> {
         let is_alone = tree.hosts.is_empty() && tree.shape.nodes() == 1;
         let host = is_alone.then(process::host_name).transpose()?;
         let asking = Asking::listening(&poll);
+        let files = FileTable::default();
         Ok(Launcher {
             spec,
             tree,
@@ -246,8 +248,8 @@ impl<'j> Launcher<'j> {
             host,
             leftovers,
             heart: Heartbeat::new(spec.heartbeat, begun),
-            out: out.with_files(spec.out_files.as_ref()),
-            err: err.with_files(spec.err_files.as_ref()),
+            out: out.with_files(spec.out_files.as_ref(), &files),
+            err: err.with_files(spec.err_files.as_ref(), &files),
             stdin: relay,
             feed,
             key_file,

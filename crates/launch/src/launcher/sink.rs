@@ -6,7 +6,7 @@
 //! Agents send whole lines, where they are not told otherwise (`unfinished`). When a rank speaks while another's line is
 //! unfinished, labelled lines and those on a terminal begin anew for each. Elsewhere nothing is ever inserted: what goes to a
 //! file or a pipe is what ranks wrote.
-use super::files::Files;
+use super::files::{FileTable, Files};
 use crate::pattern::{Origin, Pattern};
 use crate::spec::Label;
 use proto::lane::JobId;
@@ -88,8 +88,8 @@ impl Sink {
     }
 
     /// The same, but output of ranks goes to files.
-    pub(crate) fn with_files(self, pattern: Option<&Pattern>) -> Self {
-        Sink { files: pattern.cloned().map(Files::new), ..self }
+    pub(crate) fn with_files(self, pattern: Option<&Pattern>, table: &FileTable) -> Self {
+        Sink { files: pattern.map(|pattern| Files::new(pattern.clone(), table.clone())), ..self }
     }
 
     /// Takes output of a rank. The error says which file it could not be written to.
