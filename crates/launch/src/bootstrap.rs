@@ -4,6 +4,7 @@ use proto::ids::NodeId;
 use proto::seal::Key;
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// How agents are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) const SSH: [&str; 5] = ["ssh", "-x", "-T", "-o", "BatchMode=yes"];
 pub(crate) const AGENT_OPTION: &str = "--agent";
 /// Longest order.
 pub(crate) const ORDER_BYTES_MAX: usize = 1 << 20;
+/// The shortest time that an agent takes to reach its parent.
+const TIMEOUT_MIN_MS: u32 = 1000;
 /// What the last line of an order is.
 const END: &str = ".";
 /// Where Slurm tells a process the name of its node.
@@ -88,7 +91,14 @@ pub(crate) struct Order {
     pub(crate) parents: Vec<SocketAddr>,
     /// Nodes and names of hosts. Where one command starts several agents, each finds itself by its name.
     pub(crate) nodes: Vec<(NodeId, String)>,
+    /// How long an agent may take to reach its parent; 0 is for ever.
     pub(crate) timeout_ms: u32,
+}
+
+/// A time as an order says it. What is too long for that is as long as can be said, and what is too short is not nothing.
+pub(crate) fn order_ms(timeout: Duration) -> u32 {
+    let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    if timeout.is_zero() { 0 } else { ms.max(1) }
 }
 
 /// Why an order is not understood.
@@ -149,6 +159,12 @@ impl Order {
             return Err(OrderError::Incomplete);
         }
         Ok(order)
+    }
+
+    /// Until when an agent that begins now may look for its parent; `None` is for ever.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let ms = u64::from(self.timeout_ms.max(TIMEOUT_MIN_MS));
+        (self.timeout_ms > 0).then(|| now + Duration::from_millis(ms))
     }
 
     /// Which of the nodes this is, given the name that Slurm has for this host.
@@ -226,6 +242,23 @@ mod tests {
         }
         assert_eq!(Order::parse("banyan 9.9\n").unwrap_err(), OrderError::Version("9.9".into()));
         assert_eq!(Order::parse("what\n").unwrap_err(), OrderError::Line(1));
+    }
+
+    #[test]
+    fn an_order_without_a_time_has_no_deadline() {
+        let now = Instant::now();
+        let left = |seconds| {
+            let order = Order { timeout_ms: order_ms(Duration::from_secs(seconds)), ..order() };
+            let read = Order::parse(&order.emit()).unwrap();
+            read.deadline(now).map(|deadline| deadline - now)
+        };
+        assert_eq!(left(0), None);
+        assert_eq!(left(1), Some(Duration::from_secs(1)));
+        assert_eq!(left(30), Some(Duration::from_secs(30)));
+        let most = Duration::from_millis(u64::from(u32::MAX));
+        assert_eq!(left(u64::from(u32::MAX)), Some(most), "it does not begin anew at 0");
+        let short = Order { timeout_ms: order_ms(Duration::from_nanos(1)), ..order() };
+        assert_eq!(short.deadline(now), Some(now + Duration::from_secs(1)));
     }
 
     #[test]

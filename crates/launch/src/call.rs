@@ -17,6 +17,8 @@ use crate::door::SILENCE_MAX;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// and the longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long the addresses are tried, all of them once, where there is no deadline.
+const ROUND: Duration = Duration::from_secs(30);
 /// The shortest time that the system can be asked to wait.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -48,27 +50,32 @@ pub(crate) struct CallError {
     tried: Vec<(SocketAddr, Failure)>,
 }
 
-/// Calls the parent of `node` at each of its addresses in turn. The connection does not wait afterwards, and all that the
-/// parent sent behind the handshake is still to be read from it.
+/// Calls the parent of `node` at each of its addresses in turn, until a deadline if there is one. The connection does not
+/// wait afterwards, and all that the parent sent behind the handshake is still to be read from it.
 pub(crate) fn call(
     addresses: &[SocketAddr],
     key: &Key,
     node: NodeId,
-    deadline: Instant,
+    deadline: Option<Instant>,
 ) -> Result<(OwnedFd, Seal), CallError> {
     let mut pause = PAUSE_MIN;
     loop {
+        let until = deadline.unwrap_or_else(|| Instant::now() + ROUND);
         let mut tried = Vec::new();
         for (nth, address) in addresses.iter().enumerate() {
             // A silent address must not take the time of those behind it.
-            let share = remaining(deadline) / (addresses.len() - nth) as u32;
+            let share = remaining(until) / (addresses.len() - nth) as u32;
             match attempt(*address, key, node, Instant::now() + share) {
                 Ok(connection) => return Ok(connection),
                 Err(failure) => tried.push((*address, failure)),
             }
         }
         let error = CallError { node, tried };
-        if !error.is_worth_repeating() || remaining(deadline) <= pause {
+        let may_repeat = match deadline {
+            Some(deadline) => error.is_worth_repeating() && remaining(deadline) > pause,
+            None => error.is_worth_repeating() || error.is_silence(),
+        };
+        if !may_repeat {
             return Err(error);
         }
         thread::sleep(pause);
@@ -136,12 +143,25 @@ fn remaining(deadline: Instant) -> Duration {
 }
 
 impl CallError {
-    /// Who was crowded out may come again, unless it was refused elsewhere; all else would just happen again.
-    fn is_worth_repeating(&self) -> bool {
+    /// Has somebody only not answered in the time of a round?
+    fn is_silence(&self) -> bool {
+        let is_silence = |failure: &Failure| match failure {
+            Failure::Silent => true,
+            Failure::Connect(error) => error.kind() == io::ErrorKind::TimedOut,
+            _ => false,
+        };
+        !self.is_refusal() && self.tried.iter().any(|(_, failure)| is_silence(failure))
+    }
+
+    fn is_refusal(&self) -> bool {
         let is_refusal =
             |failure: &Failure| matches!(failure, Failure::Handshake(HandshakeError::Refused(_)));
-        self.tried.iter().any(|(_, failure)| matches!(failure, Failure::HungUp))
-            && !self.tried.iter().any(|(_, failure)| is_refusal(failure))
+        self.tried.iter().any(|(_, failure)| is_refusal(failure))
+    }
+
+    /// Who was crowded out may come again, unless it was refused elsewhere; all else would just happen again.
+    fn is_worth_repeating(&self) -> bool {
+        !self.is_refusal() && self.tried.iter().any(|(_, failure)| matches!(failure, Failure::HungUp))
     }
 }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, BufRead, Read};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::net::Interface;
 use sys::process::{self, DescriptorLimit, Ended, Pid, Subreaper};
 use sys::signal::SignalMask;
@@ -86,7 +86,7 @@ fn remote_agent(order: &Order, warden: Pid, life: OwnedFd, limit: DescriptorLimi
             return 1;
         }
     };
-    let deadline = Instant::now() + Duration::from_millis(u64::from(order.timeout_ms.max(1000)));
+    let deadline = order.deadline(Instant::now());
     match call(&candidates(&order.parents), &order.key, node, deadline) {
         Ok((fd, seal)) => agent_main(Seed {
             knows: Knows::Nothing,

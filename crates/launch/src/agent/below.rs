@@ -1,7 +1,7 @@
 //! The agents below this one: starting them, waiting for them, losing them.
 use super::{Agent, Seed, Token, agent_main};
 use crate::agent::Uplink;
-use crate::bootstrap::{Bootstrap, Order, Starting, commands, manual_command};
+use crate::bootstrap::{Bootstrap, Order, Starting, commands, manual_command, order_ms};
 use crate::describe;
 use crate::door::{Arrival, Door, DoorTokens, Refusals, addresses_towards, scoped};
 use crate::job::{Tree, is_this_host};
@@ -132,7 +132,7 @@ impl Agent {
             key: outpost.key.clone(),
             parents: parents.clone(),
             nodes: nodes.iter().map(|node| (*node, self.tree.hosts[node.index()].name.clone())).collect(),
-            timeout_ms: timeout.as_millis() as u32,
+            timeout_ms: order_ms(timeout),
         };
         if let Bootstrap::Manual(key_file) = &self.tree.bootstrap {
             for node in &children {

@@ -73,7 +73,7 @@ fn key() -> Key {
 /// An agent in a thread of its own.
 fn agent(address: SocketAddr, key: Key, node: u32) -> thread::JoinHandle<Result<(OwnedFd, Seal), String>> {
     let end = Instant::now() + LONG;
-    thread::spawn(move || call(&[address], &key, NodeId(node), end).map_err(|error| error.to_string()))
+    thread::spawn(move || call(&[address], &key, NodeId(node), Some(end)).map_err(|error| error.to_string()))
 }
 
 /// Reads until the other side has hung up.
@@ -331,13 +331,13 @@ fn a_call_names_every_address_and_what_happened_there() {
     let owner = Owner::new(); // nobody turns its loop, so it does not answer either
     let addresses = [nobody, mute_address, owner.address];
     let deadline = Instant::now() + Duration::from_millis(300);
-    let error = call(&addresses, &key(), NodeId(3), deadline).unwrap_err().to_string();
+    let error = call(&addresses, &key(), NodeId(3), Some(deadline)).unwrap_err().to_string();
     let mut parts = error.split(", ");
     let first = parts.next().unwrap();
     assert!(first.starts_with(&format!("node 3 did not reach its parent: {nobody} (")), "{error}");
     assert_eq!(parts.next(), Some(format!("{mute_address} (it did not answer in time)").as_str()));
     assert_eq!(parts.next(), Some(format!("{} (it did not answer in time)", owner.address).as_str()));
-    let error = call(&[], &key(), NodeId(3), deadline).unwrap_err().to_string();
+    let error = call(&[], &key(), NodeId(3), Some(deadline)).unwrap_err().to_string();
     assert_eq!(error, "node 3 did not reach its parent: it was given no address");
 }
 
@@ -346,19 +346,23 @@ fn the_right_address_is_found_behind_wrong_ones() {
     let mut owner = Owner::new();
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let addresses = [nobody, owner.address];
-    let child = thread::spawn(move || call(&addresses, &key(), NodeId(3), Instant::now() + LONG).is_ok());
+    let child =
+        thread::spawn(move || call(&addresses, &key(), NodeId(3), Some(Instant::now() + LONG)).is_ok());
     assert_eq!(owner.until_arrival().node, NodeId(3));
     assert!(child.join().unwrap());
 }
 
 #[test]
 fn who_was_crowded_out_comes_again() {
+    [Some(Instant::now() + LONG), None].into_iter().for_each(come_again);
+}
+
+fn come_again(deadline: Option<Instant>) {
     let mut owner = Owner::new();
     let rude = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addresses = [rude.local_addr().unwrap(), owner.address];
     // Both hang up at first: one by dropping, the other by closing its door on the connection.
-    let child =
-        thread::spawn(move || call(&addresses[..1], &key(), NodeId(3), Instant::now() + LONG).is_ok());
+    let child = thread::spawn(move || call(&addresses[..1], &key(), NodeId(3), deadline).is_ok());
     drop(rude.accept().unwrap());
     let (agent, _) = rude.accept().unwrap();
     owner.door.take_in(agent, addresses[0], &owner.poll, owner.now);
