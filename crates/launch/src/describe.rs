@@ -10,7 +10,8 @@ use proto::lane::JobId;
 use proto::placement::{Placement, Row};
 use proto::tree::{Frame, Pair, Shape};
 use proto::wire::{Reader, Writer};
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 /// Bytes of a description in one frame.
@@ -253,14 +254,24 @@ fn write_program(w: &mut Writer<'_>, found: &Found) {
     let words = |w: &mut Writer<'_>, word: &Vec<u8>| {
         w.bytes(word);
     };
-    w.u32(found.ranks).bytes(found.path.to_bytes()).u8(found.search as u8);
+    w.u32(found.ranks).bytes(found.path.to_bytes());
+    match &found.search {
+        Search::Done => w.u8(0),
+        Search::OnHost(None) => w.u8(1),
+        Search::OnHost(Some(first)) => w.u8(2).bytes(first.as_bytes()),
+    };
     w.list(&found.args, words).list(&found.env, words);
     w.bytes(found.folder.as_ref().map_or(b"", |folder| folder.to_bytes()));
 }
 
 fn read_program(r: &mut Reader<'_>) -> Option<Found> {
     let (ranks, path) = (r.u32()?, CString::new(r.vec()?).ok()?);
-    let search = [Search::Done, Search::OnHost].get(usize::from(r.u8()?)).copied()?;
+    let search = match r.u8()? {
+        0 => Search::Done,
+        1 => Search::OnHost(None),
+        2 => Search::OnHost(Some(OsString::from_vec(r.vec()?))),
+        _ => return None,
+    };
     let (args, env) = (r.list(Reader::vec)?, r.list(Reader::vec)?);
     let folder = CString::new(r.vec()?).ok()?;
     let folder = (!folder.is_empty()).then_some(folder);
@@ -316,6 +327,11 @@ mod tests {
         let spread = Tree { hosts, bootstrap: Bootstrap::Slurm, ..tree.clone() };
         assert_eq!(read_tree(&write_tree(&spread)).unwrap(), spread);
         assert_eq!(read_group(&write_group(&group), &tree).unwrap(), group);
+        for first in [None, Some("/opt/a:/opt/b".into())] {
+            let mut group = group.clone();
+            group.programs[0].search = Search::OnHost(first);
+            assert_eq!(read_group(&write_group(&group), &tree).unwrap(), group);
+        }
     }
 
     #[test]

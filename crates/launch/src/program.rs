@@ -14,12 +14,12 @@ use sys::process::spawn::Program;
 const SCRUBBED: [&str; 7] = ["PMI_", "PMIX_", "PRTE_", "OMPI_", "MPI_LOCAL", "HYDI_", "MPIRUN_"];
 
 /// Who looks for a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// It has been found: the path is what is executed.
     Done,
-    /// It is not on the launcher's host: each agent looks on its own.
-    OnHost,
+    /// It is not on the launcher's host: each agent looks on its own, in these folders (separated by colons) first.
+    OnHost(Option<OsString>),
 }
 
 /// A program, ready to be executed.
@@ -90,7 +90,9 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
     let first = section.search.as_ref().or(spec.search.as_ref()).map(OsString::as_os_str);
     let (path, search) = match find_program(&section.program, folder.as_deref(), first) {
         Ok(path) => (path, Search::Done),
-        Err(_) if at == Where::Elsewhere => (PathBuf::from(&section.program), Search::OnHost),
+        Err(_) if at == Where::Elsewhere => {
+            (PathBuf::from(&section.program), Search::OnHost(first.map(from_here)))
+        }
         Err(error) => {
             // It may be missing for want of the folder that it is looked for in.
             folder.as_deref().map_or(Ok(()), working_folder)?;
@@ -113,6 +115,12 @@ pub(crate) fn find_section(spec: &JobSpec, section: &Section, at: Where) -> Resu
         env: environment(env::vars_os(), inherit, &own),
         folder: folder.map(|folder| c_string(folder.into_os_string())).transpose()?,
     })
+}
+
+/// A list of folders as other hosts understand it: what is relative was meant from here.
+fn from_here(list: &OsStr) -> OsString {
+    let folders = env::current_dir().map(|here| env::split_paths(list).map(move |folder| here.join(folder)));
+    folders.ok().and_then(|folders| env::join_paths(folders).ok()).unwrap_or_else(|| list.to_owned())
 }
 
 fn working_folder(folder: &Path) -> Result<(), ProgramError> {
@@ -174,11 +182,9 @@ impl Found {
 
     /// The path on this host.
     pub(crate) fn path_here(&self) -> Result<CString, ProgramError> {
-        if self.search == Search::Done {
-            return Ok(self.path.clone());
-        }
+        let Search::OnHost(first) = &self.search else { return Ok(self.path.clone()) };
         let folder = self.folder.as_ref().map(|folder| Path::new(OsStr::from_bytes(folder.to_bytes())));
-        let found = find_program(OsStr::from_bytes(self.path.to_bytes()), folder, None)?;
+        let found = find_program(OsStr::from_bytes(self.path.to_bytes()), folder, first.as_deref())?;
         c_string(found.into_os_string())
     }
 }
@@ -320,17 +326,43 @@ mod tests {
             found.check_here().map_err(|(step, error)| (step, error.raw_os_error().unwrap()))
         };
         assert_eq!(obstacle("/bin/sh", "/", Search::Done), Ok(()));
-        assert_eq!(obstacle("sh", "/", Search::OnHost), Ok(()));
+        assert_eq!(obstacle("sh", "/", Search::OnHost(None)), Ok(()));
         assert_eq!(obstacle("bin/sh", "/", Search::Done), Ok(()), "seen from the folder");
         let missing = Err((StartStep::Program, sys::process::ENOENT));
         assert_eq!(obstacle("/no/such/thing", "/", Search::Done), missing);
-        assert_eq!(obstacle("no-such-program-anywhere", "/", Search::OnHost), missing);
+        assert_eq!(obstacle("no-such-program-anywhere", "/", Search::OnHost(None)), missing);
         let no_program = (StartStep::Program, sys::process::EACCES);
         assert_eq!(obstacle("/etc/passwd", "/", Search::Done), Err(no_program));
         let no_folder = (StartStep::Folder, sys::process::ENOENT);
         assert_eq!(obstacle("/bin/sh", "/no/such/folder", Search::Done), Err(no_folder));
         let file = (StartStep::Folder, sys::process::ENOTDIR);
         assert_eq!(obstacle("/bin/sh", "/etc/passwd", Search::Done), Err(file));
+    }
+
+    #[test]
+    fn every_host_searches_the_folders_asked_for_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("only-there");
+        let section = Section {
+            ranks: 1,
+            program: "only-there".into(),
+            search: Some(folder.path().into()),
+            ..Section::default()
+        };
+        let find = |at| find_section(&JobSpec::new("sh", Vec::new(), 1), &section, at);
+        assert_eq!(find(Where::Here), Err(ProgramError::NotFound("only-there".into())));
+        let found = find(Where::Elsewhere).unwrap();
+        assert!(found.path_here().is_err() && found.check_here().is_err());
+        // The same folder on another host.
+        std::os::unix::fs::symlink("/bin/sh", &own).unwrap();
+        assert_eq!(found.path_here().unwrap().to_bytes(), own.as_os_str().as_bytes());
+        assert!(found.check_here().is_ok() && found.is_here());
+    }
+
+    #[test]
+    fn folders_that_are_relative_are_meant_from_the_launchers_own() {
+        let here = env::current_dir().unwrap().display().to_string();
+        assert_eq!(from_here(OsStr::new("/a:b:")).to_str(), Some(format!("/a:{here}/b:{here}/").as_str()));
     }
 
     #[test]
