@@ -249,7 +249,8 @@ pub(crate) fn find_program(
     let candidates: Vec<PathBuf> =
         first.chain(env::split_paths(&path)).map(|folder| folder.join(program)).collect();
     match candidates.iter().find(|path| is_executable(path)) {
-        Some(found) => Ok(found.clone()),
+        // It is executed in the working folder, from which a relative name may be another file's.
+        Some(found) => std::path::absolute(found).or_else(|_| Ok(found.clone())),
         None if candidates.iter().any(|path| path.is_file()) => Err(ProgramError::NotExecutable(text())),
         None => Err(ProgramError::NotFound(text())),
     }

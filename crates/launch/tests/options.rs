@@ -80,6 +80,19 @@ fn programs_have_folders_of_their_own_and_are_searched_where_asked() {
 }
 
 #[test]
+fn a_program_that_was_found_in_a_relative_folder_is_started_from_another() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/pwd", folder.path().join("where-am-i")).unwrap();
+    let (mut by_option, _) = launcher(&["-path", ".", "-wdir", "/", "where-am-i"]);
+    let (mut by_variable, _) = launcher(&["-wdir", "/", "where-am-i"]);
+    by_variable.env("PATH", ".:/usr/bin:/bin");
+    for command in [&mut by_option, &mut by_variable] {
+        let output = command.current_dir(&folder).output().unwrap();
+        assert_eq!(texts(&output), (Some(0), "/\n".into(), String::new()));
+    }
+}
+
+#[test]
 fn programs_come_from_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "# two programs\n-n 2 bash -c 'echo a $PMI_RANK'\nbash -c 'echo b $PMI_RANK'\n")
