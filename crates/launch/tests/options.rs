@@ -349,6 +349,31 @@ fn a_user_is_for_the_remote_shell_and_an_address_for_the_ranks() {
 }
 
 #[test]
+fn programs_that_are_spawned_together_run_on_the_hosts_of_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell_file = near_shell(folder.path());
+    let block = |number: u32, info: &str| {
+        format!(
+            "mcmd=spawn\\nnprocs=1\\nexecname=bash\\ntotspawns=2\\nspawnssofar={number}\\nargcnt=2\\narg1=-c\\n\
+             arg2=echo program {number}; echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read a <&3; \
+             echo cmd=finalize >&3; read a <&3\\npreput_num=0\\n{info}\\nendcmd\\n"
+        )
+    };
+    let first = block(1, "info_num=1\\ninfo_key_0=host\\ninfo_val_0=localhost");
+    // For the second nothing is asked: then the other host is the one with the fewest ranks.
+    let blocks = first + &block(2, "info_num=0");
+    let spawner = format!(
+        "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read a <&3; \
+         test $PMI_RANK = 1 || {{ printf '{blocks}' >&3; read a <&3; echo $a; }}; echo cmd=finalize >&3; read a <&3"
+    );
+    let hosts = ["--hosts", "localhost,me@127.0.0.1", "--launcher-exec", &shell_file];
+    let (code, out, err) = shell(&[&hosts[..], &["--prepend-pattern", "%h "]].concat(), &spawner);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let expected = ["127.0.0.1 program 2", "localhost cmd=spawn_result rc=0", "localhost program 1"];
+    assert_eq!(sorted(&out), expected);
+}
+
+#[test]
 fn malformed_options_have_exit_code_2() {
     for options in [
         vec!["-ppn", "x", "true"],

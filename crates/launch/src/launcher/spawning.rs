@@ -7,7 +7,7 @@ use crate::job::{Group, Spread, StdinBy};
 use crate::options::parse_hosts;
 use crate::program::{Found, Where, find_section};
 use crate::spec::{MapBy, RANKS_MAX, Section, StdinTo};
-use proto::ids::NodeId;
+use proto::ids::{NodeId, Rank};
 use proto::lane::JobId;
 use proto::placement::Placement;
 use proto::tree::{Answer, Ended, Frame, PmiState, Question, SpawnCommand, SpawnWish};
@@ -63,7 +63,7 @@ impl Launcher<'_> {
             return Err(format!("{total} processes; 1 to {RANKS_MAX} can be started"));
         }
         let id = JobId(self.next_job);
-        let (placement, nodes) = self.place(total as u32, wish)?;
+        let Places { placement, nodes } = self.place(wish)?;
         let group = Group {
             id,
             name: self.tree.name_of(id),
@@ -184,28 +184,36 @@ impl Launcher<'_> {
         wish.commands.iter().map(find).collect()
     }
 
-    /// Where the ranks of a spawned job go: to the hosts that were asked for, or else evenly to all, those with the
-    /// fewest ranks first.
-    fn place(&self, ranks: u32, wish: &SpawnWish) -> Result<(Placement, Vec<NodeId>), String> {
-        let asked = wish.commands.iter().find_map(|command| {
-            info(command, &[b"host", b"hosts"]).map(|value| String::from_utf8_lossy(value).into_owned())
-        });
-        let nodes = match asked {
-            Some(list) => self.nodes_named(&list)?,
-            None => self.nodes_by_load(),
-        };
+    /// Where the ranks of a spawned job go: those of each program to the hosts that were asked for it, or else evenly to
+    /// all, those with the fewest ranks first. Programs in a row for which the same is asked are dealt out together.
+    fn place(&self, wish: &SpawnWish) -> Result<Places, String> {
+        let mut parts: Vec<Places> = Vec::new();
+        for alike in wish.commands.chunk_by(|a, b| hosts_of(a) == hosts_of(b)) {
+            let nodes = match hosts_of(&alike[0]) {
+                Some(list) => self.nodes_named(&String::from_utf8_lossy(list))?,
+                None => self.nodes_by_load(&parts),
+            };
+            parts.push(self.deal(alike.iter().map(|command| command.processes).sum(), nodes));
+        }
+        Ok(Places::joined(parts))
+    }
+
+    fn deal(&self, ranks: u32, mut nodes: Vec<NodeId>) -> Places {
         let placement = match self.spec.map {
             MapBy::Slot => Placement::new(ranks, nodes.len() as u32),
             MapBy::Node => Placement::cyclic(ranks, nodes.len() as u32),
         };
-        let nodes = nodes.into_iter().take(placement.nodes() as usize).collect();
-        Ok((placement, nodes))
+        nodes.truncate(placement.nodes() as usize);
+        Places { placement, nodes }
     }
 
-    fn nodes_by_load(&self) -> Vec<NodeId> {
+    /// The nodes, those with the fewest ranks first; the ranks of `more` are not in any job yet.
+    fn nodes_by_load(&self, more: &[Places]) -> Vec<NodeId> {
         let mut nodes = self.jobs[0].group.nodes.clone();
-        let load =
-            |node: NodeId| -> usize { self.jobs.iter().map(|begun| begun.group.ranks_on(node).len()).sum() };
+        let load = |node: NodeId| -> usize {
+            let begun: usize = self.jobs.iter().map(|begun| begun.group.ranks_on(node).len()).sum();
+            begun + more.iter().map(|places| places.count(node) as usize).sum::<usize>()
+        };
         nodes.sort_by_cached_key(|node| load(*node));
         nodes
     }
@@ -221,6 +229,44 @@ impl Launcher<'_> {
             }
         }
         Ok(nodes)
+    }
+}
+
+/// Where ranks go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Places {
+    placement: Placement,
+    /// The node of the tree that each node of the placement is.
+    nodes: Vec<NodeId>,
+}
+
+impl Places {
+    /// The ranks on a node of the tree.
+    fn count(&self, node: NodeId) -> u32 {
+        let at = self.nodes.iter().position(|at| *at == node);
+        at.map_or(0, |at| self.placement.count(NodeId(at as u32)))
+    }
+
+    /// The ranks of all parts, of which there is one at least, one part behind the other.
+    fn joined(mut parts: Vec<Places>) -> Places {
+        if parts.len() == 1 {
+            return parts.remove(0); // its placement may be shorter than one that lists all ranks
+        }
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut of_ranks = Vec::new();
+        for Places { placement, nodes: own } in &parts {
+            let known = own.iter().map(|node| {
+                let at = nodes.iter().position(|known| known == node);
+                NodeId(at.unwrap_or_else(|| {
+                    nodes.push(*node);
+                    nodes.len() - 1
+                }) as u32)
+            });
+            let known: Vec<NodeId> = known.collect();
+            of_ranks.extend((0..placement.ranks()).map(|rank| known[placement.node_of(Rank(rank)).index()]));
+        }
+        let placement = Placement::from_nodes(&of_ranks).expect("every part has ranks");
+        Places { placement, nodes }
     }
 }
 
@@ -252,8 +298,39 @@ fn section_of(command: &SpawnCommand) -> Result<Section, String> {
     })
 }
 
+/// The hosts that are asked for a program.
+fn hosts_of(command: &SpawnCommand) -> Option<&[u8]> {
+    info(command, &[b"host", b"hosts"])
+}
+
 /// The value of the first hint with one of these names.
 fn info<'c>(command: &'c SpawnCommand, names: &[&[u8]]) -> Option<&'c [u8]> {
     let pair = command.infos.iter().find(|pair| names.contains(&pair.key.as_slice()))?;
     Some(&pair.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(placement: Placement, nodes: &[u32]) -> Places {
+        Places { placement, nodes: nodes.iter().copied().map(NodeId).collect() }
+    }
+
+    #[test]
+    fn each_program_keeps_its_own_hosts() {
+        let parts = vec![
+            places(Placement::new(3, 2), &[7, 2]),
+            places(Placement::one_node(1), &[5]),
+            places(Placement::cyclic(3, 2), &[2, 0]),
+        ];
+        let Places { placement, nodes } = Places::joined(parts.clone());
+        let of_rank = |rank| nodes[placement.node_of(Rank(rank)).index()].0;
+        assert_eq!((0..7).map(of_rank).collect::<Vec<_>>(), [7, 7, 2, 5, 2, 0, 2]);
+        let all = Places { placement, nodes };
+        assert_eq!([7, 2, 5, 0, 1].map(|node| all.count(NodeId(node))), [2, 3, 1, 1, 0]);
+        // As the agents want it: every node once, and none without ranks.
+        assert_eq!((all.nodes.len(), all.placement.nodes()), (4, 4));
+        assert_eq!(Places::joined(parts[..1].to_vec()), parts[0]);
+    }
 }
