@@ -282,6 +282,19 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_may_have_a_value_of_any_bytes() {
+        use std::os::unix::ffi::OsStringExt;
+        let (pair, value) = (b"K=a\xff=b".to_vec(), OsString::from_vec(b"a\xff=b".to_vec()));
+        for option in ["-genv", "-env", "-x"] {
+            let line = [option.into(), OsString::from_vec(pair.clone()), "prog".into(), "arg".into()];
+            let Command::Run(spec, _) = parse(line.into()).unwrap().command else { panic!("{option}") };
+            let given = spec.env.iter().chain(&spec.sections[0].env);
+            assert_eq!(given.collect::<Vec<_>>(), [&("K".into(), value.clone())], "{option}");
+            assert_eq!((&spec.sections[0].program, spec.sections[0].args.len()), (&"prog".into(), 1));
+        }
+    }
+
+    #[test]
     fn folders_are_the_jobs_or_a_programs() {
         let (spec, _) = run("-wdir / -path /a:/b a : -wdir /usr -path /c b");
         assert_eq!((spec.folder, spec.search), (Some("/".into()), Some("/a:/b".into())));

@@ -17,7 +17,7 @@ use proto::board::{BoardKind, VALUE_BYTES_MAX};
 use proto::env::{FabricChoice, NetChoice, PortRange, Values};
 use std::collections::VecDeque;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -559,8 +559,8 @@ impl Parser {
     /// `NAME=VALUE`, or `NAME` as it is here.
     fn export(&mut self, written: &Written) -> Result<(), UsageError> {
         let word = self.value(written)?;
-        if let Some((name, value)) = word.to_str().and_then(|text| text.split_once('=')) {
-            self.spec.env.push((name.into(), value.into()));
+        if let Some(pair) = assignment(&word) {
+            self.spec.env.push(pair);
         } else if let Some(value) = env::var_os(&word) {
             self.spec.env.push((word, value));
         }
@@ -624,8 +624,8 @@ impl Parser {
         if name.is_empty() || name.as_bytes().starts_with(b"=") {
             return Err(written.bad(&name.to_string_lossy(), "the name of a variable"));
         }
-        if let Some((name, value)) = name.to_str().and_then(|text| text.split_once('=')) {
-            return Ok((name.into(), value.into()));
+        if let Some(pair) = assignment(&name) {
+            return Ok(pair);
         }
         let value = self.args.pop_front().ok_or_else(|| UsageError::NoValue(written.text.clone()))?;
         Ok((name, value))
@@ -693,6 +693,14 @@ impl Parser {
         self.per_node = mapping.per_node.or(self.per_node);
         self.mapped = mapping.bind.or_else(|| self.mapped.take());
     }
+}
+
+/// `NAME=VALUE`, cut at the first `=`. A value may be any bytes.
+fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
+    let bytes = word.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=')?;
+    let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Some((text(&bytes[..at]), text(&bytes[at + 1..])))
 }
 
 /// A path as it is from any folder.
