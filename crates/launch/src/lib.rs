@@ -36,6 +36,7 @@ mod program;
 pub mod ps;
 mod recording;
 mod remote;
+mod result_file;
 mod singleton;
 mod spec;
 mod standing;
@@ -63,9 +64,10 @@ use job::{PlanError, plan};
 use matrix::Listed;
 use options::{Command, DryForm, StatsForm, StatsWish};
 use recording::Recording;
+use result_file::ResultFile;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
+use std::path::Path;
 
 /// The first word of the command line with which an agent starts the data server of its node: this program has to understand it.
 pub const SERVER_OPTION: &str = "--node-server";
@@ -247,13 +249,16 @@ fn stats_text(report: &JobReport, wish: &StatsWish) -> String {
 }
 
 fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
-    // Before the job, and not behind it, when it would be lost.
-    if let Some(file) = &spec.report
-        && let Err(error) = fs::OpenOptions::new().append(true).create(true).open(file)
-    {
-        eprintln!("banyan: the report cannot be written to '{}': {error}", file.display());
-        return EXIT_USAGE;
-    }
+    let stats_file = wish.and_then(|wish| wish.file.as_deref());
+    let prepared = prepare("the report", spec.report.as_deref())
+        .and_then(|page| Ok((page, prepare("statistics", stats_file)?)));
+    let (page_file, stats_file) = match prepared {
+        Ok(files) => files,
+        Err(reason) => {
+            eprintln!("banyan: {reason}");
+            return EXIT_USAGE;
+        }
+    };
     let mut report = match run(spec) {
         Ok(report) => report,
         Err(error) => {
@@ -261,22 +266,36 @@ fn run_and_print(spec: &JobSpec, wish: Option<&StatsWish>) -> i32 {
             return 1;
         }
     };
-    if let Some(file) = &spec.report {
+    if let Some(file) = page_file {
         let page = page::page(spec, &report, std::time::SystemTime::now());
-        if let Err(error) = fs::write(file, page) {
-            eprintln!("banyan: cannot write the report to '{}': {error}", file.display());
-            report.exit_code = report.exit_code.max(1);
-        }
+        report.exit_code = written("the report", file, &page, report.exit_code);
     }
     let Some(wish) = wish else { return report.exit_code };
     let text = stats_text(&report, wish);
-    let Some(file) = &wish.file else {
-        sys::socket::write_stderr(text.as_bytes());
-        return report.exit_code;
-    };
-    if let Err(error) = fs::write(file, text) {
-        eprintln!("banyan: cannot write statistics to '{}': {error}", file.display());
-        return report.exit_code.max(1);
+    match stats_file {
+        Some(file) => written("statistics", file, &text, report.exit_code),
+        None => {
+            sys::socket::write_stderr(text.as_bytes());
+            report.exit_code
+        }
     }
-    report.exit_code
+}
+
+/// Tries a file before the job, and not behind it, when what it is for would be lost.
+fn prepare(what: &str, path: Option<&Path>) -> Result<Option<ResultFile>, String> {
+    let Some(path) = path else { return Ok(None) };
+    let file = ResultFile::prepare(path);
+    file.map(Some).map_err(|error| format!("{what} cannot be written to '{}': {error}", path.display()))
+}
+
+/// Writes a file behind the job. Returns the exit code, which tells if that failed.
+fn written(what: &str, file: ResultFile, text: &str, exit_code: i32) -> i32 {
+    let path = file.path().to_owned();
+    match file.write(text) {
+        Ok(()) => exit_code,
+        Err(error) => {
+            eprintln!("banyan: cannot write {what} to '{}': {error}", path.display());
+            exit_code.max(1)
+        }
+    }
 }

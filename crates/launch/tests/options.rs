@@ -197,6 +197,21 @@ fn a_dry_run_starts_nothing() {
 }
 
 #[test]
+fn a_file_for_results_that_cannot_be_written_is_named_before_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (option, what) in [("--stats-file", "statistics"), ("--report", "the report")] {
+        let (code, _, err) = texts(&run(&[option, "/no/such/folder/file", "touch", &path("touched")]));
+        assert_eq!(code, Some(2), "{err}");
+        let expected = format!("banyan: {what} cannot be written to '/no/such/folder/file': ");
+        assert!(err.starts_with(&expected), "{err}");
+        // Nor is one left empty by a job that cannot be started.
+        let (code, _, err) = texts(&run(&[option, &path("new"), "--bind-to", "user:1023", "true"]));
+        assert_eq!((code, fs::read_dir(folder.path()).unwrap().count()), (Some(1), 0), "{err}");
+    }
+}
+
+#[test]
 fn a_chosen_rank_reads_standard_input() {
     for (reader, expected) in [("12", "12 hello"), ("none", "")] {
         let script = "read -r line && echo $PMI_RANK $line || true";
