@@ -292,6 +292,18 @@ fn a_slow_reader_does_not_make_agents_grow() {
     assert_nothing_left(&mark);
 }
 
+#[test]
+fn a_launcher_that_only_writes_what_is_left_is_not_called() {
+    // More than a pipe holds, and less than is sent without credit.
+    let mut job = start(&["-n", "1", "--pmgr", "head", "-c", "200000", "/dev/zero"]);
+    let own = format!("banyan-ps-{}-", job.child.id());
+    job.child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    wait_until("all but the launcher to end", || processes(&job.mark).len() == 1);
+    wait_until("the launcher to close its door", || sys::local::names(&own).is_empty());
+    let output = job.child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 199_999));
+}
+
 fn resident_kib(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();

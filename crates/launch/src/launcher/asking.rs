@@ -252,6 +252,16 @@ impl Launcher<'_> {
         Ok(())
     }
 
+    /// There is nothing to ask any more: callers hear that the job has ended.
+    pub(super) fn end_asking(&mut self) {
+        if let Some(listener) = self.asking.listener.take() {
+            let _ = self.poll.remove(listener.as_fd());
+        }
+        for caller in self.asking.callers.drain(..) {
+            let _ = self.poll.remove(caller.fd.as_fd());
+        }
+    }
+
     /// Writes what callers are owed, as far as they take it.
     pub(super) fn serve_callers(&mut self) {
         let poll = &self.poll;

@@ -262,6 +262,14 @@ impl Pmgr {
         }
     }
 
+    /// Serves nobody any more.
+    pub(super) fn end(mut self, poll: &Poll) {
+        let _ = poll.remove(self.listener.as_fd());
+        for (_, connection) in std::mem::take(&mut self.connections) {
+            connection.close(poll);
+        }
+    }
+
     fn close(&mut self, id: ConnectionId, poll: &Poll) {
         if let Some(connection) = self.connections.remove(&id) {
             connection.close(poll);

@@ -86,6 +86,11 @@ impl Launcher<'_> {
     /// not waited for.
     pub(super) fn write_rest(&mut self) -> io::Result<()> {
         let _ = self.poll.remove(self.warden_link.as_fd()); // closed, and so for ever ready
+        // Nobody answers them any more, and who waits at a closed door is told so.
+        self.end_asking();
+        if let Some(pmgr) = self.pmgr.take() {
+            pmgr.end(&self.poll);
+        }
         if let Some(mut relay) = self.stdin.take() {
             relay.end(&self.poll)?;
         }
