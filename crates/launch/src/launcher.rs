@@ -378,7 +378,7 @@ impl<'j> Launcher<'j> {
                 self.asked_by_signal();
             } else if ENDING_SIGNALS.contains(&number) {
                 if matches!(self.stage, Stage::Ending(_)) {
-                    self.kill_tree()?; // asked twice
+                    self.cut_short(number)?;
                 } else {
                     self.fail(Cause::Signalled(number));
                 }
@@ -479,12 +479,16 @@ impl<'j> Launcher<'j> {
             Step::Settle => {}
             Step::Finish => self.order_end(Duration::ZERO),
             Step::End => {
-                self.hide_progress();
-                if let Some(why) = self.outcome.why() {
-                    self.err.say(&format!("{why}; ending the job"));
-                }
+                self.say_why();
                 self.order_end(self.grace);
             }
+        }
+    }
+
+    fn say_why(&mut self) {
+        self.hide_progress();
+        if let Some(why) = self.outcome.why() {
+            self.err.say(&format!("{why}; ending the job"));
         }
     }
 }

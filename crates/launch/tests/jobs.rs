@@ -293,6 +293,23 @@ fn a_slow_reader_does_not_make_agents_grow() {
 }
 
 #[test]
+fn ctrl_c_while_the_last_output_waits_for_a_reader_is_no_good_end() {
+    // So much that all of its ranks end, and some of it is left: with the launcher, or with the agent of the second node.
+    for (nodes, bytes) in [("1", "200000"), ("2", "650000")] {
+        let script = "[ $(($PMI_RANK + 1)) != $PMI_SIZE ] || exec head -c $0 /dev/zero";
+        let mut job = start(&["-n", nodes, "--nodes", nodes, "sh", "-c", script, bytes]);
+        job.child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let is_rank = |name: &str| matches!(name, "sh" | "head");
+        wait_until("ranks to end", || !processes(&job.mark).iter().any(|process| is_rank(&process.name)));
+        kill(&[job.child.id() as i32], "-INT");
+        let mark = job.mark.clone();
+        let (code, err) = job.end();
+        assert_eq!(code, Some(130), "{err}");
+        assert_nothing_left(&mark);
+    }
+}
+
+#[test]
 fn a_launcher_that_only_writes_what_is_left_is_not_called() {
     // More than a pipe holds, and less than is sent without credit.
     let mut job = start(&["-n", "1", "--pmgr", "head", "-c", "200000", "/dev/zero"]);

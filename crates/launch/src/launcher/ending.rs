@@ -1,4 +1,5 @@
 //! How a job's end is brought about: the tree is told, given time, and killed if it does not use it.
+use super::outcome::Step;
 use super::{Cause, Launcher, Stage};
 use crate::heartbeat::{Beat, Seen};
 use crate::spec::Talk;
@@ -78,6 +79,15 @@ impl Launcher<'_> {
             self.fail(Cause::AgentFailed(self.spot(NodeId(0)), reason));
             self.stage = Stage::Ending(now + self.grace + SILENT_PATIENCE);
         }
+    }
+
+    /// A user does not want to wait for an end that is under way: asks twice, or for the first time when all ranks have ended
+    /// well and output is left that nobody takes. It is lost then, and a good end it is no more.
+    pub(super) fn cut_short(&mut self, signal: i32) -> io::Result<()> {
+        if self.outcome.fail(Cause::Signalled(signal)) == Step::End {
+            self.say_why();
+        }
+        self.kill_tree()
     }
 
     /// Kills the whole tree at once. The warden does it, and if it did not when it was asked, the launcher.

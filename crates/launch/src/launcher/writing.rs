@@ -103,12 +103,16 @@ impl Launcher<'_> {
             let timeout = self.outcome.cause().map(|_| LAST_WORDS.as_millis() as u32);
             self.poll.wait(timeout, &mut ready)?;
             let asked =
-                std::iter::from_fn(|| self.signals.next_signal()).any(|n| ENDING_SIGNALS.contains(&n));
+                std::iter::from_fn(|| self.signals.next_signal()).find(|n| ENDING_SIGNALS.contains(n));
+            if let Some(number) = asked {
+                let _ = self.outcome.fail(Cause::Signalled(number)); // what is left is lost
+                break;
+            }
             let has = |token| ready.iter().any(|event| event.token == token);
             if has(TOKEN_OUT) || has(TOKEN_ERR) {
                 last_progress = Instant::now();
             }
-            if asked || (self.outcome.cause().is_some() && last_progress.elapsed() >= LAST_WORDS) {
+            if self.outcome.cause().is_some() && last_progress.elapsed() >= LAST_WORDS {
                 break;
             }
             let room = |token| if has(token) { Room::Some } else { Room::Unknown };
