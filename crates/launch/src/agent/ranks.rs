@@ -36,7 +36,7 @@ use sys::process::{self, DescriptorLimit, Pid, Target};
 use sys::signal::SIGKILL;
 use sys::socket;
 
-/// Reads from a pipe whose rank has ended; a process it left behind might go on writing for ever.
+/// Reads from a pipe whose rank has ended; a process it left behind might go on writing for ever. What a pipe holds is less.
 const LAST_READS_MAX: usize = 32;
 /// Longest reason passed on.
 const REASON_BYTES_MAX: usize = 4096;
@@ -571,7 +571,7 @@ impl Ranks {
         let state = &mut self.states[slot as usize];
         state.alive = false;
         for stream in &mut state.streams {
-            drain_stream(stream, who, queue, poll, LAST_READS_MAX)?;
+            drain_stream(stream, who, queue, poll)?;
         }
         state.pmi.close(poll);
         if let Some(input) = &mut state.input {
@@ -599,12 +599,12 @@ impl Ranks {
         self.states[slot as usize].streams.iter().map(LineStream::last_words).collect()
     }
 
-    /// All processes are gone: takes what is left in any pipe and closes them.
+    /// All ranks are gone: takes what is left in any pipe and closes them.
     pub(crate) fn drain(&mut self, queue: &mut OutputQueue, poll: &Poll) -> io::Result<()> {
         for (state, &rank) in self.states.iter_mut().zip(&self.ranks) {
             let who = self.group.member(rank);
             for stream in &mut state.streams {
-                drain_stream(stream, who, queue, poll, usize::MAX)?;
+                drain_stream(stream, who, queue, poll)?;
                 stream.queue_rest(who, queue);
                 close_stream(stream, poll);
             }
@@ -679,9 +679,8 @@ fn drain_stream(
     who: Member,
     queue: &mut OutputQueue,
     poll: &Poll,
-    reads_max: usize,
 ) -> io::Result<()> {
-    for _ in 0..reads_max {
+    for _ in 0..LAST_READS_MAX {
         match stream.read(who, queue)? {
             PipeState::MayHaveMore => {}
             PipeState::Empty => return Ok(()),
@@ -708,4 +707,25 @@ fn bounded(mut text: String) -> String {
     }
     text.truncate(end);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::plan;
+    use crate::spec::JobSpec;
+
+    #[test]
+    fn a_pipe_that_is_always_full_is_not_read_for_ever() {
+        let (tree, group) = plan(&JobSpec::new("sh", Vec::new(), 1)).unwrap();
+        let node = NodeId(0);
+        let site = Site { tree: &tree, node, cores: &[0], crowd: 1, address: None, beside: None };
+        let limit = DescriptorLimit::raise().unwrap();
+        let mut ranks = Ranks::new(Rc::new(group), site, 0, None, limit).unwrap();
+        // As if somebody refilled a pipe as fast as it is read.
+        ranks.states[0].streams[0].open(File::open("/dev/zero").unwrap().into()).unwrap();
+        let (mut queue, poll) = (OutputQueue::default(), Poll::new().unwrap());
+        ranks.drain(&mut queue, &poll).unwrap();
+        assert!(!queue.is_empty() && ranks.states[0].streams[0].fd().is_none());
+    }
 }
