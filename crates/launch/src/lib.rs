@@ -34,6 +34,7 @@ mod pattern;
 mod picture;
 mod program;
 pub mod ps;
+mod reason;
 mod recording;
 mod remote;
 mod result_file;

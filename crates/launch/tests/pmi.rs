@@ -434,6 +434,11 @@ fn limits() {
         one.barrier();
         let get = format!("cmd=get kvsname={} key={}", one.kvs, "k".repeat(5000));
         assert!(one.ask(&get).starts_with("cmd=get_result rc=-1 msg="));
+        for verb in ["publish", "lookup", "unpublish"] {
+            let refused = one.ask(&format!("cmd={verb}_name service={} port=p", "s".repeat(300_000)));
+            let why = "rc=-1 msg=a request to the launcher of more than 196608 bytes";
+            assert!(refused.ends_with(why), "{refused}");
+        }
         let other = one.ask("cmd=put kvsname=other key=k value=v");
         assert_eq!(other, "cmd=put_result rc=-1 msg=no such key-value space");
         one.finalize();

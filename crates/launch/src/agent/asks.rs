@@ -4,8 +4,10 @@ use proto::pmi2::RequestId;
 use proto::tree::{Frame, Question, SpawnWish};
 use std::collections::BTreeMap;
 
-/// Most bytes of a spawn request: it has to fit a frame.
-const WISH_BYTES_MAX: usize = 192 << 10;
+/// Most bytes of a question: it has to fit a frame, and so has an answer that repeats some of it.
+const QUESTION_BYTES_MAX: usize = 192 << 10;
+/// What a length costs.
+const WORD: usize = 4;
 
 /// Whose question it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +26,15 @@ pub(crate) struct Asks {
     unsent: Vec<(u32, Question)>,
 }
 
-/// A spawn request is too long to be passed on.
+/// A question is too long to be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a spawn request of more than {WISH_BYTES_MAX} bytes")]
+#[error("a request to the launcher of more than {QUESTION_BYTES_MAX} bytes")]
 pub(crate) struct TooLong;
 
 impl Asks {
     /// Asks for a rank.
     pub(crate) fn ask(&mut self, asker: Asker, question: Question) -> Result<(), TooLong> {
-        if let Question::Spawn(wish) = &question
-            && wish_bytes(wish) > WISH_BYTES_MAX
-        {
+        if bytes_of(&question) > QUESTION_BYTES_MAX {
             return Err(TooLong);
         }
         let number = self.next;
@@ -56,9 +56,15 @@ impl Asks {
     }
 }
 
+fn bytes_of(question: &Question) -> usize {
+    match question {
+        Question::Publish { service, port } => service.len() + port.len() + 2 * WORD,
+        Question::Lookup { service } | Question::Unpublish { service } => service.len() + WORD,
+        Question::Spawn(wish) => wish_bytes(wish),
+    }
+}
+
 fn wish_bytes(wish: &SpawnWish) -> usize {
-    /// What a length costs.
-    const WORD: usize = 4;
     let pairs = |pairs: &[proto::tree::Pair]| -> usize {
         pairs.iter().map(|pair| pair.key.len() + pair.value.len() + 2 * WORD).sum()
     };
@@ -88,12 +94,32 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_fits_no_frame_is_refused() {
-        let command =
-            SpawnCommand { processes: 1, program: vec![b'x'; WISH_BYTES_MAX], args: vec![], infos: vec![] };
+    fn a_question_that_fits_no_frame_is_refused() {
+        let long = || vec![b'x'; QUESTION_BYTES_MAX];
+        let command = SpawnCommand { processes: 1, program: long(), args: vec![], infos: vec![] };
         let by = Member { job: JobId(0), rank: Rank(0) };
-        let wish = SpawnWish { by, commands: vec![command], preputs: vec![] };
+        let questions = [
+            Question::Publish { service: long(), port: vec![] },
+            Question::Publish { service: vec![], port: long() },
+            Question::Lookup { service: long() },
+            Question::Unpublish { service: long() },
+            Question::Spawn(SpawnWish { by, commands: vec![command], preputs: vec![] }),
+        ];
         let asker = Asker { seat: 0, request: RequestId(0) };
-        assert_eq!(Asks::default().ask(asker, Question::Spawn(wish)), Err(TooLong));
+        for question in questions {
+            let mut asks = Asks::default();
+            assert_eq!(asks.ask(asker, question), Err(TooLong));
+            assert_eq!(asks.take_frames(NodeId(0)).count(), 0);
+        }
+    }
+
+    #[test]
+    fn the_longest_question_fits_a_frame() {
+        let mut asks = Asks::default();
+        let asker = Asker { seat: 0, request: RequestId(0) };
+        asks.ask(asker, Question::Lookup { service: vec![b'x'; QUESTION_BYTES_MAX - WORD] }).unwrap();
+        let mut bytes = Vec::new();
+        asks.take_frames(NodeId(0)).for_each(|frame| frame.emit(&mut bytes));
+        assert!(bytes.len() > QUESTION_BYTES_MAX);
     }
 }

@@ -9,6 +9,7 @@ use super::template::Template;
 use crate::job::{Binding, Counters, Group, StdinBy, Tree};
 use crate::launcher::Ranks as Listed;
 use crate::picture::listed;
+use crate::reason::bounded;
 use crate::recording::{CONTACTS_MAX, contacts_told};
 use crate::spec::StdinTo;
 use crate::stdin::reopen;
@@ -38,8 +39,6 @@ use sys::socket;
 
 /// Reads from a pipe whose rank has ended; a process it left behind might go on writing for ever. What a pipe holds is less.
 const LAST_READS_MAX: usize = 32;
-/// Longest reason passed on.
-const REASON_BYTES_MAX: usize = 4096;
 
 /// One rank.
 #[derive(Debug)]
@@ -698,15 +697,6 @@ fn close_stream(stream: &mut LineStream, poll: &Poll) {
         let _ = poll.remove(fd); // not there while output is paused
     }
     stream.close();
-}
-
-fn bounded(mut text: String) -> String {
-    let mut end = text.len().min(REASON_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    text
 }
 
 #[cfg(test)]

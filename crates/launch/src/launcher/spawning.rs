@@ -6,6 +6,7 @@ use crate::describe;
 use crate::job::{Group, Spread, StdinBy};
 use crate::options::parse_hosts;
 use crate::program::{Found, Where, find_section};
+use crate::reason::bounded;
 use crate::spec::{MapBy, RANKS_MAX, Section, StdinTo};
 use proto::ids::{NodeId, Rank};
 use proto::lane::JobId;
@@ -28,7 +29,7 @@ impl Launcher<'_> {
             Question::Unpublish { service } => self.names.unpublish(&service),
             Question::Spawn(wish) => match self.spawn(&wish, (node, ask)) {
                 Ok(()) => return, // answered when all ranks have begun PMI
-                Err(reason) => Answer::NotSpawned(reason),
+                Err(reason) => Answer::NotSpawned(bounded(reason)),
             },
         };
         self.answer(node, ask, answer);
@@ -123,7 +124,7 @@ impl Launcher<'_> {
     pub(super) fn revoke(&mut self, job: JobId, reason: &str) -> Option<Step> {
         let at = self.jobs.iter().position(|begun| begun.group.id == job && begun.asked_by.is_some())?;
         let (node, ask) = self.jobs.remove(at).asked_by?;
-        self.answer(node, ask, Answer::NotSpawned(reason.into()));
+        self.answer(node, ask, Answer::NotSpawned(bounded(reason.into())));
         if let Some(root) = &mut self.root {
             root.send(&Frame::Revoke { job });
         }
