@@ -76,9 +76,27 @@ impl fmt::Debug for Qp {
     }
 }
 
-/// Work that was posted and is not done yet; it ends in exactly one [`crate::Event::Done`].
+/// Work that was posted and is not done yet; it ends in exactly one [`crate::Event::Done`]. The number is the only one of a
+/// [`Context`](crate::Context), whichever provider has the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkId(pub u64);
+
+/// Numbers the work of one provider. Its kind is part of each number, since callers keep the work of all providers in one table.
+#[derive(Debug)]
+pub(crate) struct WorkIds(u64);
+
+impl WorkIds {
+    pub const fn new(provider: ProviderKind) -> Self {
+        WorkIds((provider as u64) << PROVIDER_SHIFT)
+    }
+
+    /// The next number. (2^62 of them are centuries of work, so that one provider's never become another's.)
+    #[inline]
+    pub fn take(&mut self) -> WorkId {
+        self.0 += 1;
+        WorkId(self.0)
+    }
+}
 
 /// Names registered memory, for peers of one provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,5 +127,20 @@ mod tests {
             let qp = Qp::new(provider, index, generation);
             assert_eq!((qp.provider(), qp.index(), qp.generation()), (provider, index, generation));
         }
+    }
+
+    #[test]
+    fn work_of_two_providers_never_has_one_number() {
+        let kinds = [ProviderKind::Soft, ProviderKind::Sockets, ProviderKind::Verbs];
+        let mut taken: Vec<WorkId> = kinds
+            .into_iter()
+            .flat_map(|kind| {
+                let mut ids = WorkIds::new(kind);
+                std::iter::repeat_with(move || ids.take()).take(100)
+            })
+            .collect();
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), 300);
     }
 }

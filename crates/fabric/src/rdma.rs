@@ -37,7 +37,7 @@ use crate::provider::{
     Ahead, BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent,
     WorkError,
 };
-use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
+use crate::qp::{MrKey, ProviderKind, Qp, WorkId, WorkIds};
 use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
@@ -223,7 +223,7 @@ pub struct Rdma {
     fetched: VecDeque<Completion>,
     found: Option<Found>,
     notes: VecDeque<Note>,
-    next_work: u64,
+    works: WorkIds,
     frugal: bool,
     /// Was a queue pair refused that nobody needed yet?
     short: bool,
@@ -345,7 +345,7 @@ impl Rdma {
             fetched: VecDeque::new(),
             found: None,
             notes: VecDeque::new(),
-            next_work: 0,
+            works: WorkIds::new(KIND),
             frugal: false,
             short: false,
             dropped: 0,

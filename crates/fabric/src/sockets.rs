@@ -37,7 +37,7 @@ use crate::card::{Card, SocketsSection};
 use crate::provider::{
     BreakReason, Caps, ConnectError, ControlError, CreateError, Provider, ReachError, Role, Sent, WorkError,
 };
-use crate::qp::{MrKey, ProviderKind, Qp, WorkId};
+use crate::qp::{MrKey, ProviderKind, Qp, WorkId, WorkIds};
 use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
@@ -153,7 +153,7 @@ pub struct Sockets {
     inbox: Inbox,
     /// Events to come, in order.
     notes: VecDeque<Note>,
-    next_work: u64,
+    works: WorkIds,
     frugal: bool,
     strangers: u64,
     /// When streams are asked whether what they wrote has arrived; none if nothing was written since.
@@ -262,7 +262,7 @@ impl Sockets {
             memory: Memory::default(),
             inbox: Inbox::default(),
             notes: VecDeque::new(),
-            next_work: 0,
+            works: WorkIds::new(KIND),
             frugal: false,
             strangers: 0,
             silence_due_ns: None,

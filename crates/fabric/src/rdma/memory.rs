@@ -266,8 +266,7 @@ impl Rdma {
     }
 
     fn new_transfer(&mut self, qp: Qp, what: What) -> (u32, WorkId) {
-        self.next_work += 1;
-        let work = WorkId(self.next_work);
+        let work = self.works.take();
         let transfer = Transfer { work, link: qp.index() as u32, what, working: 0, failed: None };
         (self.transfers.insert(transfer).0, work)
     }

@@ -355,8 +355,7 @@ impl Sockets {
     /// A number for work that is not done yet.
     #[inline]
     pub(super) fn take_work(&mut self) -> WorkId {
-        self.next_work += 1;
-        WorkId(self.next_work)
+        self.works.take()
     }
 }
 

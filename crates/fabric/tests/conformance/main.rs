@@ -5,6 +5,7 @@
 mod connections;
 mod memory;
 mod messages;
+mod mixed;
 mod rig;
 mod shared;
 mod shared_device;
