@@ -3,6 +3,7 @@ mod connect;
 mod memory;
 mod node;
 mod sleep;
+mod turns;
 
 pub use sleep::Sleep;
 
@@ -27,14 +28,8 @@ use std::sync::Arc;
 use sys::node::{NodeFacts, QpClaim, QpLimit};
 use sys::poll::{Interest, Poll};
 use sys::{Locator, UserBuf, UserBufMut, ring};
+use turns::{Beside, Look, Turns};
 
-/// Rounds without news from shared memory after which sockets are looked at every time: about a microsecond, which a
-/// peer on another core needs to answer.
-const QUIET_ROUNDS: u32 = 32;
-/// Rounds after which sockets are looked at even if shared memory is never quiet.
-const BUSY_ROUNDS: u32 = 1024;
-/// Rounds after which sockets without a connection are looked at, where an RDMA device has the connections.
-const RARE_ROUNDS: u32 = 32;
 /// Under which number a descriptor of the caller's is waited for; the providers' own are below.
 const TOKEN_CALLER: u64 = u64::MAX;
 const TOKEN_DOORBELL: u64 = u64::MAX - 1;
@@ -105,7 +100,6 @@ pub struct Context {
     /// Large, and most processes need none.
     sockets: Option<Box<Sockets>>,
     rdma: Option<Box<Rdma>>,
-    rdma_turn: bool,
     rdma_outcome: RdmaDevice,
     /// The key of the job, where an agent gave one.
     key: Option<[u8; 32]>,
@@ -115,9 +109,7 @@ pub struct Context {
     same_hosts: BTreeSet<[u64; 2]>,
     card: Card,
     faults: Option<Faults>,
-    /// Polls since shared memory had something, and since sockets were looked at.
-    quiet: u32,
-    unlooked: u32,
+    turns: Turns,
     /// What a sleeping process waits for beside its doorbell; made when there is something.
     waits: Option<Arc<Poll>>,
     caller_fd: bool,
@@ -142,15 +134,13 @@ impl Context {
             shares: config.xrc && matches!(config.node, Node::Agent { .. }),
             sockets: None,
             rdma: None,
-            rdma_turn: false,
             rdma_outcome: RdmaDevice::Unneeded,
             key,
             shared_keys: Vec::new(),
             same_hosts: BTreeSet::new(),
             card,
             faults: config.faults.clone(),
-            quiet: 0,
-            unlooked: 0,
+            turns: Turns::default(),
             waits: None,
             caller_fd: false,
             watched: 0,
@@ -434,7 +424,11 @@ impl Context {
     /// The same for an RDMA device that has all connections but those of the host.
     #[inline]
     pub fn poll_rdma(&mut self) -> Option<(Qp, SlotView<'_>)> {
-        self.rdma.as_mut()?.poll_message()
+        let found = self.rdma.as_mut()?.poll_message();
+        if found.is_some() {
+            self.turns.rdma_had();
+        }
+        found
     }
 
     /// Does an RDMA device have all connections but those of the host? (Others are looked at by [`Context::poll`], and so is what
@@ -456,11 +450,16 @@ impl Context {
         if qp.provider() == ProviderKind::Soft { self.soft.poll_only(qp) } else { None }
     }
 
-    /// A look at an RDMA device is a few loads, as one at a ring is. They take turns.
+    /// A look at an RDMA device is a few loads, as one at a ring is. They take turns, and now and then sockets have theirs.
     fn poll_all(&mut self) -> Option<Event<'_>> {
-        self.rdma_turn = !self.rdma_turn;
+        let rdma_first = self.turns.begins(self.soft.any_ready(), self.sockets.is_some());
         // (Not `if let`: what it would give is borrowed until the end, also where there is none.)
-        if (self.rdma_turn || !self.soft.any_ready()) && self.rdma.as_mut().is_some_and(|rdma| rdma.look()) {
+        if rdma_first && self.rdma.as_mut().is_some_and(|rdma| rdma.look()) {
+            self.turns.rdma_had();
+            // What was posted leaves, though nobody looks at sockets in this round.
+            if let Some(sockets) = self.sockets.as_mut().filter(|sockets| sockets.has_dirty()) {
+                sockets.flush();
+            }
             return self.rdma.as_mut()?.poll();
         }
         if self.sockets.is_none() { self.soft.poll() } else { self.poll_both() }
@@ -470,16 +469,14 @@ impl Context {
     /// busy they are looked at rarely.
     fn poll_both(&mut self) -> Option<Event<'_>> {
         let sockets = self.sockets.as_mut()?;
-        self.unlooked += 1;
-        self.quiet += 1;
-        let rarely = self.unlooked < BUSY_ROUNDS && self.quiet < QUIET_ROUNDS && self.soft.count() > 0;
-        let rarely = rarely || (self.unlooked < RARE_ROUNDS && self.rdma.is_some() && sockets.count() == 0);
-        if rarely || self.unlooked & 1 == 1 {
+        let only_rdma = self.rdma.is_some() && sockets.count() == 0;
+        let look = self.turns.others(Beside { soft: self.soft.count() > 0, only_rdma });
+        if look != Look::Sockets {
             if let Some(event) = self.soft.poll() {
-                self.quiet = 0;
+                self.turns.soft_had();
                 return Some(event);
             }
-            if rarely {
+            if look == Look::Soft {
                 if sockets.has_dirty() {
                     sockets.flush();
                 }
@@ -488,7 +485,7 @@ impl Context {
         }
         let event = sockets.poll();
         if event.is_none() {
-            self.unlooked = 0;
+            self.turns.sockets_had_nothing();
         }
         event
     }

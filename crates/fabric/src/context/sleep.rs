@@ -1,5 +1,5 @@
 //! Sleeping until something may have arrived: a doorbell, and descriptors beside it.
-use super::{BUSY_ROUNDS, Context, QUIET_ROUNDS, TOKEN_CALLER, TOKEN_DOORBELL};
+use super::{Context, TOKEN_CALLER, TOKEN_DOORBELL};
 use crate::qp::{ProviderKind, Qp};
 use crate::rdma::Rdma;
 use crate::sockets::Sockets;
@@ -61,8 +61,7 @@ impl Context {
             self.waits()?.add(fd, TOKEN_CALLER, Interest::Read)?;
             self.caller_fd = true;
         }
-        // Whatever wakes it is looked at first.
-        (self.quiet, self.unlooked) = (QUIET_ROUNDS, BUSY_ROUNDS);
+        self.turns.sleeps();
         // A futex is the shorter way where there is nothing but the doorbell.
         let pollable = self.has_devices() || self.caller_fd || self.watched > 0;
         let waits = self.waits.clone().filter(|_| pollable);
