@@ -62,7 +62,7 @@ impl Sockets {
     /// The own stream stays: the peer's is read until the peer knows it too.
     pub(super) fn adopt_losing(&mut self, index: u32, dial: u64) {
         let nonce = self.links.at(index).map_or(0, |link| link.nonce);
-        let Some(stream) = self.door.take(nonce, dial) else { return };
+        let Some(stream) = self.take_offered(nonce, dial) else { return };
         let token = self.losing_token(index).pack();
         // Fails only without memory in the kernel; its bytes then come on the other stream.
         let _ = self.poll.change(stream.as_fd(), token, Interest::Read);

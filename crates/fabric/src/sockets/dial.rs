@@ -365,7 +365,7 @@ impl Sockets {
     fn bind(&mut self, index: u32, theirs: u64) -> Result<(), ConnectError> {
         let token = self.link_token(index);
         let nonce = self.links.at(index).map_or(0, |link| link.nonce);
-        let stream = self.door.take(nonce, theirs).ok_or(ConnectError::NoStream)?;
+        let stream = self.take_offered(nonce, theirs).ok_or(ConnectError::NoStream)?;
         self.drop_stream(index);
         self.dialling.retain(|other| *other != index);
         let Some(link) = self.links.at_mut(index) else { return Err(ConnectError::Stale) };

@@ -1,5 +1,5 @@
 //! The listener, and the connections it has accepted: first unproven ones, a bounded number of them for a bounded time, then
-//! streams of peers that have proven themselves and wait for their queue pair.
+//! streams of peers that have proven themselves and wait for their queue pair. Where too many of those wait, nobody else is let in.
 use super::dial::read_more;
 use super::{Note, Sockets, Token, is_no_descriptor};
 use crate::table::Table;
@@ -15,7 +15,8 @@ use sys::tcp::{Listener, Stream};
 pub(super) const BACKLOG: u32 = 4096;
 /// Strangers at a time; the oldest goes.
 const STRANGERS_MAX: usize = 64;
-/// Proven streams that wait for their queue pair; the oldest goes.
+/// Proven streams that wait for their queue pair. Behind them others wait in the kernel: who has proven itself is never shown
+/// out, because its job would take that for the end of this process.
 const OFFERED_MAX: usize = 4096;
 /// How long a stranger may take to say who it is, while there are more than [`SILENT_MAX`]. A few may be silent for as
 /// long as they like: a peer that has connected may compute before it says hello.
@@ -36,11 +37,10 @@ pub(super) struct Door {
     guests: Table<Guest>,
     /// Strangers, the oldest first.
     strangers: VecDeque<u32>,
-    /// Proven streams, the oldest first; some of them may be gone already.
-    offered: VecDeque<(u32, u32)>,
-    /// Proven streams by nonce and dial.
+    /// Proven streams by nonce and dial, and how many there may be.
     by_dial: HashMap<(u64, u64), u32>,
-    /// There was no descriptor for the next one; looked at again then.
+    pub(super) offered_max: usize,
+    /// There was no descriptor or place for the next one; looked at again then.
     starved_ns: Option<u64>,
     /// Since when peers wait for a descriptor, and whether the user was told once.
     waits_since_ns: Option<u64>,
@@ -83,8 +83,8 @@ impl Door {
             listener,
             guests: Table::new(),
             strangers: VecDeque::new(),
-            offered: VecDeque::new(),
             by_dial: HashMap::new(),
+            offered_max: OFFERED_MAX,
             starved_ns: None,
             waits_since_ns: None,
             told: false,
@@ -97,7 +97,7 @@ impl Door {
     }
 
     /// The proven stream of a dial.
-    pub fn take(&mut self, nonce: u64, dial: u64) -> Option<Stream> {
+    fn take(&mut self, nonce: u64, dial: u64) -> Option<Stream> {
         let index = self.by_dial.remove(&(nonce, dial))?;
         self.guests.remove(index).map(|guest| guest.stream)
     }
@@ -120,7 +120,12 @@ impl Door {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.guests.len() * (size_of::<Guest>() + size_of::<(u32, u32)>() * 2)
+        self.guests.len() * (size_of::<Guest>() + size_of::<(u64, u64)>() + size_of::<u32>())
+    }
+
+    /// Do as many wait for their queue pair as may?
+    fn is_full(&self) -> bool {
+        self.by_dial.len() >= self.offered_max
     }
 
     /// The stranger that has been there longest, if there are too many, and until when it may stay.
@@ -145,6 +150,9 @@ impl Sockets {
     /// Takes connections.
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_ROUND {
+            if self.door.is_full() {
+                return self.stop_accepting();
+            }
             match self.door.listener.accept() {
                 Ok(Some((stream, _))) => {
                     self.door.waits_since_ns = None;
@@ -169,12 +177,19 @@ impl Sockets {
         self.door.starved_ns = Some(self.clock.now_ns() + STARVED_NS);
     }
 
-    /// There may be a descriptor again.
+    /// There may be a descriptor again, or a place.
     pub(super) fn accept_again(&mut self) {
         self.starved_until_ns = 0;
         if self.door.starved_ns.take().is_some() && self.door.watch(&self.poll).is_err() {
             self.door.starved_ns = Some(self.clock.now_ns() + STARVED_NS);
         }
+    }
+
+    /// The proven stream of a dial, which leaves its place to the next.
+    pub(super) fn take_offered(&mut self, nonce: u64, dial: u64) -> Option<Stream> {
+        let stream = self.door.take(nonce, dial)?;
+        self.accept_again();
+        Some(stream)
     }
 
     fn admit(&mut self, stream: Stream) {
@@ -283,21 +298,7 @@ impl Sockets {
         }
         self.door.by_dial.insert((from, dial), index);
         self.door.strangers.retain(|other| *other != index);
-        self.offer(index, generation);
         self.notes.push_back(Note::Control(message));
-    }
-
-    fn offer(&mut self, index: u32, generation: u32) {
-        let Door { guests, offered, .. } = &mut self.door;
-        if offered.len() >= OFFERED_MAX {
-            offered.retain(|(index, generation)| guests.get(*index as usize, *generation).is_some());
-        }
-        offered.push_back((index, generation));
-        if offered.len() > OFFERED_MAX
-            && let Some((oldest, _)) = offered.pop_front()
-        {
-            self.door.show_out(oldest, &self.poll);
-        }
     }
 
     fn has_dialled(&self, nonce: u64) -> bool {

@@ -253,6 +253,44 @@ fn a_few_strangers_may_be_silent_and_many_may_not() {
 }
 
 #[test]
+fn who_has_proven_itself_is_never_shown_out_for_others() {
+    const CALLERS: usize = 5;
+    const PLACES: usize = 2;
+    let mut end = End::new();
+    end.sockets.door.offered_max = PLACES;
+    let mut callers: Vec<(End, Qp)> = Vec::new();
+    for number in 0..CALLERS {
+        let mut caller = End::new();
+        let qp = caller.ask(&end.card, 1);
+        caller.sockets.send_control(Some(qp), &end.card, &[number as u8]).unwrap();
+        caller.send(qp, number as u64);
+        callers.push((caller, qp));
+    }
+    // One is heard after the other, as places become free; and the last ones are not let in before.
+    for served in 0..CALLERS {
+        let there = (served + PLACES).min(CALLERS);
+        for _ in 0..100 {
+            end.poll();
+            callers.iter_mut().for_each(|(caller, _)| caller.poll()); // (which would find out that it is broken)
+        }
+        wait("the next callers", || {
+            end.poll();
+            end.heard.len() == there
+        });
+        assert_eq!(end.sockets.door.guests(), there - served);
+        let caller = &callers[usize::from(end.heard[served][0])].0;
+        let card = caller.card;
+        let qp = end.sockets.create(QpClaim::Answer).unwrap();
+        end.sockets.init(qp, &card, Role::Answers).unwrap();
+        end.connect(qp, &card, 1);
+    }
+    wait("all messages", || {
+        end.poll();
+        end.got.len() == CALLERS
+    });
+}
+
+#[test]
 fn what_is_ready_is_named_once() {
     use std::io::Write;
     const COUNT: usize = 20;
