@@ -535,6 +535,13 @@ impl Context {
         sent
     }
 
+    /// Of a queue pair that broke: has the peer closed its end in order, after all that it had sent? Where connections are no streams
+    /// that cannot be told.
+    pub fn has_ended(&self, qp: Qp) -> bool {
+        let sockets = self.sockets.as_ref().filter(|_| qp.provider() == ProviderKind::Sockets);
+        sockets.is_some_and(|sockets| sockets.has_ended(qp))
+    }
+
     /// Says that messages of `bytes` in total will follow closely, so that a larger ring pays.
     pub fn expect_stream(&mut self, qp: Qp, bytes: usize) {
         if qp.provider() == ProviderKind::Soft {

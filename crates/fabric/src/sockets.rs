@@ -311,6 +311,11 @@ impl Sockets {
         self.links.get(qp.index(), qp.generation()).is_some_and(|link| link.peer_frugal)
     }
 
+    /// Has the peer closed its end of a queue pair that broke, after all that it had sent?
+    pub fn has_ended(&self, qp: Qp) -> bool {
+        self.links.get(qp.index(), qp.generation()).is_some_and(|link| link.ended)
+    }
+
     /// Is there something that [`Sockets::poll`] would find without the poll set? For whoever is about to sleep on the
     /// set: the next poll asks it first.
     pub fn any_ready(&self) -> bool {

@@ -389,6 +389,10 @@ impl Endpoint {
             return;
         }
         self.forget_parked(ix);
+        let now_ns = self.now_ns();
+        if self.context.has_ended(qp) && self.wireup.ended(ix, now_ns) {
+            return self.carry_out();
+        }
         let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
         if gone && self.job.serves.is_some() {
             // A rank that has left. If it has not, its agent says so.

@@ -356,6 +356,34 @@ fn a_connection_that_was_closed_is_opened_again_when_it_is_needed() {
     });
 }
 
+/// The peer has agreed, and its answer never left: it had no room for ten seconds, or the peer has finished.
+#[test]
+fn a_close_whose_answer_is_lost_with_the_stream_is_no_failure() {
+    let mut world = World::new(ProviderKind::Sockets, 2);
+    exchange(&mut world, 0, 1, 5000);
+    exchange(&mut world, 1, 0, 5000); // which is answered, so that the connection is ready on both sides
+    let peer = world.ends[1].me();
+    world.ends[0].close(peer);
+    let [closes, other] = &mut world.ends[..] else { panic!("two of them") };
+    let moves = |closes: &mut Endpoint| {
+        closes.progress();
+        closes.tick();
+    };
+    let told = (0..ROUNDS_MAX).any(|_| {
+        moves(closes);
+        matches!(other.context.poll(), Some(fabric::Event::Datagram(_)))
+    });
+    assert!(told && world.state(0, 1) == StateName::Closing, "{:?}", world.state(0, 1));
+    drop(world.ends.pop());
+    let closes = &mut world.ends[0];
+    let ended = (0..ROUNDS_MAX).any(|_| {
+        moves(closes);
+        closes.wireup.connections().now == 0
+    });
+    assert!(ended, "{}", closes.waits_for());
+    assert_eq!(world.state(0, 1), StateName::Idle);
+}
+
 /// Numbers by chance, from a seed.
 struct Chance(u64);
 

@@ -31,7 +31,8 @@
 //! answers every repetition. Each connection has an epoch at either end, higher than all before: what is late
 //! is known by it. The last epoch that was closed is remembered with the peer, so that even a repeated CLOSE
 //! of a connection that is gone gets its answer. A request of a *later* epoch while this side is still closing
-//! says the same as the answer that got lost. Over a [`Medium::Stream`] each message is sent once.
+//! says the same as the answer that got lost. Over a [`Medium::Stream`] each message is sent once; an
+//! answer to a close that did not leave before the stream was given up is replaced by the [end](Wireup::ended) of the stream.
 //!
 //! Both ends have room for incoming data before they tell anyone about themselves, so the first side that
 //! is ready may send at once.
@@ -303,6 +304,14 @@ impl<W: Clone + Debug> Wireup<W> {
             // No place gets free by that alone, so the time does not matter.
             self.turn(ix, Input::Broken(why), 0).expect("a connection may break in any state");
         }
+    }
+
+    /// The stream of a queue pair has ended in order, and not by a reset; all that came before has been taken in. `true`: that was
+    /// the answer to this side's close, which got lost: a peer that was told of a close ends its stream only when it has agreed.
+    /// `false`: nothing has changed, and the connection is [`broken`](Self::broken).
+    pub fn ended(&mut self, ix: PeerIx, now_ns: u64) -> bool {
+        let agreed = self.peers.row(ix).is_some_and(|(_, row)| row.state().waits_for_end());
+        agreed && self.input(ix, Input::CloseReply, now_ns).is_ok()
     }
 
     /// This side would like to close a connection that is ready. Nothing happens if it is being closed already.

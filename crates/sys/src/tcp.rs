@@ -267,16 +267,16 @@ impl Stream {
     /// How long the other host has acknowledged nothing, if something is on its way there. What waits here because the
     /// receiver has no room is not on its way.
     pub fn unanswered(&self) -> io::Result<Option<Duration>> {
-        // SAFETY: all-zero is a valid `tcp_info`, a plain C struct.
-        let mut info = unsafe { std::mem::zeroed::<libc::tcp_info>() };
-        let mut length = size_of_val(&info) as libc::socklen_t;
-        let at = (&raw mut info).cast();
-        // SAFETY: an open descriptor; `info` is writable for `length` bytes. An older kernel writes fewer.
-        check(unsafe {
-            libc::getsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
-        })?;
+        let info = self.info()?;
         let silent = Duration::from_millis(info.tcpi_last_ack_recv.into());
         Ok((info.tcpi_unacked > 0).then_some(silent))
+    }
+
+    /// Has the other end closed in order, after all that it had written? Not if it was reset or gave up, which also ends what is
+    /// read. To be asked behind that end.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        const CLOSE_WAIT: u8 = 8;
+        Ok(self.info()?.tcpi_state == CLOSE_WAIT)
     }
 
     /// Bytes that have gone either way, as the kernel counts them.
@@ -293,6 +293,19 @@ impl Stream {
             libc::getsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
         })?;
         Ok(info[ACKED].saturating_add(info[RECEIVED]))
+    }
+
+    /// What the kernel knows of the connection.
+    fn info(&self) -> io::Result<libc::tcp_info> {
+        // SAFETY: all-zero is a valid `tcp_info`, a plain C struct.
+        let mut info = unsafe { std::mem::zeroed::<libc::tcp_info>() };
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let at = (&raw mut info).cast();
+        // SAFETY: an open descriptor; `info` is writable for `length` bytes. An older kernel writes fewer.
+        check(unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
+        })?;
+        Ok(info)
     }
 
     /// Fixes the sizes of the kernel's buffers, which otherwise follow the traffic.

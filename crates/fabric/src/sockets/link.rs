@@ -43,6 +43,8 @@ pub(super) struct Link {
     pub interest: Interest,
     /// Does the kernel watch the stream while it is idle?
     pub keeps_alive: bool,
+    /// The other end has closed its stream in order, and not been cut off.
+    pub ended: bool,
     /// Writing failed; what has arrived is still read.
     pub write_error: Option<io::Error>,
     /// Is it in the list of streams with something to write? With something that the kernel did not take?
@@ -169,6 +171,7 @@ impl Link {
             next_id: 0,
             interest: Interest::Hangup,
             keeps_alive: false,
+            ended: false,
             write_error: None,
             dirty: false,
             blocked: false,

@@ -600,7 +600,9 @@ impl Sockets {
 
     /// The other end has closed, and everything before that was read.
     fn close_link(&mut self, index: u32) {
-        match self.links.at_mut(index).and_then(|link| link.write_error.take()) {
+        let Some(link) = self.links.at_mut(index) else { return };
+        link.ended = link.stream.as_ref().is_some_and(|stream| stream.has_ended().unwrap_or(false));
+        match link.write_error.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => self.lose(index, &error),
             _ => self.break_link(index, BreakReason::Closed),
         }

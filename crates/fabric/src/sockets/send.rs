@@ -25,7 +25,8 @@ const FRESH_NS: u64 = 20_000;
 const OWNED_MAX: usize = 64 << 10;
 /// Messages that are copied behind their head to be written.
 const SHORT_MAX: usize = 232;
-/// How long a stream may take to write its last bytes when its queue pair is gone.
+/// How long a stream may take to write its last bytes when its queue pair is gone. All that the peer waits for has left before, but the
+/// answer to its close, which the end of the stream replaces.
 const LEAVE_NS: u64 = 10_000_000_000;
 
 /// A stream whose queue pair is gone, and which has something left to write.

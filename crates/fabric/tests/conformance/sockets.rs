@@ -158,6 +158,23 @@ fn everything_sent_before_a_close_arrives() {
     assert_eq!(until_broken(&mut b, qb, &[]), (BreakReason::Closed, vec![]));
 }
 
+#[test]
+fn an_end_in_order_is_told_from_being_cut_off() {
+    for in_order in [true, false] {
+        let (mut a, mut b, qa, qb) = connected();
+        b.send(qb, [1, 0], b"last words");
+        if !in_order {
+            // The kernel resets a stream of which not all was read.
+            a.send(qa, [2, 0], b"too late");
+            wait("the message", || a.context.is_drained(qa).then_some(()));
+        }
+        drop(b);
+        let (why, before) = until_broken(&mut a, qa, &[]);
+        assert_eq!((why, before.len()), (BreakReason::Closed, 1));
+        assert_eq!(a.context.has_ended(qa), in_order);
+    }
+}
+
 /// Whoever posts with [`Push::Now`] computes when it is done, and nobody else sees to what is left.
 #[test]
 fn what_was_copied_is_done_when_the_kernel_has_it() {

@@ -187,6 +187,11 @@ impl<W> State<W> {
         }
     }
 
+    /// Has the peer nothing left to do here but to end the stream?
+    pub(super) fn waits_for_end(&self) -> bool {
+        matches!(self, State::Closing { link, .. } if link.local.medium == Medium::Stream)
+    }
+
     /// Does it hold a place: is there a queue pair, or is one being made?
     pub(super) fn holds_place(&self) -> bool {
         self.has_qp() || matches!(self, State::Preparing { .. })

@@ -124,11 +124,13 @@ fn an_orderly_end_and_a_reset_are_both_closed() {
     assert_eq!(b.read(&mut [0; 64]).unwrap(), Transfer::Bytes(10));
     wait_readable(b.as_fd());
     assert_eq!(b.read(&mut [0; 64]).unwrap(), Transfer::Closed);
+    assert!(b.has_ended().unwrap());
 
     let (a, b) = pair();
     a.close_hard();
     wait_readable(b.as_fd());
     assert_eq!(b.read(&mut [0; 64]).unwrap(), Transfer::Closed);
+    assert!(!b.has_ended().unwrap());
     assert_eq!(b.write(b"into the void").unwrap(), Transfer::Closed);
     assert_eq!(b.write_parts(b"into", source(b"the void")).unwrap(), Transfer::Closed);
 }

@@ -220,6 +220,55 @@ fn a_break_ends_a_close() {
 }
 
 #[test]
+fn the_end_of_a_stream_is_the_reply_that_got_lost() {
+    for again in [false, true] {
+        let mut sides = pair_by(Medium::Stream);
+        assert!(!sides[0].ended(IX, 9), "nobody has spoken of an end");
+        let close = closing(&mut sides[0], 10);
+        yielding(&mut sides[1], &close, 20); // its answer is lost with the stream
+        if again {
+            sides[0].need(IX, 25).unwrap();
+        }
+        assert!(sides[0].ended(IX, 30));
+        let done = actions(&mut sides[0]);
+        assert_eq!(done[..2], CLOSED);
+        let reopens = matches!(done[2..], [Action::CreateQp { .. }]);
+        assert_eq!((done.len() > 2, reopens), (again, again));
+        assert_eq!(sides[0].stats().closed, 1);
+        assert!(!sides[0].ended(IX, 31), "it has ended once");
+    }
+}
+
+#[test]
+fn a_peer_that_begins_anew_is_heard_behind_the_end_of_its_stream() {
+    let mut sides = pair_by(Medium::Stream);
+    let close = closing(&mut sides[0], 10);
+    deliver(&mut sides[1], &close, 20);
+    sides[1].need(IX, 21).unwrap();
+    sides[1].drained(IX, 22).unwrap();
+    actions(&mut sides[1]);
+    sides[1].qp_ready(IX, params(9), Medium::Stream, 23).unwrap();
+    let request = sent(&actions(&mut sides[1]))[0];
+    assert_eq!(deliver(&mut sides[0], &request, 30), [], "the old stream is not read to its end");
+    assert!(sides[0].ended(IX, 31));
+    let done = actions(&mut sides[0]);
+    assert_eq!(done[..2], CLOSED);
+    assert!(matches!(done[2..], [Action::CreateQp { .. }]));
+}
+
+#[test]
+fn an_end_that_nobody_has_agreed_on_is_no_reply() {
+    let mut sides = pair_by(Medium::Stream);
+    sides[0].close(IX, 10).unwrap();
+    assert!(!sides[0].ended(IX, 11), "the peer has not been told");
+    assert_eq!(sides[0].state(IX), StateName::Draining);
+    let mut datagrams = pair();
+    closing(&mut datagrams[0], 10);
+    assert!(!datagrams[0].ended(IX, 11), "there is no stream");
+    assert_eq!(datagrams[0].state(IX), StateName::Closing);
+}
+
+#[test]
 fn asking_twice_for_a_close_drains_once() {
     let mut sides = pair();
     sides[0].close(IX, 10).unwrap();

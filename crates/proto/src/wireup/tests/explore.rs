@@ -27,6 +27,8 @@ struct Bounds {
     /// Times that all places of a process are taken away, and given back later.
     squeezes: u8,
     streams: bool,
+    /// Last words on streams that are lost, so that the other side sees only the end.
+    cuts: u8,
     /// Does each side tell the other before it makes its queue pair?
     overlapped: bool,
     /// Who makes a queue pair before anybody asks; both then look at the board.
@@ -68,6 +70,8 @@ enum Event {
     Tick(usize),
     /// The first message on its way on the connection of a side arrives at the other.
     Arrive(usize),
+    /// The last word on a stream that a side has given up is lost.
+    Cut(usize),
     /// There is no place for this side's queue pair; there is again.
     Squeeze(usize),
     Relax(usize),
@@ -85,6 +89,8 @@ enum Flying {
     Send(u8, Option<u8>),
     /// What is said about a stream, all but the request that opens it.
     Control(Message),
+    /// The end of a stream, in place of its last word.
+    End(Message),
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +132,18 @@ impl Side {
     fn live_qp(&self) -> Option<u8> {
         let doomed = self.qp_work.iter().any(|work| matches!(work, Action::Destroy { .. }));
         self.qp.filter(|_| !doomed)
+    }
+
+    /// Where the last word of a stream is on its way that this side has closed.
+    fn last_word(&self) -> Option<usize> {
+        let closed = self.wireup.peers.row(OTHER).unwrap().1.closed;
+        self.flight.iter().position(|flying| match flying {
+            Flying::Control(message) => {
+                let last = matches!(message.kind, MessageKind::Close | MessageKind::CloseReply);
+                last && closed.is_some() && message.echo <= closed
+            }
+            Flying::Send(..) | Flying::End(_) => false,
+        })
     }
 }
 
@@ -196,6 +214,7 @@ impl World {
             let ends = !matches!(self.sides[1 - at].fence, Fence::Outside | Fence::Making);
             add(Event::Read(at), side.fence == Fence::Reached && ends);
             add(Event::Arrive(at), !side.flight.is_empty());
+            add(Event::Cut(at), bounds.cuts > 0 && side.last_word().is_some());
             add(Event::Room(at), side.room);
             add(Event::Tick(at), side.wireup.poll_timeout().is_some() && bounds.ticks[at] > 0);
             let squeezed = side.wireup.common.places.budget.is_some();
@@ -284,6 +303,13 @@ impl World {
                 self.net.insert(at, self.net[at]);
             }
             Event::Arrive(at) => self.arrive(at, taken),
+            Event::Cut(at) => {
+                self.bounds.cuts -= 1;
+                let word = self.sides[at].last_word().expect("there is one");
+                if let Flying::Control(message) = self.sides[at].flight[word] {
+                    self.sides[at].flight[word] = Flying::End(message);
+                }
+            }
             Event::Squeeze(at) => {
                 self.bounds.squeezes -= 1;
                 self.faults |= Fault::Squeeze as u8;
@@ -355,6 +381,7 @@ impl World {
         let (number, to) = match self.sides[at].flight.pop_front().expect("something is on its way") {
             Flying::Send(number, to) => (number, to),
             Flying::Control(message) => return self.deliver(1 - at, message, taken),
+            Flying::End(message) => return self.end(1 - at, &message, taken),
         };
         let other = &self.sides[1 - at];
         if other.alive && other.told == 0 {
@@ -393,6 +420,17 @@ impl World {
                 self.carry_out(to);
             }
         }
+    }
+
+    /// A stream ends. The driver knows which one; that of a connection which is gone means nothing.
+    fn end(&mut self, at: usize, last: &Message, taken: &mut Taken) {
+        let row = self.sides[at].wireup.peers.row_mut(OTHER);
+        if !self.sides[at].alive || row.state().age(row.closed, last) != Age::Current {
+            return;
+        }
+        let from = self.name(at);
+        assert!(self.sides[at].wireup.ended(OTHER, self.now_ns), "a break: {self:#?}");
+        self.after(at, from, InputName::CloseReply, taken);
     }
 
     fn qp_work(&mut self, at: usize, taken: &mut Taken) {
@@ -634,6 +672,7 @@ impl Side {
             match flying {
                 Flying::Send(number, to) => (0, number, to).hash(hash),
                 Flying::Control(message) => (1, said(message)).hash(hash),
+                Flying::End(message) => (2, said(message)).hash(hash),
             }
         }
         for work in &self.qp_work {
@@ -696,6 +735,7 @@ const CALM: Bounds = Bounds {
     deaths: 0,
     squeezes: 0,
     streams: false,
+    cuts: 0,
     overlapped: false,
     aheads: [false; 2],
 };

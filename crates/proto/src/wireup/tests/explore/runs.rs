@@ -84,6 +84,12 @@ fn over_streams_that_overtake_each_other_all_ends_well() {
 }
 
 #[test]
+fn last_words_that_are_lost_with_their_stream_are_not_missed() {
+    let bounds = Bounds { sends: [2, 1], closes: [1, 1], cuts: 2, streams: true, ..CALM };
+    assert!(explore(bounds, &mut Taken::new()) > 1000);
+}
+
+#[test]
 fn a_connection_is_evicted_and_reopened() {
     let bounds = Bounds { sends: [2, 1], squeezes: 1, losses: 1, ticks: [1, 1], ..CALM };
     assert!(explore(bounds, &mut Taken::new()) > 1000);
