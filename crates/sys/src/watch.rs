@@ -11,12 +11,18 @@
 //! Who takes pages away goes on only when the kernel's word has been read, and before that the turn is odd. So whoever looks
 //! afterwards finds the turn odd, and waits until it is not, or finds the range marked.
 //!
+//! Another thread need not wait for the one that unmaps: its own pages can be at the same place before the kernel has even said
+//! its word. But the kernel counts who is at it from before the pages go until the word was read, and answers `EAGAIN` to whoever asks
+//! for a change of protection meanwhile. So that is asked first, of a page that is there for it: to change nothing of a page of the
+//! program's would still split a huge one.
+//!
 //! That is what `userfaultfd` tells about ranges in which writes are watched, none of which are ever stopped. It says
 //! nothing when files shrink or System V segments are detached: only private memory without a file is watched.
 //! A forked child has copies of the pages, and nobody watches them; those of the parent stay what they were.
 use crate::poll::{Interest, Poll};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -27,6 +33,7 @@ const UFFD_API: u64 = 0xaa;
 const UFFDIO_API: u64 = 0xc018_aa3f;
 const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
+const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
 const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
 const UFFD_FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
 const UFFD_FEATURE_EVENT_REMAP: u64 = 1 << 2;
@@ -63,6 +70,9 @@ pub struct Watched(usize);
 #[derive(Debug)]
 struct Shared {
     events: OwnedFd,
+    /// What the kernel is asked of when it is asked whether it has said all. It goes behind `events`: while somebody watches it,
+    /// whoever unmaps it waits for the watcher, which has gone.
+    asked: Page,
     stop: OwnedFd,
     poll: Poll,
     /// Odd while something is read and marked.
@@ -70,6 +80,42 @@ struct Shared {
     /// Whoever watched has failed: nothing is known any more.
     blind: AtomicBool,
     ranges: Box<[Range]>,
+}
+
+/// A page of this process's addresses that nobody touches, so that there is no memory behind it.
+#[derive(Debug)]
+struct Page {
+    at: NonNull<libc::c_void>,
+    bytes: u64,
+}
+
+// SAFETY: an address, of a page that nobody reads or writes.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    fn new() -> io::Result<Page> {
+        let bytes = page_bytes().ok_or(io::ErrorKind::Unsupported)?;
+        let (rights, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, wherever the kernel likes.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Page { at: NonNull::new(at).ok_or(io::ErrorKind::Unsupported)?, bytes })
+    }
+
+    fn start(&self) -> u64 {
+        self.at.as_ptr() as u64
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: its own mapping, which nobody refers to.
+        unsafe { libc::munmap(self.at.as_ptr(), self.bytes as usize) };
+    }
 }
 
 /// Pages from `start` to `end`; none, if both are 0.
@@ -99,6 +145,8 @@ impl Watch {
         let mut api = [UFFD_API, FEATURES, 0];
         // SAFETY: three words, as this request has them.
         check(unsafe { libc::ioctl(events.as_raw_fd(), UFFDIO_API as _, &mut api) })?;
+        let asked = Page::new()?;
+        register(&events, asked.start(), asked.bytes)?;
         // SAFETY: a new descriptor.
         let stop = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let poll = Poll::new()?;
@@ -106,6 +154,7 @@ impl Watch {
         poll.add(stop.as_fd(), TOKEN_STOP, Interest::Read)?;
         let shared = Arc::new(Shared {
             events,
+            asked,
             stop,
             poll,
             turn: AtomicU32::new(0),
@@ -129,12 +178,8 @@ impl Watch {
         range.start.store(start, SeqCst);
         range.end.store(end, SeqCst);
         let watched = Watched(index);
-        let mut register = [start, end - start, UFFDIO_REGISTER_MODE_WP, 0];
-        // SAFETY: four words, as this request has them. Pages are neither changed nor protected.
-        let asked =
-            unsafe { libc::ioctl(self.shared.events.as_raw_fd(), UFFDIO_REGISTER as _, &mut register) };
-        // What comes and goes from now on is told; so this is looked up behind it.
-        if asked != 0 || !is_private(start, end) {
+        // What comes and goes from then on is told; so the rest is looked up behind it.
+        if register(&self.shared.events, start, end - start).is_err() || !is_private(start, end) {
             self.remove(watched);
             return None;
         }
@@ -143,10 +188,12 @@ impl Watch {
 
     /// Is the memory still there, page for page, that was there when it was added?
     pub fn is_intact(&self, watched: &Watched) -> bool {
+        // In this order: all that the kernel had to say by then is read in this turn, or was in one before.
+        let is_told = self.shared.has_told();
         while self.shared.turn.load(SeqCst) % 2 == 1 {
             std::thread::yield_now(); // the watcher waits for nothing, and is soon done
         }
-        !self.shared.ranges[watched.0].gone.load(SeqCst) && !self.shared.blind.load(SeqCst)
+        is_told && !self.shared.ranges[watched.0].gone.load(SeqCst) && !self.shared.blind.load(SeqCst)
     }
 
     /// Watches a range no more.
@@ -201,6 +248,24 @@ impl Shared {
         }
     }
 
+    /// Waits until the watcher has read of all pages that are gone. `false`: that cannot be known.
+    fn has_told(&self) -> bool {
+        let mut nothing = [self.asked.start(), self.asked.bytes, 0];
+        loop {
+            // SAFETY: three words, as this request has them. The page is this watch's own, and stays as it is.
+            let asked =
+                unsafe { libc::ioctl(self.events.as_raw_fd(), UFFDIO_WRITEPROTECT as _, &mut nothing) };
+            if asked == 0 {
+                return true;
+            }
+            match io::Error::last_os_error().raw_os_error() {
+                // Whoever takes pages away goes on when the watcher has read the word of it, which is soon.
+                Some(libc::EAGAIN | libc::EINTR) if !self.blind.load(SeqCst) => std::thread::yield_now(),
+                _ => return false,
+            }
+        }
+    }
+
     /// Reads all that there is. `false`: it cannot be read.
     fn hear(&self) -> bool {
         let mut word = [0_u64; 4];
@@ -230,10 +295,21 @@ impl Shared {
     }
 }
 
+/// Has the kernel say when these pages go away.
+fn register(events: &OwnedFd, start: u64, bytes: u64) -> io::Result<()> {
+    let mut register = [start, bytes, UFFDIO_REGISTER_MODE_WP, 0];
+    // SAFETY: four words, as this request has them. Pages are neither changed nor protected.
+    check(unsafe { libc::ioctl(events.as_raw_fd(), UFFDIO_REGISTER as _, &mut register) })
+}
+
+fn page_bytes() -> Option<u64> {
+    // SAFETY: asks for a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
+}
+
 /// The pages that bytes lie in: where they start and end.
 fn pages(addr: u64, bytes: usize) -> Option<(u64, u64)> {
-    // SAFETY: asks for a number.
-    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let page = page_bytes()?;
     let end = addr.checked_add(bytes as u64).filter(|_| bytes > 0)?;
     Some((addr & !(page - 1), end.checked_next_multiple_of(page)?))
 }

@@ -233,3 +233,39 @@ fn nobody_looks_too_early() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
+
+/// While one thread unmaps, another one has pages of its own at the same place, perhaps before the kernel has said a word.
+#[test]
+fn pages_of_another_thread_at_the_same_place_are_others() {
+    // Far from where the kernel puts anything by itself.
+    let at = std::ptr::without_provenance_mut(0x2000_0000_0000);
+    let fresh = PRIVATE | libc::MAP_FIXED_NOREPLACE;
+    let Some(mut watch) = watch() else { return };
+    let barrier = std::sync::Barrier::new(2);
+    const ROUNDS: usize = 3000;
+    let mut trusted = 0;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..ROUNDS {
+                barrier.wait();
+                unmap(std::ptr::without_provenance_mut(0x2000_0000_0000), 2 * PAGE);
+                barrier.wait();
+            }
+        });
+        for _ in 0..ROUNDS {
+            map(at, 2 * PAGE, fresh);
+            let range = watch.add(at as u64, 2 * PAGE).expect("private memory");
+            assert!(watch.is_intact(&range));
+            barrier.wait();
+            // SAFETY: pages of the test's own, where there are none.
+            while unsafe { libc::mmap(at, 2 * PAGE, READ_WRITE, fresh, -1, 0) } != at {
+                std::hint::spin_loop();
+            }
+            trusted += usize::from(watch.is_intact(&range));
+            watch.remove(range);
+            barrier.wait();
+            unmap(at, 2 * PAGE);
+        }
+    });
+    assert_eq!(trusted, 0, "times of {ROUNDS} that pages were taken for those before them");
+}
