@@ -127,7 +127,7 @@ pub enum CreateError {
     },
     /// The node knows too many processes elsewhere.
     #[error(
-        "the processes of a node share connections with {TARGETS_MAX} processes elsewhere, and no more; --xrc off gives each its own"
+        "the processes of a node share connections with {TARGETS_MAX} processes elsewhere at a time, and no more; --xrc off gives each its own"
     )]
     TargetsFull,
     /// Another process of the node does not come to an end with a target.

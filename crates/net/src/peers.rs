@@ -237,8 +237,12 @@ impl Endpoint {
         {
             return Refused::ForGood(Cause::TooSmallToShare(error));
         }
-        let some = self.context.qps(ProviderKind::Verbs) >= Budget::QUEUE_PAIRS_MIN as usize;
-        if some { Refused::Crowded(cause) } else { Refused::ForGood(cause) }
+        if self.has_some_by_rdma() { Refused::Crowded(cause) } else { Refused::ForGood(cause) }
+    }
+
+    /// Has this process connections by RDMA that can go for others?
+    fn has_some_by_rdma(&self) -> bool {
+        self.context.qps(ProviderKind::Verbs) >= Budget::QUEUE_PAIRS_MIN as usize
     }
 
     /// As many connections as there are now are all that there can be: others are closed for new ones.
@@ -252,14 +256,17 @@ impl Endpoint {
     }
 
     /// A device that is too small even without any connection will never have one more.
-    fn refused(&self, error: CreateError) -> Refused {
+    pub(crate) fn refused(&self, error: CreateError) -> Refused {
         let slots = self.context.facts().slots; // each process has one queue pair for datagrams
         match error {
             CreateError::Device(limit) if slots + limit.kept >= limit.max => {
                 Refused::ForGood(Cause::Device { error, slots })
             }
             CreateError::Refused { code } if is_shortage(code) => self.rdma_is_short(error.into()),
-            CreateError::Refused { .. } | CreateError::TargetsFull => Refused::ForGood(error.into()),
+            CreateError::Refused { .. } => Refused::ForGood(error.into()),
+            // As many processes elsewhere are connected to this node: one of its processes has to close a connection for each new one.
+            CreateError::TargetsFull if self.has_some_by_rdma() => Refused::Crowded(error.into()),
+            CreateError::TargetsFull => Refused::ForNow(error.into()),
             error => Refused::ForNow(error.into()),
         }
     }
@@ -464,7 +471,8 @@ impl Endpoint {
 }
 
 /// Why there is no queue pair.
-enum Refused {
+#[derive(Debug)]
+pub(crate) enum Refused {
     /// It may be had later.
     ForNow(Cause),
     /// It may be had when this process closes another connection.

@@ -384,6 +384,13 @@ fn a_close_whose_answer_is_lost_with_the_stream_is_no_failure() {
     assert_eq!(world.state(0, 1), StateName::Idle);
 }
 
+#[test]
+fn a_node_with_as_many_targets_as_it_may_have_waits_for_one() {
+    let world = World::new(ProviderKind::Soft, 1);
+    let refused = world.ends[0].refused(fabric::CreateError::TargetsFull);
+    assert!(matches!(refused, crate::peers::Refused::ForNow(_)), "{refused:?}");
+}
+
 /// Numbers by chance, from a seed.
 struct Chance(u64);
 

@@ -1,16 +1,20 @@
 //! Receive-only ends that the processes of a node share: one for each process elsewhere that sends to this node.
 //!
 //! A target is there as long as one process of the node has it open, whichever opened it first: it outlives that one. Each
-//! process has a bit for each target in a row of its own, so that a killed process is corrected by clearing its row. Which
-//! cell is whose stays as it is until the table ends: processes elsewhere are not more than there are peers.
+//! process has a bit for each target in a row of its own, so that a killed process is corrected by clearing its row.
+//!
+//! A cell stays that of its process elsewhere while no other one needs it. When none is free, the next process elsewhere gets one
+//! that nobody has open, and that nobody works on: jobs and connections come and go, and there may be more processes elsewhere in
+//! the life of a node than cells. So whoever has found a cell and then works on it looks whose it is once more; and cells are only
+//! given to others by one process at a time, or a process elsewhere could get two.
 //!
 //! The table is memory of its own, which the segments of all jobs that an agent has on the node name: their processes share
 //! targets, too. It is opened when it is needed. The file behind it stands for the node where a device wants one (an XRC domain).
 //!
 //! ```text
-//! header   rows that were ever in use; has a cell ever been in use
-//! cells    key, number of the queue pair, who works on it, the initiator that it is connected to, how many there were
-//! rows     a bit for each cell; the cell that the process works on
+//! header   rows that were ever in use; has a cell ever been in use; who gives cells to others; queue pairs that were made
+//! cells    key, number of the queue pair, who works on it, the initiator that it is connected to, which of those made it is
+//! rows     a bit for each cell; what the process works on
 //! ```
 use super::NodeSegment;
 use crate::mem::{Locator, SharedMap, SharedMemory};
@@ -22,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// Most processes elsewhere that a node tells apart.
+/// Most processes elsewhere that a node tells apart at a time.
 pub const TARGETS_MAX: usize = 4096;
 const ROW_WORDS: usize = TARGETS_MAX / 64;
 /// With the cell that its process works on, in a cache line of its own.
@@ -41,12 +45,18 @@ const LOOK_AGAIN: Duration = Duration::from_micros(50);
 const AT_MAGIC: usize = 0;
 const AT_ROWS_END: usize = 8;
 const AT_IN_USE: usize = 12;
+const AT_GIVER: usize = 16;
+const AT_MADE: usize = 20;
 // Offsets in a cell.
 const CELL_NUMBER: usize = 8;
 const CELL_WORKER: usize = 12;
 const CELL_INITIATOR: usize = 16;
 const CELL_GENERATION: usize = 20;
 const CELL_COUNT: usize = 24;
+
+/// What the process of a row works on: a cell, counted from 1, and the giving of cells.
+const WORKS_ON_CELL: u64 = u32::MAX as u64;
+const GIVES: u64 = 1 << 32;
 
 /// A process elsewhere that sends to this node, by the queue pair that it does so with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +82,7 @@ impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TargetError::Full => {
-                write!(f, "a node tells {TARGETS_MAX} processes elsewhere apart, and no more")
+                write!(f, "a node tells {TARGETS_MAX} processes elsewhere apart at a time, and no more")
             }
             TargetError::Busy => {
                 write!(f, "another process of the node has been at it for {} s", PATIENCE.as_secs())
@@ -147,10 +157,13 @@ impl Targets {
         if self.map.u32_at(AT_IN_USE).load(Ordering::SeqCst) == 0 {
             return;
         }
-        let works_on = self.works_on(row).swap(0, Ordering::SeqCst) as usize;
-        if (1..=TARGETS_MAX).contains(&works_on) {
-            let worker = self.cell_u32(works_on - 1, CELL_WORKER);
-            let _ = worker.compare_exchange(row + 1, 0, Ordering::SeqCst, Ordering::SeqCst);
+        let works_on = self.works_on(row).swap(0, Ordering::SeqCst);
+        let cell = (works_on & WORKS_ON_CELL) as usize;
+        if (1..=TARGETS_MAX).contains(&cell) {
+            give_up(self.cell_u32(cell - 1, CELL_WORKER), row);
+        }
+        if works_on & GIVES != 0 {
+            give_up(self.map.u32_at(AT_GIVER), row);
         }
         (0..ROW_WORDS).for_each(|index| self.row_word(row, index).store(0, Ordering::SeqCst));
     }
@@ -183,20 +196,79 @@ impl Targets {
         (0..rows).map(move |row| self.row_word(row, index).load(Ordering::SeqCst))
     }
 
-    /// The cell of a process elsewhere; a free one becomes its own.
+    /// The cell of a process elsewhere; a free one becomes its own. `None`: there is no free one.
     fn cell_of(&self, key: u64) -> Option<usize> {
         self.map.u32_at(AT_IN_USE).store(1, Ordering::SeqCst);
-        let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % TARGETS_MAX;
-        (0..TARGETS_MAX).map(|step| (first + step) % TARGETS_MAX).find(|cell| {
-            let word = self.map.u64_at(HEADER_BYTES + cell * CELL_BYTES);
-            match word.load(Ordering::Acquire) {
-                0 => match word.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+        self.cells_from(key).find(|cell| {
+            let word = self.key(*cell);
+            match word.load(Ordering::SeqCst) {
+                0 => match word.compare_exchange(0, key, Ordering::SeqCst, Ordering::SeqCst) {
                     Ok(_) => true,
                     Err(other) => other == key,
                 },
                 other => other == key,
             }
         })
+    }
+
+    /// All cells, in the order in which one is looked for.
+    fn cells_from(&self, key: u64) -> impl Iterator<Item = usize> {
+        let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % TARGETS_MAX;
+        (0..TARGETS_MAX).map(move |step| (first + step) % TARGETS_MAX)
+    }
+
+    fn key(&self, cell: usize) -> &AtomicU64 {
+        assert!(cell < TARGETS_MAX);
+        self.map.u64_at(HEADER_BYTES + cell * CELL_BYTES)
+    }
+
+    /// Gives a process elsewhere the cell of another one that nobody has open, when none is free. (None will be: those that are
+    /// given go from one to the other.)
+    fn give(&self, row: u32, key: u64, start: Instant) -> Result<usize, TargetError> {
+        // Said before, as by whoever works on a cell.
+        self.works_on(row).store(GIVES, Ordering::SeqCst);
+        let given = take(self.map.u32_at(AT_GIVER), row, start).and_then(|()| {
+            let given = self
+                .cell_of(key)
+                .or_else(|| self.cells_from(key).find(|cell| self.take_over(row, key, *cell)));
+            self.map.u32_at(AT_GIVER).store(0, Ordering::SeqCst);
+            given.ok_or(TargetError::Full)
+        });
+        self.works_on(row).store(0, Ordering::SeqCst);
+        given
+    }
+
+    /// Gives a process elsewhere this cell, unless somebody uses it. Whoever opens it does so as its worker.
+    fn take_over(&self, row: u32, key: u64, cell: usize) -> bool {
+        let worker = self.cell_u32(cell, CELL_WORKER);
+        if self.is_open(cell) || worker.load(Ordering::SeqCst) != 0 {
+            return false;
+        }
+        self.works_on(row).store(GIVES | (cell as u64 + 1), Ordering::SeqCst);
+        let alone = worker.compare_exchange(0, row + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let free = alone && !self.is_open(cell);
+        if free {
+            // What is left is of a process that was killed.
+            let words = [CELL_NUMBER, CELL_INITIATOR, CELL_GENERATION];
+            words.into_iter().for_each(|offset| self.cell_u32(cell, offset).store(0, Ordering::SeqCst));
+            self.key(cell).store(key, Ordering::SeqCst);
+        }
+        if alone {
+            worker.store(0, Ordering::SeqCst);
+        }
+        self.works_on(row).store(GIVES, Ordering::SeqCst);
+        free
+    }
+
+    /// Has the process of a row work on a cell, alone.
+    fn work_on(&self, row: u32, cell: usize, start: Instant) -> Result<TargetLock<'_>, TargetError> {
+        // Said before: whoever is killed then has held it, or has not.
+        self.works_on(row).store(cell as u64 + 1, Ordering::SeqCst);
+        let taken = take(self.cell_u32(cell, CELL_WORKER), row, start);
+        if taken.is_err() {
+            self.works_on(row).store(0, Ordering::SeqCst);
+        }
+        taken.map(|()| TargetLock { table: self, row, cell })
     }
 
     fn cell_u32(&self, cell: usize, offset: usize) -> &AtomicU32 {
@@ -209,11 +281,27 @@ impl Targets {
         self.map.u64_at(AT_ROWS + row as usize * ROW_BYTES + index * 8)
     }
 
-    /// The cell that the process of a row works on, counted from 1.
+    /// What the process of a row works on.
     fn works_on(&self, row: u32) -> &AtomicU64 {
         assert!(row < self.rows);
         self.map.u64_at(AT_ROWS + row as usize * ROW_BYTES + ROW_WORDS * 8)
     }
+}
+
+/// Takes what one process at a time may have.
+fn take(holder: &AtomicU32, row: u32, start: Instant) -> Result<(), TargetError> {
+    while holder.compare_exchange(0, row + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        if start.elapsed() > PATIENCE {
+            return Err(TargetError::Busy);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// What the process of a row has taken is free again, if it had.
+fn give_up(holder: &AtomicU32, row: u32) {
+    let _ = holder.compare_exchange(row + 1, 0, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 /// A target that no other process of the node touches meanwhile. If the one that has this is killed, its agent ends it.
@@ -234,7 +322,8 @@ impl TargetLock<'_> {
     /// This process has a new queue pair for it.
     pub fn make(&self, number: u32) {
         self.table.cell_u32(self.cell, CELL_NUMBER).store(number, Ordering::SeqCst);
-        self.table.cell_u32(self.cell, CELL_COUNT).fetch_add(1, Ordering::SeqCst);
+        let made = self.table.map.u32_at(AT_MADE).fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        self.table.cell_u32(self.cell, CELL_COUNT).store(made, Ordering::SeqCst);
         self.connect(Initiator::default());
         self.open();
     }
@@ -244,7 +333,7 @@ impl TargetLock<'_> {
         self.table.open_for(self.row, self.cell);
     }
 
-    /// Which of the queue pairs that were made for it one after the other that is: numbers are used again.
+    /// Which of the queue pairs that were made on the node one after the other that is: numbers are used again, and so are cells.
     pub fn count(&self) -> u32 {
         self.table.cell_u32(self.cell, CELL_COUNT).load(Ordering::SeqCst)
     }
@@ -300,11 +389,10 @@ impl NodeSegment {
     /// The process in `slot` opens the target of the process elsewhere that `key` (not 0) names: its number, from 1 on, and
     /// whether another process of the node had it open. `None`: the table is full, or not to be had.
     pub fn open_target(&self, slot: u32, key: u64) -> Option<(u32, bool)> {
-        let table = self.table().ok()?;
-        let cell = table.cell_of(key)?;
-        let shared = table.is_open(cell);
-        table.open_for(self.row(slot), cell);
-        Some((cell as u32 + 1, shared))
+        let lock = self.lock_target(slot, key).ok()?;
+        let shared = lock.table.is_open(lock.cell);
+        lock.open();
+        Some((lock.cell as u32 + 1, shared))
     }
 
     /// The process in `slot` needs it no more. Is it gone?
@@ -318,18 +406,17 @@ impl NodeSegment {
     /// other process of the node does.
     pub fn lock_target(&self, slot: u32, key: u64) -> Result<TargetLock<'_>, TargetError> {
         let (table, row, start) = (self.table().map_err(TargetError::Table)?, self.row(slot), Instant::now());
-        let cell = table.cell_of(key).ok_or(TargetError::Full)?;
-        let worker = table.cell_u32(cell, CELL_WORKER);
-        // Said before: whoever is killed then has held it, or has not.
-        table.works_on(row).store(cell as u64 + 1, Ordering::SeqCst);
-        while worker.compare_exchange(0, row + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            if start.elapsed() > PATIENCE {
-                table.works_on(row).store(0, Ordering::SeqCst);
-                return Err(TargetError::Busy);
+        loop {
+            let cell = match table.cell_of(key) {
+                Some(cell) => cell,
+                None => table.give(row, key, start)?,
+            };
+            let lock = table.work_on(row, cell, start)?;
+            if table.key(cell).load(Ordering::SeqCst) == key {
+                return Ok(lock);
             }
-            std::thread::sleep(LOOK_AGAIN);
+            // It was given to another one between the two.
         }
-        Ok(TargetLock { table, row, cell })
     }
 
     /// A file that all processes of the node have, of whatever job, and that leaves nothing behind; and a number that it has alone on
@@ -389,6 +476,103 @@ mod tests {
         assert_eq!(owner.open_target(1, 1 << 40), None);
         assert!(matches!(owner.lock_target(1, 1 << 40), Err(TargetError::Full)));
         assert!(owner.open_target(2, 5).unwrap().1);
+    }
+
+    #[test]
+    fn a_cell_that_nobody_has_open_goes_to_another_process() {
+        let owner = NodeSegment::create(&facts(10)).unwrap();
+        let most = TARGETS_MAX as u64;
+        let count = |key| {
+            let lock = owner.lock_target(1, key).unwrap();
+            lock.make(key as u32);
+            lock.connect(Initiator { number: 5, generation: 1 });
+            lock.count()
+        };
+        assert!((1..=most).all(|key| u64::from(count(key)) == key));
+        assert!(owner.lock_target(2, 7).unwrap().number() == Some(7), "there may be two");
+        owner.lock_target(2, 7).unwrap().open();
+        owner.lock_target(1, 7).unwrap().close();
+        assert!(matches!(owner.lock_target(2, most + 1), Err(TargetError::Full)));
+        // Its last process is killed.
+        owner.clear_slot(2);
+        let lock = owner.lock_target(2, most + 1).unwrap();
+        assert_eq!((lock.number(), lock.initiator()), (None, Initiator::default()));
+        lock.make(9);
+        assert_eq!(u64::from(lock.count()), most + 1, "none was like it");
+        assert!(matches!(owner.lock_target(3, 7), Err(TargetError::Full)));
+        drop(lock);
+        assert_eq!(owner.lock_target(3, most + 1).unwrap().number(), Some(9), "it is found");
+        assert_eq!(owner.lock_target(3, 8).unwrap().number(), Some(8), "and so are the others");
+    }
+
+    #[test]
+    fn who_is_killed_while_it_gives_a_cell_holds_nobody_up() {
+        let owner = NodeSegment::create(&facts(10)).unwrap();
+        (1..=TARGETS_MAX as u64).for_each(|key| assert!(owner.open_target(1, key).is_some()));
+        let table = owner.table().unwrap();
+        let (row, cell) = (owner.row(2), table.cell_of(77).unwrap());
+        table.works_on(row).store(GIVES | (cell as u64 + 1), Ordering::SeqCst);
+        table.map.u32_at(AT_GIVER).store(row + 1, Ordering::SeqCst);
+        table.cell_u32(cell, CELL_WORKER).store(row + 1, Ordering::SeqCst);
+        owner.clear_slot(2);
+        owner.clear_slot(1);
+        for key in [77, 1 << 40] {
+            assert!(owner.lock_target(3, key).is_ok());
+        }
+    }
+
+    /// Processes elsewhere come and go, more of them than there are cells, and those of the node agree on what each has.
+    #[test]
+    fn processes_that_share_few_cells_agree_on_whose_they_are() {
+        const SLOTS: u32 = 4;
+        const KEYS: u64 = 60;
+        const LEFT: usize = 24;
+        let owner = NodeSegment::create(&facts(10)).unwrap();
+        // Few cells are left to all of them.
+        (1..=(TARGETS_MAX - LEFT) as u64).for_each(|key| assert!(owner.open_target(0, key << 32).is_some()));
+        // By key: how many have it open, and its queue pair.
+        let known: Vec<Mutex<(u32, u32)>> = (0..=KEYS).map(|_| Mutex::default()).collect();
+        let full = AtomicU32::new(0);
+        let at = owner.locator().unwrap();
+        std::thread::scope(|threads| {
+            for slot in 1..SLOTS {
+                let (known, full) = (&known, &full);
+                threads.spawn(move || {
+                    let node = NodeSegment::open(&at).unwrap();
+                    let mut chance = u64::from(slot);
+                    for round in 0..4000_u32 {
+                        chance = chance
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        let key = 1 + (chance >> 33) % KEYS;
+                        let Ok(lock) = node.lock_target(slot, key) else {
+                            full.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        };
+                        let mut it = known[key as usize].lock().unwrap();
+                        match lock.number() {
+                            Some(number) => assert_eq!((it.0 > 0, number), (true, it.1), "key {key}"),
+                            None => assert_eq!(it.0, 0, "key {key} is open, and not known"),
+                        }
+                        match lock.number() {
+                            Some(_) => lock.open(),
+                            None => {
+                                it.1 = slot << 16 | (round + 1);
+                                lock.make(it.1);
+                            }
+                        }
+                        it.0 += 1;
+                        drop((it, lock));
+                        let lock = node.lock_target(slot, key).unwrap();
+                        let mut it = known[key as usize].lock().unwrap();
+                        it.0 -= 1;
+                        assert_eq!(lock.close(), it.0 == 0, "key {key}");
+                    }
+                });
+            }
+        });
+        assert_eq!(full.into_inner(), 0, "there were always more than they had open");
+        assert_eq!(owner.targets() as usize, TARGETS_MAX - LEFT);
     }
 
     #[test]
