@@ -22,6 +22,7 @@ mod clock;
 mod crossed;
 mod dial;
 mod door;
+mod knock;
 mod link;
 mod memory;
 mod out;
