@@ -13,11 +13,13 @@
 //! | `server` | the same, done by the data server of a node |
 //! | `route` | which of both is sent what |
 //! | `epochs` | synchronization |
+//! | `locking` | locks, in the order in which the program asks for them |
 //! | `memory` | what is done to memory, and the one rule that makes it atomic |
 //!
 //! What messages look like, in which order they leave, and the lock that epochs take, is [`proto::rma`]'s.
 mod epochs;
 mod far;
+mod locking;
 mod making;
 mod memory;
 mod ops;
@@ -35,8 +37,9 @@ use super::status::Peer;
 use super::{Mpi, Pairs};
 use crate::buffer::RecvBuf;
 use crate::error::{ErrorClass, Result, fail, fail_with};
-use epochs::{Looking, Wanted};
+use epochs::Looking;
 pub(in crate::core) use far::Fate;
+use locking::Locking;
 use making::{Freeing, Making};
 pub use scaled::Factor;
 pub use server::serve_node;
@@ -130,7 +133,7 @@ enum Stage {
     /// Everything for these ranks is done.
     Settle(Vec<u32>),
     /// These locks are had.
-    Lock(Vec<Wanted>),
+    Lock(Locking),
     /// Everything is done, and then locks are given back.
     Unlock {
         far: Vec<u32>,
@@ -170,7 +173,7 @@ impl Mpi {
             what.stage = Stage::Ended;
         }
         let windows = self.hall.windows.borrow();
-        let awaits = windows.get(win).ok().and_then(|window| what.stage.awaits(window, &self.endpoint));
+        let awaits = what.stage.awaits(&windows, win, &self.endpoint);
         self.hall.awaits.set(awaits);
         ended
     }

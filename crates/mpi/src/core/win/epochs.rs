@@ -2,24 +2,17 @@
 //!
 //! Each begins here and is asked for until it has ended ([`Mpi::win_ended`]); nobody waits inside.
 use super::far::{Far, Last, Lock};
+use super::locking::Locking;
 use super::route::To;
 use super::window::{Access, Awaits, State, WaitsForLock, Window, Windows, Word};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
 use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, NetError};
-use proto::rma::lock::{Attempt, Want, give_back};
+use proto::rma::lock::{Want, give_back};
 use proto::rma::wire::{Kind, Writer};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
-
-/// A lock of a process of this host that is to be taken.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    rank: u32,
-    line: u32,
-    attempt: Attempt,
-}
 
 /// Looks for words of others before these are asked to wake who looks: nobody sleeps that soon.
 const LOOKS: u32 = 150;
@@ -188,35 +181,25 @@ impl Mpi {
                 );
             }
         };
-        let target = &mut window.targets[rank as usize];
-        if target.state != State::Nothing {
+        if window.targets[rank as usize].state != State::Nothing {
             return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is locked already"));
         }
-        window.access = Access::Locked(count + 1);
-        target.state = match (assert.no_check, exclusive) {
-            (true, _) => State::Unchecked,
-            (_, true) => State::Alone,
-            (_, false) => State::Shared,
-        };
         let want = match (exclusive, count) {
             (true, _) => Want::Alone,
             (false, 0) => Want::Shared,
             (false, _) => Want::SharedNow,
         };
-        let line = target.line;
-        if count == 1 {
-            // The first one, if it has not been asked for, no longer waits for others either.
-            window.far.values_mut().for_each(Far::with_others);
-        }
-        let Some(line) = line else {
-            if !assert.no_check {
-                window.far_to(rank).lock = Lock::Wanted(want);
-            }
-            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
+        let before = if assert.no_check { Vec::new() } else { windows.locks_before() };
+        windows.locked += u32::from(count == 0);
+        let window = windows.get_mut(win)?;
+        window.access = Access::Locked(count + 1);
+        let state = if assert.no_check { State::Unchecked } else { State::Waiting };
+        window.targets[rank as usize].state = state;
+        let stage = match assert.no_check {
+            true => Stage::Settle(Vec::new()),
+            false => Stage::Lock(Locking::one(window, rank, want, before)),
         };
-        let wanted = Wanted { rank, line, attempt: Attempt::new(want) };
-        let wanted = if assert.no_check { Vec::new() } else { vec![wanted] };
-        Ok(Synchronizing::new(win, Stage::Lock(wanted)))
+        Ok(Synchronizing::new(win, stage))
     }
 
     /// Begins to access the memory of all processes, with others.
@@ -229,10 +212,14 @@ impl Mpi {
                 "MPI_Win_lock_all is called while this process has locks of the window, or before MPI_Win_complete",
             );
         }
-        window.access = Access::LockedAll { checked: !assert.no_check };
         if assert.no_check {
-            return Ok(Synchronizing::new(win, Stage::Lock(Vec::new())));
+            window.access = Access::LockedAll { checked: false };
+            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
         }
+        let before = windows.locks_before();
+        windows.locked += 1;
+        let window = windows.get_mut(win)?;
+        window.access = Access::LockedAll { checked: true };
         // Those who are sent messages are asked with the first of them.
         let far: Vec<u32> = window.far.keys().copied().collect();
         for rank in far {
@@ -240,11 +227,7 @@ impl Mpi {
                 window.far_to(rank).lock = Lock::Wanted(Want::SharedNow);
             }
         }
-        let near = (0..).zip(&window.targets).filter_map(|(rank, target)| {
-            let line = target.line?;
-            Some(Wanted { rank, line, attempt: Attempt::new(Want::SharedNow) })
-        });
-        Ok(Synchronizing::new(win, Stage::Lock(near.collect())))
+        Ok(Synchronizing::new(win, Stage::Lock(Locking::all(window, before))))
     }
 
     /// The access to one process is over, and everything done.
@@ -253,21 +236,13 @@ impl Mpi {
         let window = windows.get_mut(win)?;
         let rank = window.checked(rank)?;
         let state = window.targets[rank as usize].state;
-        let Access::Locked(count) = &mut window.access else {
+        if !matches!(window.access, Access::Locked(_)) || !state.is_open() {
             return fail_with(ErrorClass::RmaSync, || {
                 format!("rank {rank} is unlocked, but this process does not have its lock")
             });
-        };
-        if state == State::Nothing {
-            return fail_with(ErrorClass::RmaSync, || {
-                format!("rank {rank} is unlocked, but this process does not have its lock")
-            });
-        }
-        *count -= 1;
-        if *count == 0 {
-            window.access = Access::Nothing;
         }
         window.targets[rank as usize].state = State::Nothing;
+        windows.lock_is_over(win)?;
         windows.finish(&mut self.endpoint, win, rank)?;
         let looks_around = windows.get_mut(win)?.looks_around();
         drop(windows);
@@ -287,10 +262,13 @@ impl Mpi {
                 "MPI_Win_unlock_all is called without MPI_Win_lock_all before it",
             );
         };
-        window.access = Access::Nothing;
         let near = (0..).zip(&window.targets).filter(|(_, target)| checked && target.line.is_some());
         let near = near.map(|(rank, _)| (rank, State::Shared)).collect();
         let far: Vec<u32> = window.far.keys().copied().collect();
+        match checked {
+            true => windows.lock_is_over(win)?,
+            false => window.access = Access::Nothing,
+        }
         for rank in &far {
             windows.finish(&mut self.endpoint, win, *rank)?;
         }
@@ -397,11 +375,13 @@ impl Mpi {
                 all
             }
             Stage::Settle(ranks) => windows.all_settled(&mut self.endpoint, win, ranks)?,
-            Stage::Lock(wanted) => {
-                let window = windows.get(win)?;
-                wanted.retain_mut(|wanted| !window.try_lock(wanted.line, &mut wanted.attempt));
-                wanted.is_empty()
-            }
+            Stage::Lock(locking) => match windows.take_locks(&mut self.endpoint, win, locking) {
+                Ok(all) => all,
+                Err(error) => {
+                    windows.give_up_locks(&mut self.endpoint, win, locking)?;
+                    return Err(error);
+                }
+            },
             Stage::Unlock { far, near } => {
                 let settled = windows.all_settled(&mut self.endpoint, win, far)?;
                 if settled {
@@ -423,12 +403,13 @@ impl Mpi {
 }
 
 impl Stage {
-    /// Is somebody lost who is waited for? A lock may be with anybody.
-    fn loss(&self, window: &Window, endpoint: &Endpoint) -> Option<NetError> {
+    /// Is somebody lost who is waited for?
+    fn loss(&self, windows: &Windows, win: WinId, endpoint: &Endpoint) -> Option<NetError> {
+        let window = windows.get(win).ok()?;
         let lost = |rank: &u32| endpoint.loss_of_job(window.process(*rank));
         match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => None,
-            Stage::Lock(_) => endpoint.loss_in(window.roster.collective_context()),
+            Stage::Lock(locking) => locking.loss(windows, win, endpoint),
             Stage::Start { ranks, posted, .. } => ranks[*posted..].iter().find_map(lost),
             Stage::Wait(_) => window.open_ranks().find_map(lost),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
@@ -438,41 +419,25 @@ impl Stage {
     }
 
     /// Who is waited for, and what they are to do, if it is not the messages of a collective.
-    pub(super) fn awaits(&self, window: &Window, endpoint: &Endpoint) -> Option<Awaits> {
+    pub(super) fn awaits(&self, windows: &Windows, win: WinId, endpoint: &Endpoint) -> Option<Awaits> {
+        let window = windows.get(win).ok()?;
         let (rank, what, lock) = match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => return None,
             Stage::Start { ranks, posted, .. } => {
-                (ranks.get(*posted), "to post its window", WaitsForLock::No)
+                (*ranks.get(*posted)?, "to post its window", WaitsForLock::No)
             }
             Stage::Wait(_) => {
-                (window.open_ranks().next(), "to complete its access to a window here", WaitsForLock::No)
+                (*window.open_ranks().next()?, "to complete its access to a window here", WaitsForLock::No)
             }
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
-                let rank = *ranks.last()?;
-                let far = window.far.get(&rank);
-                let lock = match far.is_some_and(Far::awaits_lock) {
-                    true => WaitsForLock::Perhaps,
-                    false => WaitsForLock::No,
-                };
-                let target = window.process(rank);
-                return Some(match window.to(endpoint, rank) {
-                    To::Server { peer, .. } => {
-                        let what = "to do what it was sent for a window of its node";
-                        Awaits { peer, what, win: window.number, target, lock }
-                    }
-                    To::Rank(_) => {
-                        let (peer, what) =
-                            (endpoint.peer_of(target)?, "to do what it was sent for its window");
-                        Awaits { peer, what, win: window.number, target, lock }
-                    }
-                });
+                return window.awaits(*ranks.last()?, endpoint);
             }
-            Stage::Lock(wanted) => {
-                let rank = wanted.first().map(|wanted| &wanted.rank);
-                (rank, "whose window others have locked", WaitsForLock::Surely)
-            }
+            Stage::Lock(locking) => match locking.awaits_before() {
+                Some((of, rank)) => return windows.get(of).ok()?.awaits(rank, endpoint),
+                None => (locking.awaits_near()?, "whose window others have locked", WaitsForLock::Surely),
+            },
         };
-        let target = window.process(*rank?);
+        let target = window.process(rank);
         Some(Awaits { peer: endpoint.peer_of(target)?, what, win: window.number, target, lock })
     }
 }
@@ -505,29 +470,18 @@ impl Window {
         self.exposed_to.iter().flat_map(|ranks| ranks.iter()).filter(|rank| !self.is_done(**rank))
     }
 
-    /// Locks are not waited for any longer, as if they had never been asked for.
-    fn give_up_locks(&mut self, wanted: &mut Vec<Wanted>) {
-        for wanted in wanted.iter_mut() {
-            wanted.attempt.give_up(self.lock_word(wanted.line));
-        }
-        match self.access {
-            Access::LockedAll { .. } => {
-                let near = self.targets.iter().filter_map(|target| target.line);
-                let had = near.filter(|line| wanted.iter().all(|wanted| wanted.line != *line));
-                had.for_each(|line| give_back(self.lock_word(line), false));
-                self.far.values_mut().for_each(Far::forget_lock);
-                self.access = Access::Nothing;
-            }
-            Access::Locked(count) => {
-                for wanted in wanted.iter() {
-                    self.targets[wanted.rank as usize].state = State::Nothing;
-                }
-                let left = count.saturating_sub(wanted.len() as u32);
-                self.access = if left == 0 { Access::Nothing } else { Access::Locked(left) };
-            }
-            _ => {}
-        }
-        wanted.clear();
+    /// Who does what a rank elsewhere was sent.
+    fn awaits(&self, rank: u32, endpoint: &Endpoint) -> Option<Awaits> {
+        let lock = match self.far.get(&rank).is_some_and(Far::awaits_lock) {
+            true => WaitsForLock::Perhaps,
+            false => WaitsForLock::No,
+        };
+        let target = self.process(rank);
+        let (peer, what) = match self.to(endpoint, rank) {
+            To::Server { peer, .. } => (peer, "to do what it was sent for a window of its node"),
+            To::Rank(_) => (endpoint.peer_of(target)?, "to do what it was sent for its window"),
+        };
+        Some(Awaits { peer, what, win: self.number, target, lock })
     }
 
     fn forget_done(&mut self, rank: u32) {
@@ -593,7 +547,7 @@ impl Windows {
     #[cold]
     #[inline(never)]
     fn look_for_loss(&mut self, endpoint: &mut Endpoint, win: WinId, stage: &mut Stage) -> Result<()> {
-        match stage.loss(self.get(win)?, endpoint) {
+        match stage.loss(self, win, endpoint) {
             None => Ok(()),
             Some(loss) => {
                 self.give_up(endpoint, win, stage)?;
@@ -606,7 +560,7 @@ impl Windows {
     fn give_up(&mut self, endpoint: &mut Endpoint, win: WinId, stage: &mut Stage) -> Result<()> {
         let window = self.get_mut(win)?;
         match stage {
-            Stage::Lock(wanted) => window.give_up_locks(wanted),
+            Stage::Lock(locking) => self.give_up_locks(endpoint, win, locking)?,
             Stage::Start { looking, .. } | Stage::Wait(looking) => looking.ended(window),
             Stage::Unlock { near, .. } => {
                 for (rank, state) in std::mem::take(near) {
@@ -630,13 +584,19 @@ impl Windows {
     }
 
     /// Gives the lock of a process of this host back. Others may wait for it who are told by that process.
-    fn unlock(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, state: State) -> Result<()> {
+    pub(super) fn unlock(
+        &mut self,
+        endpoint: &mut Endpoint,
+        win: WinId,
+        rank: u32,
+        state: State,
+    ) -> Result<()> {
         let window: &Window = self.get(win)?;
         let Some(line) = window.targets[rank as usize].line else { return Ok(()) };
         match state {
             State::Shared => give_back(window.lock_word(line), false),
             State::Alone => give_back(window.lock_word(line), true),
-            State::Nothing | State::Started | State::Unchecked => return Ok(()),
+            State::Nothing | State::Waiting | State::Started | State::Unchecked => return Ok(()),
         }
         if window.server_word(line).load(SeqCst) != 0 {
             self.nudge_server(endpoint, win, rank)?;

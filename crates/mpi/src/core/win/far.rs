@@ -290,17 +290,19 @@ impl Far {
         self.awaits_lock
     }
 
+    /// Is it wanted, or asked for, and not had as far as is known?
+    pub(super) fn lacks_lock(&self) -> bool {
+        match self.lock {
+            Lock::Nothing | Lock::Had => false,
+            Lock::Wanted(_) => true,
+            Lock::Asked | Lock::Awaited => self.awaits_lock,
+        }
+    }
+
     /// The lock is not wanted any more, if it has not been asked for.
     pub(super) fn forget_lock(&mut self) {
         if matches!(self.lock, Lock::Wanted(_)) {
             self.lock = Lock::Nothing;
-        }
-    }
-
-    /// Its process has another lock as well: this one is to be shared whoever waits to have it alone.
-    pub(super) fn with_others(&mut self) {
-        if self.lock == Lock::Wanted(Want::Shared) {
-            self.lock = Lock::Wanted(Want::SharedNow);
         }
     }
 
@@ -373,6 +375,18 @@ impl Far {
             way.send(way.work, message)?;
         }
         Ok(!matches!(self.place, Known::Asked) && self.lock != Lock::Awaited)
+    }
+
+    /// Asks for the lock, if that is not done, and for word when it is there.
+    fn ask_for_lock(&mut self, way: &mut Way<'_>) -> Result<()> {
+        if !matches!(self.lock, Lock::Wanted(_) | Lock::Asked) {
+            return Ok(());
+        }
+        let mut message = self.message();
+        message.flush(way.await_answer(Awaited::Done(Confirms::Lock)));
+        self.lock = Lock::Awaited;
+        self.outstanding += 1;
+        way.send(way.work, message)
     }
 
     /// Everything has left but the last word.
@@ -620,14 +634,35 @@ impl Windows {
         !under_way(self).is_empty()
     }
 
+    /// Has this process the lock of a target that it asks for by message, or needs it no more? Asks for it, if not.
+    pub(super) fn has_lock(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<bool> {
+        let far = self.list.get(win.0).and_then(|window| window.far.get(&rank));
+        if !far.is_some_and(Far::lacks_lock) {
+            return Ok(true);
+        }
+        self.on_way(endpoint, win, rank, Far::ask_for_lock)?;
+        Ok(false)
+    }
+
     fn pump(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
+        self.on_way(endpoint, win, rank, Far::pump)
+    }
+
+    /// Does something for a target, with the way there.
+    fn on_way(
+        &mut self,
+        endpoint: &mut Endpoint,
+        win: WinId,
+        rank: u32,
+        work: impl FnOnce(&mut Far, &mut Way<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.reap(endpoint);
         let Windows { list, answers, sending, .. } = self;
         let Some(window) = list.get_mut(win.0) else { return Ok(()) };
         let (to, own) = (window.to(endpoint, rank), window.rank());
-        let [complete, work] = [Kind::Complete, Kind::Work].map(|kind| to.address(window, rank, kind));
+        let [complete, work_at] = [Kind::Complete, Kind::Work].map(|kind| to.address(window, rank, kind));
         let Some(far) = window.far.get_mut(&rank) else { return Ok(()) };
-        far.pump(&mut Way { endpoint, answers, sending, to, win, rank, own, complete, work })
+        work(far, &mut Way { endpoint, answers, sending, to, win, rank, own, complete, work: work_at })
     }
 
     /// Answers have come.
@@ -719,6 +754,7 @@ impl Windows {
         if far.lock == Lock::Awaited {
             far.lock = Lock::Asked;
         }
+        far.awaits_lock = false;
     }
 
     /// Something went wrong that nobody can be told of just now.

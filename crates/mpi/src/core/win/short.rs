@@ -116,17 +116,20 @@ impl Mpi {
     /// As [`Mpi::win_lock`], which has ended.
     #[inline(always)]
     pub fn lock_short(&self, win: WinId, rank: i32, exclusive: bool) -> bool {
-        let mut windows = self.hall.windows.borrow_mut();
+        let windows = &mut *self.hall.windows.borrow_mut();
         let Some(window) = windows.list.get_mut(win.0) else { return false };
         let Some(target) = window.targets.get(rank as usize) else { return false };
         let (Some(line), State::Nothing) = (target.line, target.state) else { return false };
-        if !matches!(window.access, Access::Nothing | Access::Fence) || window.error.is_some() {
+        // (Who has locks already has to have those first that it has asked for elsewhere.)
+        let is_first = windows.locked == 0 && matches!(window.access, Access::Nothing | Access::Fence);
+        if !is_first || window.error.is_some() {
             return false;
         }
         let want = if exclusive { Want::Alone } else { Want::Shared };
         if !Attempt::new(want).take_free(window.lock_word(line)) {
             return false;
         }
+        windows.locked = 1;
         window.access = Access::Locked(1);
         window.targets[rank as usize].state = if exclusive { State::Alone } else { State::Shared };
         true
@@ -135,13 +138,13 @@ impl Mpi {
     /// As [`Mpi::win_unlock`], which has ended.
     #[inline(always)]
     pub fn unlock_short(&self, win: WinId, rank: i32) -> bool {
-        let mut windows = self.hall.windows.borrow_mut();
+        let windows = &mut *self.hall.windows.borrow_mut();
         let Some(window) = windows.list.get_mut(win.0) else { return false };
         let Some(target) = window.targets.get(rank as usize) else { return false };
         let alone = match target.state {
             State::Alone => true,
             State::Shared => false,
-            State::Nothing | State::Started | State::Unchecked => return false,
+            State::Nothing | State::Waiting | State::Started | State::Unchecked => return false,
         };
         let (Some(line), Access::Locked(1)) = (target.line, &window.access) else { return false };
         // (Looks around if there are others who are told that the lock is free.)
@@ -149,6 +152,7 @@ impl Mpi {
             return false;
         }
         give_back(window.lock_word(line), alone);
+        windows.locked -= 1;
         window.access = Access::Nothing;
         window.targets[rank as usize].state = State::Nothing;
         true

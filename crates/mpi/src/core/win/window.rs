@@ -169,13 +169,21 @@ pub(in crate::core) struct Windows {
     pub(super) by_number: BTreeMap<u32, WinId>,
     /// What this process waits for from targets.
     pub(super) answers: Slots<super::far::Answer>,
+    /// Windows in which this process has locks, or waits for them.
+    pub(super) locked: u32,
     /// Messages that the endpoint still reads.
     pub(super) sending: Vec<(ReqId, Vec<u8>)>,
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Windows { list: Slots::new(), by_number: BTreeMap::new(), answers: Slots::new(), sending: Vec::new() }
+        Windows {
+            list: Slots::new(),
+            by_number: BTreeMap::new(),
+            answers: Slots::new(),
+            locked: 0,
+            sending: Vec::new(),
+        }
     }
 }
 
@@ -284,11 +292,20 @@ pub(super) enum Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Nothing,
+    /// Its lock is waited for.
+    Waiting,
     Started,
     Shared,
     Alone,
     /// The program has promised that nobody else does.
     Unchecked,
+}
+
+impl State {
+    #[inline(always)]
+    pub(super) fn is_open(self) -> bool {
+        !matches!(self, State::Nothing | State::Waiting)
+    }
 }
 
 impl Windows {
@@ -447,7 +464,7 @@ impl Window {
         match &self.access {
             Access::Fence | Access::LockedAll { .. } => true,
             Access::Nothing => false,
-            Access::Started(_) | Access::Locked(_) => target.state != State::Nothing,
+            Access::Started(_) | Access::Locked(_) => target.state.is_open(),
         }
     }
 
