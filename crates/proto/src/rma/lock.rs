@@ -13,8 +13,8 @@ const SHARING: u64 = WAITING - 1;
 pub enum Want {
     /// With others.
     Shared = 0,
-    /// With others, whoever waits to have it alone: for who has other locks that they wait for. Otherwise two of these
-    /// could wait for two who want to have a lock alone that the other shares.
+    /// With others, whoever waits to have it alone: for who has other locks, of this window or another, that they wait for.
+    /// Otherwise two of these could wait for two who want to have a lock alone that the other shares.
     SharedNow = 1,
     /// With nobody else.
     Alone = 2,

@@ -184,7 +184,8 @@ impl Mpi {
         if window.targets[rank as usize].state != State::Nothing {
             return fail_with(ErrorClass::RmaSync, || format!("rank {rank} is locked already"));
         }
-        let want = match (exclusive, count) {
+        // Others may wait to have it alone for who has another lock, of whatever window.
+        let want = match (exclusive, windows.locked) {
             (true, _) => Want::Alone,
             (false, 0) => Want::Shared,
             (false, _) => Want::SharedNow,
