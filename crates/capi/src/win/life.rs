@@ -128,14 +128,31 @@ pub fn win_detach<A: Abi>(win: A::Handle, base: Buf) -> c_int {
 /// `MPI_Win_free`
 pub fn win_free<A: Abi>(win: Ptr<A::Handle>) -> c_int {
     let on = win.get().map_or(On::WORLD, On::Win);
-    run::<A>("MPI_Win_free", on, |call| {
+    let code = run::<A>("MPI_Win_free", on, |call| {
         let id = handles::win::<A>(win.get()?)?;
         attr::delete_all(call, Object::Win(id))?;
         let begun = call.win_free(id)?;
         settle(call, begun)?;
         attr::forget_win(id);
         Ok(win.set(A::handle(A::C.win_null))?)
-    })
+    });
+    if code != 0 {
+        forget::<A>(win);
+    }
+    code
+}
+
+/// What a target has refused was told by the window's own handler, so that the window had to be there still.
+#[cold]
+fn forget<A: Abi>(win: Ptr<A::Handle>) {
+    run::<A>("MPI_Win_free", On::WORLD, |call| {
+        let id = win.get().ok().and_then(|handle| handles::win::<A>(handle).ok());
+        if let Some(id) = id.filter(|id| call.win_forget(*id)) {
+            attr::forget_win(id);
+            win.set(A::handle(A::C.win_null))?;
+        }
+        Ok(())
+    });
 }
 
 /// `MPI_Win_shared_query`: of nobody, it asks for the first process that has memory.

@@ -304,6 +304,50 @@ static void not_attached(void)
     free(all);
 }
 
+/* The only one of a group. */
+static MPI_Group alone(int member)
+{
+    MPI_Group world, one;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &member, &one);
+    MPI_Group_free(&world);
+    return one;
+}
+
+/* What a target refuses is heard of by who put it, though the epoch is not one of locks: by the fence behind it, or at last when the
+ * window is freed. A second one of these hears of nothing. */
+static void refused(void)
+{
+    int here[2] = {0, 0}, code, over;
+    MPI_Aint address, *all = malloc(sizeof(MPI_Aint) * (size_t)size);
+    MPI_Win dynamic;
+    MPI_Group origin = alone(at_distance(-1)), target = alone(right);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic);
+    MPI_Win_set_errhandler(dynamic, MPI_ERRORS_RETURN);
+    MPI_Get_address(here, &address);
+    MPI_Allgather(&address, 1, MPI_AINT, all, 1, MPI_AINT, MPI_COMM_WORLD);
+    WORKS(MPI_Win_fence(0, dynamic));
+    code = MPI_Put(&x, 1, MPI_INT, right, all[right], 1, MPI_INT, dynamic);
+    over = MPI_Win_fence(0, dynamic);
+    FAILS(code != MPI_SUCCESS ? code : over, MPI_ERR_RMA_RANGE);
+    WORKS(MPI_Win_fence(MPI_MODE_NOSUCCEED, dynamic));
+    WORKS(MPI_Win_post(origin, 0, dynamic));
+    WORKS(MPI_Win_start(target, 0, dynamic));
+    code = MPI_Put(&x, 1, MPI_INT, right, all[right], 1, MPI_INT, dynamic);
+    over = MPI_Win_complete(dynamic);
+    code = code != MPI_SUCCESS ? code : over;
+    over = MPI_Win_wait(dynamic);
+    code = code != MPI_SUCCESS ? code : over;
+    over = MPI_Win_free(&dynamic);
+    FAILS(code != MPI_SUCCESS ? code : over, MPI_ERR_RMA_RANGE);
+    CHECK(dynamic == MPI_WIN_NULL);
+    SAME(here[0], 0);
+    SAME(here[1], 0);
+    MPI_Group_free(&origin);
+    MPI_Group_free(&target);
+    free(all);
+}
+
 static void flavors(void)
 {
     MPI_Aint bytes;
@@ -432,6 +476,7 @@ int main(int argc, char **argv)
     if (!lenient) {
         out_of_range();
         not_attached();
+        refused();
     }
     flavors();
     not_made();

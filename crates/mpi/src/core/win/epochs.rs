@@ -350,7 +350,11 @@ impl Mpi {
                 Some(request) => {
                     let request = *request;
                     drop(windows);
-                    return Ok(self.test(request)?.is_some());
+                    if self.test(request)?.is_none() {
+                        return Ok(false);
+                    }
+                    windows = hall.windows.borrow_mut();
+                    true
                 }
             },
             Stage::Start { ranks, posted, looking } => {
@@ -534,7 +538,12 @@ impl Windows {
         self.close(endpoint, win, rank, if by_message { Last::Unlock } else { Last::Flush })
     }
 
-    fn all_settled(&mut self, endpoint: &mut Endpoint, win: WinId, ranks: &mut Vec<u32>) -> Result<bool> {
+    pub(super) fn all_settled(
+        &mut self,
+        endpoint: &mut Endpoint,
+        win: WinId,
+        ranks: &mut Vec<u32>,
+    ) -> Result<bool> {
         while let Some(rank) = ranks.last().copied() {
             if !self.settled(endpoint, win, rank)? {
                 return Ok(false);

@@ -35,6 +35,8 @@ pub(super) struct Far {
     direct: Vec<(ReqId, Op)>,
     /// Something was sent of which it is not known whether it is done.
     unconfirmed: bool,
+    /// An access that was completed has sent something that the target may have refused, which nobody has waited to hear.
+    unheard: bool,
     /// What follows when all of it has left.
     last: Option<Last>,
     /// The word that ends an epoch has left behind copies that are under way: nothing can be sent instead of them any more.
@@ -252,6 +254,7 @@ impl Far {
             outstanding: 0,
             direct: Vec::new(),
             unconfirmed: false,
+            unheard: false,
             last: None,
             ended: false,
         }
@@ -397,19 +400,20 @@ impl Far {
             Some(Last::Complete) => {
                 self.ended = !self.direct.is_empty();
                 // What comes behind this word on its way is done behind it.
+                self.unheard |= self.unconfirmed;
                 self.unconfirmed = false;
                 return way.complete(message);
             }
             Some(Last::Flush) => {
                 message.flush(way.await_answer(Awaited::Done(Confirms::Work)));
                 self.outstanding += 1;
-                self.unconfirmed = false;
+                (self.unconfirmed, self.unheard) = (false, false);
             }
             Some(Last::Unlock) => {
                 self.ended = !self.direct.is_empty();
                 message.unlock(way.await_answer(Awaited::Done(Confirms::Work)));
                 self.outstanding += 1;
-                self.unconfirmed = false;
+                (self.unconfirmed, self.unheard) = (false, false);
                 self.lock = Lock::Nothing;
             }
         }
@@ -587,6 +591,26 @@ impl Windows {
             far.last = Some(last);
         }
         self.pump(endpoint, win, rank)
+    }
+
+    /// Asks those targets of a window for a last word of whom it is not known whether they have refused something. Gives their
+    /// ranks. Where memory is is known to everybody but in dynamic windows, so that only there something can be refused.
+    pub(super) fn hear_all(&mut self, endpoint: &mut Endpoint, win: WinId) -> Vec<u32> {
+        let Ok(window) = self.get_mut(win) else { return Vec::new() };
+        let is_dynamic = window.flavor == super::WinFlavor::Dynamic;
+        let unheard = window.far.iter_mut().filter(|(_, far)| is_dynamic && far.unheard);
+        let ranks: Vec<u32> = unheard
+            .map(|(rank, far)| {
+                far.unconfirmed = true;
+                *rank
+            })
+            .collect();
+        for rank in &ranks {
+            if let Err(error) = self.close(endpoint, win, *rank, Last::Flush) {
+                self.note_error(win, error);
+            }
+        }
+        ranks
     }
 
     /// Is everything for a target done? Moves it on.

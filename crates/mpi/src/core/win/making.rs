@@ -56,7 +56,12 @@ enum Step {
 
 /// A window that goes.
 #[derive(Debug)]
-pub(super) struct Freeing(RequestId);
+pub(super) struct Freeing {
+    /// Ranks that have not said yet whether they have refused something.
+    unheard: Vec<u32>,
+    /// Behind that: everybody has come so far.
+    barrier: Option<RequestId>,
+}
 
 impl Mpi {
     /// Collective over `comm`, of which the window keeps a copy. It can be used when this has ended.
@@ -426,7 +431,7 @@ impl Mpi {
     /// Collective. The window is gone when this has ended.
     pub fn win_free(&mut self, win: WinId) -> Result<Synchronizing> {
         let hall = self.hall.clone();
-        let windows = hall.windows.borrow();
+        let mut windows = hall.windows.borrow_mut();
         let window = windows.get(win)?;
         use super::window::Access;
         if !matches!(window.access, Access::Nothing | Access::Fence) || window.exposed_to.is_some() {
@@ -435,18 +440,56 @@ impl Mpi {
                 "the window is freed before what was begun with MPI_Win_lock, _lock_all, _start or _post has ended",
             );
         }
-        let comm = window.comm;
-        drop(windows);
-        let request = self.icollective(comm, Coll::Barrier)?;
-        Ok(Synchronizing::new(win, Stage::Free(Freeing(request))))
+        let unheard = windows.hear_all(&mut self.endpoint, win);
+        Ok(Synchronizing::new(win, Stage::Free(Freeing { unheard, barrier: None })))
     }
 
-    pub(super) fn step_free(&mut self, win: WinId, freeing: &Freeing) -> Result<bool> {
-        if self.test(freeing.0)?.is_none() {
+    pub(super) fn step_free(&mut self, win: WinId, freeing: &mut Freeing) -> Result<bool> {
+        let barrier = match freeing.barrier {
+            Some(barrier) => barrier,
+            None if !self.all_heard(win, &mut freeing.unheard)? => return Ok(false),
+            None => {
+                let comm = self.hall.windows.borrow().get(win)?.comm;
+                *freeing.barrier.insert(self.icollective(comm, Coll::Barrier)?)
+            }
+        };
+        if self.test(barrier)?.is_none() {
             return Ok(false);
         }
-        self.forget_window(win);
-        Ok(true)
+        let hall = self.hall.clone();
+        let mut windows = hall.windows.borrow_mut();
+        let window = windows.get_mut(win)?;
+        window.over = window.error.is_some();
+        match window.error.take() {
+            Some(error) => Err(error),
+            None => {
+                drop(windows);
+                self.forget_window(win);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Has everybody said whether something was refused? Who is lost is not waited for: the barrier says so.
+    fn all_heard(&mut self, win: WinId, ranks: &mut Vec<u32>) -> Result<bool> {
+        let hall = self.hall.clone();
+        if hall.has_news() {
+            hall.serve(&mut self.endpoint);
+        }
+        let mut windows = hall.windows.borrow_mut();
+        let window = windows.get(win)?;
+        ranks.retain(|rank| self.endpoint.loss_of_job(window.process(*rank)).is_none());
+        windows.all_settled(&mut self.endpoint, win, ranks)
+    }
+
+    /// A window whose freeing has ended with an error is there until that has been told. Then it goes; `false`: it is no such
+    /// window.
+    pub fn win_forget(&mut self, win: WinId) -> bool {
+        let is_over = self.hall.windows.borrow().get(win).is_ok_and(|window| window.over);
+        if is_over {
+            self.forget_window(win);
+        }
+        is_over
     }
 
     /// The data server of this node may forget the memory that it has mapped for this process.

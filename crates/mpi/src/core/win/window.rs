@@ -232,6 +232,8 @@ pub(super) struct Window {
     pub(super) policy: Policy,
     /// What went wrong at a target, to be told at the next synchronization.
     pub(super) error: Option<MpiError>,
+    /// It was freed, and an error is to be told before it goes.
+    pub(super) over: bool,
     pub(super) name: String,
     pub(super) errhandler: ErrhandlerId,
     pub(super) info: Pairs,
@@ -415,6 +417,7 @@ impl Window {
             loans: Vec::new(),
             policy: Policy::default(),
             error: None,
+            over: false,
             name: String::new(),
             errhandler: ErrhandlerId::FATAL,
             info: Pairs::new(),
