@@ -111,21 +111,24 @@ static void collectives(const char *how) {
 }
 
 static void others(const char *how, const char *program) {
-    if (is(how, "lock") || is(how, "allocated-lock")) { /* the latter's memory is a data server's to serve, if there are any */
+    /* Memory that is allocated is a data server's to serve, if there are any. An accumulate to what is created is a message. */
+    if (is(how, "lock") || is(how, "allocated-lock") || is(how, "lock-sum") || is(how, "lock-all") || is(how, "lock-two")) {
         MPI_Win window;
         void *base;
-        if (is(how, "lock"))
+        if (is(how, "lock") || is(how, "lock-sum"))
             MPI_Win_create(buffer, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
         else
             MPI_Win_allocate(LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
         if (rank == 1) {
-            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, window);
-            MPI_Put(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, window);
+            if (is(how, "lock-all")) MPI_Win_lock_all(0, window);
+            else MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, window);
+            if (is(how, "lock-sum")) MPI_Accumulate(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, MPI_SUM, window);
+            else MPI_Put(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, window);
             MPI_Win_flush(2, window);
-            MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+            for (int other = 0; other < size; other += 3) MPI_Send(&word, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
             receive(0, 2, MPI_COMM_WORLD);
         }
-        if (rank == 0) {
+        if (rank == 0 || (rank == 3 && is(how, "lock-two"))) {
             receive(1, 1, MPI_COMM_WORLD);
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, window);
             MPI_Put(&word, 1, MPI_INT, 2, 0, 1, MPI_INT, window);

@@ -214,13 +214,13 @@ impl Mpi {
             );
         }
         if assert.no_check {
-            window.access = Access::LockedAll { checked: false };
+            window.access = Access::LockedAll { checked: false, had: 0 };
             return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
         }
         let before = windows.locks_before();
         windows.locked += 1;
         let window = windows.get_mut(win)?;
-        window.access = Access::LockedAll { checked: true };
+        window.access = Access::LockedAll { checked: true, had: 0 };
         // Those who are sent messages are asked with the first of them.
         let far: Vec<u32> = window.far.keys().copied().collect();
         for rank in far {
@@ -257,7 +257,7 @@ impl Mpi {
     pub fn win_unlock_all(&mut self, win: WinId) -> Result<Synchronizing> {
         let mut windows = self.hall.windows.borrow_mut();
         let window = windows.get_mut(win)?;
-        let Access::LockedAll { checked } = window.access else {
+        let Access::LockedAll { checked, .. } = window.access else {
             return fail(
                 ErrorClass::RmaSync,
                 "MPI_Win_unlock_all is called without MPI_Win_lock_all before it",

@@ -76,10 +76,13 @@ impl Locking {
 
 impl Window {
     /// Takes locks of this host, each when it has the one before. Has it all of them?
-    fn take_in_turn(&self, near: &mut VecDeque<Wanted>) -> bool {
+    fn take_in_turn(&mut self, near: &mut VecDeque<Wanted>) -> bool {
         while let Some(next) = near.front_mut() {
             if !self.try_lock(next.line, &mut next.attempt) {
                 return false;
+            }
+            if let Access::LockedAll { had, .. } = &mut self.access {
+                *had = next.rank + 1;
             }
             near.pop_front();
         }
@@ -95,12 +98,26 @@ impl Window {
         }
     }
 
+    /// The ranks whose locks this process has, which are not those that it waits for.
+    pub(super) fn held(&self) -> impl Iterator<Item = u32> + '_ {
+        let is_had = |rank: u32, state: State| match self.access {
+            Access::LockedAll { checked, had } => checked && rank < had,
+            Access::Locked(_) => matches!(state, State::Shared | State::Alone),
+            Access::Nothing | Access::Fence | Access::Started(_) => false,
+        };
+        let held = (0..).zip(&self.targets).filter(move |(rank, target)| match target.line {
+            Some(_) => is_had(*rank, target.state),
+            None => self.far.get(rank).is_some_and(Far::has_lock),
+        });
+        held.map(|(rank, _)| rank)
+    }
+
     /// Ranks elsewhere whose locks have been asked for, or are to be, and are not had.
     fn lacks(&self) -> impl Iterator<Item = u32> + '_ {
         // Of `MPI_Win_lock_all` only those that are in use.
         let (counts, all) = match self.access {
             Access::Locked(_) => (true, true),
-            Access::LockedAll { checked } => (checked, false),
+            Access::LockedAll { checked, .. } => (checked, false),
             Access::Nothing | Access::Fence | Access::Started(_) => (false, false),
         };
         let lacking = move |far: &Far| far.lacks_lock() && (all || !far.is_untouched());

@@ -45,7 +45,7 @@ impl Window {
         far.entry(rank).or_insert_with(|| {
             let is_near = targets[rank as usize].line.is_some();
             let lock = match access {
-                Access::LockedAll { checked: true } if !is_near => Lock::Wanted(Want::SharedNow),
+                Access::LockedAll { checked: true, .. } if !is_near => Lock::Wanted(Want::SharedNow),
                 _ => Lock::Nothing,
             };
             Far::new(*policy, lock, *flavor != super::WinFlavor::Dynamic)

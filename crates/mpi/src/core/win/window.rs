@@ -249,9 +249,10 @@ pub(super) enum Access {
     Started(Rc<[u32]>),
     /// To so many that are locked.
     Locked(u32),
-    /// Anything.
+    /// Anything. The locks of this host are had of the ranks below this one; others are asked for with the first operation.
     LockedAll {
         checked: bool,
+        had: u32,
     },
 }
 
@@ -360,20 +361,13 @@ impl Windows {
 
     /// The locks that this process holds, at most so many: the window's number, and whose memory it is.
     pub(in crate::core) fn held_locks(&self, most: usize) -> Vec<(u32, Process)> {
-        let of_window = |window: &'_ Window| {
-            // The lock of memory elsewhere is asked for with the first operation, and may not be there yet.
-            let has = |rank: u32| window.far.get(&rank).is_none_or(Far::has_lock);
-            let is_held = |target: &&(usize, Target)| {
-                matches!(target.1.state, State::Shared | State::Alone) && has(target.0 as u32)
-            };
-            let targets: Vec<(usize, Target)> = window.targets.iter().copied().enumerate().collect();
-            let held = targets.iter().filter(is_held);
-            held.map(|(rank, _)| (window.number, window.process(*rank as u32))).collect::<Vec<_>>()
-        };
-        let windows = self.list.iter().map(|(_, window)| window);
-        let locking =
-            windows.filter(|window| matches!(window.access, Access::Locked(_) | Access::LockedAll { .. }));
-        locking.flat_map(|window| of_window(window)).take(most).collect()
+        let windows = || self.list.iter().map(|(_, window)| &**window);
+        let one_by_one = windows().filter(|window| matches!(window.access, Access::Locked(_)));
+        // Of these there may be more than there is room for.
+        let of_all =
+            windows().filter(|window| matches!(window.access, Access::LockedAll { checked: true, .. }));
+        let held = |window| Window::held(window).map(|rank| (window.number, window.process(rank)));
+        one_by_one.chain(of_all).flat_map(held).take(most).collect()
     }
 
     /// Forgets messages that have gone.
