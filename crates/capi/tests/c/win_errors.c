@@ -360,6 +360,19 @@ static void flavors(void)
     FAILS(MPI_Win_attach(win, memory, 4), MPI_ERR_RMA_FLAVOR);
     FAILS(MPI_Win_detach(win, memory), MPI_ERR_RMA_FLAVOR);
     FAILS(MPI_Win_attach(dynamic, memory, -4), MPI_ERR_SIZE);
+    /* What has no bytes overlaps nothing, and is attached as often as the program likes. */
+    WORKS(MPI_Win_attach(dynamic, memory, 0));
+    WORKS(MPI_Win_attach(dynamic, memory, sizeof(int)));
+    WORKS(MPI_Win_attach(dynamic, memory, 0));
+    FAILS(MPI_Win_attach(dynamic, memory, sizeof(int)), MPI_ERR_RMA_ATTACH);
+    WORKS(MPI_Win_attach(dynamic, NULL, 0));
+    WORKS(MPI_Win_attach(dynamic, NULL, 0));
+    for (int i = 0; i < 3; i++)
+        WORKS(MPI_Win_detach(dynamic, memory));
+    FAILS(MPI_Win_detach(dynamic, memory), MPI_ERR_RMA_ATTACH);
+    WORKS(MPI_Win_detach(dynamic, NULL));
+    WORKS(MPI_Win_detach(dynamic, NULL));
+    FAILS(MPI_Win_detach(dynamic, NULL), MPI_ERR_RMA_ATTACH);
     MPI_Win_free(&dynamic);
 }
 

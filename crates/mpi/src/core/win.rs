@@ -43,6 +43,7 @@ use locking::Locking;
 use making::{Freeing, Making};
 pub use scaled::Factor;
 pub use server::serve_node;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 pub use strided::Strided;
 pub(in crate::core) use window::{Hall, WaitsForLock};
@@ -243,9 +244,14 @@ impl Mpi {
         let Some(end) = end else {
             return fail_with(ErrorClass::RmaAttach, || format!("{bytes} bytes at address 0x{at:x}"));
         };
+        if bytes == 0 {
+            // Nothing can be reached there, so that nothing overlaps it: the next buffer that is empty, or as long as it will
+            // be, may well have the same address.
+            *window.attached_empty.entry(at).or_default() += 1;
+            return Ok(());
+        }
         let overlaps = |(start, (_, len)): (&u64, &(RecvBuf, u64))| start + len > at && *start < end;
-        if window.attached.range(..end).next_back().is_some_and(overlaps) || window.attached.contains_key(&at)
-        {
+        if window.attached.range(..end).next_back().is_some_and(overlaps) {
             return fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{at:x} is attached already"));
         }
         window.attached.insert(at, (base, bytes));
@@ -260,13 +266,18 @@ impl Mpi {
         if window.flavor != WinFlavor::Dynamic {
             return fail(ErrorClass::RmaFlavor, "memory is detached from a window that is not dynamic");
         }
-        match window.attached.remove(&(base as u64)) {
-            Some(_) => {
-                window.withdraw(base as u64);
-                Ok(())
-            }
-            None => fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{base:x} is not attached")),
+        if window.attached.remove(&(base as u64)).is_some() {
+            window.withdraw(base as u64);
+            return Ok(());
         }
+        match window.attached_empty.entry(base as u64) {
+            Entry::Occupied(mut count) if *count.get() > 1 => *count.get_mut() -= 1,
+            Entry::Occupied(last) => _ = last.remove(),
+            Entry::Vacant(_) => {
+                return fail_with(ErrorClass::RmaAttach, || format!("memory at 0x{base:x} is not attached"));
+            }
+        }
+        Ok(())
     }
 
     /// The name.

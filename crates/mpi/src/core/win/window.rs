@@ -200,6 +200,8 @@ pub(super) struct Window {
     pub(super) unit: i64,
     /// Memory of the program that a dynamic window has: address and length.
     pub(super) attached: BTreeMap<u64, (RecvBuf, u64)>,
+    /// How many pieces without bytes it has at an address.
+    pub(super) attached_empty: BTreeMap<u64, u32>,
     /// What the processes of this host share.
     pub(super) common: Option<Common>,
     /// How often each of these has said something that this process knows of.
@@ -393,6 +395,7 @@ impl Window {
             bytes,
             unit,
             attached: BTreeMap::new(),
+            attached_empty: BTreeMap::new(),
             common: None,
             heard: Vec::new(),
             targets: Vec::new(),
