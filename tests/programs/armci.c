@@ -468,6 +468,13 @@ static void messages(void) {
     } chosen = {-(me - 1) * (me - 1), me};
     armci_msg_sel_scope(SCOPE_ALL, &chosen, sizeof chosen, "max", ARMCI_DOUBLE, me > 0 || size == 1);
     CHECK(chosen.of == (size == 1 ? 0 : 1));
+    /* No real number is between these. */
+    struct {
+        long key;
+        int of;
+    } largest = {(1L << 60) + me, me};
+    armci_msg_sel(&largest, sizeof largest, "max", ARMCI_LONG, 1);
+    CHECK(largest.of == size - 1 && largest.key == (1L << 60) + size - 1);
     armci_msg_bintree(SCOPE_ALL, &root, &up, &down[0], &down[1]);
     CHECK(root == 0 && (me == 0 ? up == -1 : up == (me - 1) / 2));
     int here = 1;

@@ -327,6 +327,13 @@ pub(super) extern "C" fn msg_reduce_scope<A: Abi>(
     combine::<A>("armci_msg_reduce_scope", who, (x, count, op, kind), false)
 }
 
+/// What a selection goes by, all of one kind. (Large integers that differ may be the same as real numbers.)
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Key {
+    Whole(i64),
+    Real(f64),
+}
+
 pub(super) extern "C" fn msg_sel<A: Abi>(x: BufMut, bytes: c_int, op: Text, kind: c_int, contributes: c_int) {
     msg_sel_scope::<A>(SCOPE_ALL, x, bytes, op, kind, contributes)
 }
@@ -355,16 +362,16 @@ pub(super) extern "C" fn msg_sel_scope<A: Abi>(
     let recv = Data::new(all.target(), count, TypeId::BYTE);
     collective::<A>(name, |_, _| Ok((group.comm()?, Coll::Allgather { send, recv })));
     with::<A, _>(name, |_, _| {
-        let key = |rank: usize| -> Result<f64> {
+        let key = |rank: usize| -> Result<Key> {
             let place = all.reads((bytes + 1) * rank + 1);
             Ok(match kind {
-                Kind::Int => f64::from(place.cast::<i32>().get()?),
-                Kind::Long => place.cast::<i64>().get()? as f64,
-                Kind::Float => f64::from(place.cast::<f32>().get()?),
-                Kind::Double => place.cast::<f64>().get()?,
+                Kind::Int => Key::Whole(place.cast::<i32>().get()?.into()),
+                Kind::Long => Key::Whole(place.cast::<i64>().get()?),
+                Kind::Float => Key::Real(place.cast::<f32>().get()?.into()),
+                Kind::Double => Key::Real(place.cast::<f64>().get()?),
             })
         };
-        let mut best: Option<(usize, f64)> = None;
+        let mut best: Option<(usize, Key)> = None;
         for rank in 0..size {
             if all.reads((bytes + 1) * rank).get()? == 0 {
                 continue;
