@@ -1,7 +1,7 @@
 //! Memory that a peer has lent: written and read without a handler there. Windows are made of it where bytes lie in a row.
 //!
-//! An access has its place in the link's queue, like a message: it waits for a connection, what is sent behind it arrives
-//! behind it, and it ends with the peer. Inside a host this process copies by itself; between hosts the owner's progress
+//! An access has its place in the link's queue, like a message: it waits for a connection, what is sent behind a write arrives
+//! behind it, and it ends with the peer. A read has begun when what is sent behind it arrives, and may not have ended. Inside a host this process copies by itself; between hosts the owner's progress
 //! serves it. So messages that were sent before an access have left before it, but inside a host the peer may not have read
 //! them yet.
 //!
@@ -176,8 +176,10 @@ impl Endpoint {
         self.access(to, Piece { here: Here::From(from), there: at })
     }
 
-    /// Reads memory that a peer has lent, in its turn among this process's messages to that peer. `None`: done already. The
-    /// request ends when the bytes are here.
+    /// Reads memory that a peer has lent. It leaves in its turn among this process's messages to that peer, but what is sent
+    /// behind it may be dealt with there before the last byte is read: a device takes a message while it still sends what was
+    /// read (it would wait only with a fence), and so does a stream. What lets somebody change the memory is to be sent when
+    /// the request has ended. `None`: done already. The request ends when the bytes are here.
     pub fn read_remote(
         &mut self,
         from: impl Addressee,

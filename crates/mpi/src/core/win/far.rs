@@ -332,7 +332,7 @@ impl Far {
                         }
                     }
                     // Its last word goes with it.
-                    if self.steps.is_empty() && self.last.is_some() {
+                    if self.steps.is_empty() && self.may_end() {
                         return self.finish(message, way);
                     }
                     if !message.is_empty() {
@@ -352,11 +352,22 @@ impl Far {
                 }
             }
         }
-        if self.last.is_some() {
+        if self.may_end() {
             let message = self.message();
             self.finish(message, way)?;
         }
         Ok(())
+    }
+
+    /// May the last word leave, if there is one? What lets others change the memory has to wait for copies from there: no
+    /// network promises that a message behind a read is not taken before all of it has been read.
+    fn may_end(&self) -> bool {
+        let reads = || self.direct.iter().any(|(_, op)| matches!(op.what, What::Get(_)));
+        match self.last {
+            None => false,
+            Some(Last::Flush) => true,
+            Some(Last::Unlock | Last::Complete) => !reads(),
+        }
     }
 
     /// Is it known whether and where the target's memory can be reached, and does this process have the lock?
