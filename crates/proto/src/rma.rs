@@ -16,8 +16,9 @@
 //! InfiniBand*), each by itself; the last one is what they add up to. It is not known here how an operation is carried
 //! out, nor when it has ended.
 //!
-//! [`wire`] is what these messages look like, [`lock`] the word that says who may access a process's memory, [`queue`]
-//! who waits for it, and [`server`] which messages go to a node's data server.
+//! [`wire`] is what these messages look like, [`flow`] how much of them is under way, [`lock`] the word that says who may access
+//! a process's memory, [`queue`] who waits for it, and [`server`] which messages go to a node's data server.
+pub mod flow;
 pub mod lock;
 pub mod queue;
 pub mod server;

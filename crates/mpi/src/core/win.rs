@@ -9,6 +9,7 @@
 //! | `strided` | puts and gets of regular rows, where memory is mapped |
 //! | `short` | the short way of the commonest of these |
 //! | `far` | operations that travel in messages, or are copied by the network |
+//! | `writing` | how these messages are written |
 //! | `serve` | the target's side of these |
 //! | `server` | the same, done by the data server of a node |
 //! | `route` | which of both is sent what |
@@ -30,6 +31,7 @@ mod server;
 mod short;
 mod strided;
 mod window;
+mod writing;
 
 use super::ids::{CommId, ErrhandlerId, GroupId, InfoId, TypeId, WinId};
 use super::registry::registry;

@@ -6,15 +6,17 @@ use super::WinId;
 use super::memory::Combining;
 use super::route::{Address, To, post};
 use super::window::Windows;
-use crate::buffer::{RecvBuf, SendBuf, source_of, target_of};
+use super::writing::Part;
+use crate::buffer::{RecvBuf, SendBuf, source_of};
 use crate::core::data::Checked;
 use crate::core::layout::Datatype;
 use crate::core::slots::Slots;
 use crate::error::{ErrorClass, MpiError, Result};
 use net::{Endpoint, NetError, Place, ReqId};
+use proto::rma::flow::{Due, Flow};
 use proto::rma::lock::Want;
 use proto::rma::wire::{Kind, NO_ANSWER, Reader, Reply, Shape, Writer};
-use proto::rma::{Direction, Epoch, MESSAGE_BYTES, Operation, Policy, Step};
+use proto::rma::{Direction, Epoch, Operation, Policy, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,18 +25,19 @@ use std::rc::Rc;
 /// What is under way to one target.
 pub(super) struct Far {
     epoch: Epoch,
-    ops: Slots<Op>,
-    /// What leaves next.
-    steps: VecDeque<Step>,
+    pub(super) ops: Slots<Op>,
+    /// What leaves next: the rest of an operation that is long, and then these.
+    pub(super) part: Option<Part>,
+    pub(super) steps: VecDeque<Step>,
     pub(super) lock: Lock,
-    /// It was asked for, and nothing was answered since: what is sent behind it is done behind it.
-    awaits_lock: bool,
     place: Known,
+    /// How much is under way. What is sent behind a lock that was asked for is done behind it.
+    pub(super) flow: Flow,
     /// Answers that have not come.
     outstanding: usize,
     direct: Vec<(ReqId, Op)>,
     /// Something was sent of which it is not known whether it is done.
-    unconfirmed: bool,
+    pub(super) unconfirmed: bool,
     /// An access that was completed has sent something that the target may have refused, which nobody has waited to hear.
     unheard: bool,
     /// What follows when all of it has left.
@@ -90,7 +93,7 @@ pub(super) struct Op {
 pub(in crate::core) struct Fate(RefCell<Option<Result<()>>>);
 
 impl Fate {
-    fn set(&self, ended: Result<()>) {
+    pub(super) fn set(&self, ended: Result<()>) {
         self.0.replace(Some(ended));
     }
 
@@ -180,13 +183,15 @@ pub(super) struct Answer {
     win: WinId,
     rank: u32,
     what: Awaited,
+    due: Due,
 }
 
-enum Awaited {
-    /// Bytes from `start` on, of which `left` parts are still to come.
+pub(super) enum Awaited {
+    /// So many bytes from `start` on, of which `left` parts are still to come.
     Data {
         into: Checked<RecvBuf>,
         start: u64,
+        bytes: u64,
         left: Rc<Cell<usize>>,
         waits: Option<Rc<Fate>>,
     },
@@ -198,13 +203,13 @@ enum Awaited {
 
 /// What an answer confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Confirms {
+pub(super) enum Confirms {
     Work,
     Lock,
 }
 
 /// The way to a target, and where what is sent and awaited is kept.
-struct Way<'a> {
+pub(super) struct Way<'a> {
     endpoint: &'a mut Endpoint,
     answers: &'a mut Slots<Answer>,
     sending: &'a mut Vec<(ReqId, Vec<u8>)>,
@@ -237,8 +242,8 @@ impl Way<'_> {
         }
     }
 
-    fn await_answer(&mut self, what: Awaited) -> u32 {
-        self.answers.insert(Answer { win: self.win, rank: self.rank, what })
+    fn await_answer(&mut self, what: Awaited, due: Due) -> u32 {
+        self.answers.insert(Answer { win: self.win, rank: self.rank, what, due })
     }
 }
 
@@ -247,9 +252,10 @@ impl Far {
         Far {
             epoch: Epoch::new(policy),
             ops: Slots::new(),
+            part: None,
             steps: VecDeque::new(),
             lock,
-            awaits_lock: false,
+            flow: Flow::default(),
             place: if can_go_direct { Known::Unasked } else { Known::Nowhere },
             outstanding: 0,
             direct: Vec::new(),
@@ -271,7 +277,7 @@ impl Far {
     }
 
     fn is_quiet_outside(&self) -> bool {
-        self.steps.is_empty()
+        self.has_written_all()
             && self.outstanding == 0
             && self.direct.is_empty()
             && !self.unconfirmed
@@ -285,12 +291,12 @@ impl Far {
 
     /// Has this process the lock, as far as it knows?
     pub(super) fn has_lock(&self) -> bool {
-        matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had) && !self.awaits_lock
+        matches!(self.lock, Lock::Asked | Lock::Awaited | Lock::Had) && !self.awaits_lock()
     }
 
     /// Was it asked for, without any word since?
     pub(super) fn awaits_lock(&self) -> bool {
-        self.awaits_lock
+        self.flow.awaits_lock()
     }
 
     /// Is it wanted, or asked for, and not had as far as is known?
@@ -298,7 +304,7 @@ impl Far {
         match self.lock {
             Lock::Nothing | Lock::Had => false,
             Lock::Wanted(_) => true,
-            Lock::Asked | Lock::Awaited => self.awaits_lock,
+            Lock::Asked | Lock::Awaited => self.awaits_lock(),
         }
     }
 
@@ -315,48 +321,77 @@ impl Far {
         if let Lock::Wanted(want) = self.lock {
             message.lock(want);
             self.lock = Lock::Asked;
-            self.awaits_lock = true;
+            self.flow.asks_for_lock();
         }
         message
     }
 
     /// Sends what can be sent.
     fn pump(&mut self, way: &mut Way<'_>) -> Result<()> {
-        while let Some(step) = self.steps.pop_front() {
-            match step {
-                Step::Together(numbers) => {
-                    let mut message = self.message();
-                    for number in numbers {
-                        if let Some(op) = self.ops.remove(number) {
-                            self.write(op, &mut message, way)?;
-                        }
-                    }
-                    // Its last word goes with it.
-                    if self.steps.is_empty() && self.may_end() {
-                        return self.finish(message, way);
-                    }
-                    if !message.is_empty() {
-                        way.send(way.work, message)?;
-                    }
+        while !self.has_written_all() {
+            if let (None, Some(Step::Direct(number))) = (&self.part, self.steps.front()) {
+                let number = *number;
+                if !self.may_go_direct(way)? {
+                    return Ok(());
                 }
-                Step::Direct(number) => {
-                    if !self.may_go_direct(way)? {
-                        self.steps.push_front(Step::Direct(number));
-                        return Ok(());
-                    }
-                    match (self.place, self.ops.remove(number)) {
-                        (_, None) => {}
-                        (Known::At(place), Some(op)) => self.copy(op, place, way)?,
-                        (_, Some(op)) => self.send_instead(op),
-                    }
+                self.steps.pop_front();
+                match (self.place, self.ops.remove(number)) {
+                    (_, None) => {}
+                    (Known::At(place), Some(op)) => self.copy(op, place, way)?,
+                    (_, Some(op)) => self.send_instead(op),
                 }
+                continue;
             }
+            if !self.has_room(way)? {
+                return Ok(());
+            }
+            let mut message = self.message();
+            self.fill(&mut message, way);
+            // Its last word goes with it.
+            if self.has_written_all() && self.may_end() {
+                return self.finish(message, way);
+            }
+            self.send(message, way)?;
         }
         if self.may_end() {
             let message = self.message();
             self.finish(message, way)?;
         }
         Ok(())
+    }
+
+    /// Is nothing left that was to leave, but the last word?
+    fn has_written_all(&self) -> bool {
+        self.part.is_none() && self.steps.is_empty()
+    }
+
+    /// May another message leave now? An answer that comes has this asked again.
+    fn has_room(&mut self, way: &mut Way<'_>) -> Result<bool> {
+        if self.flow.is_short_of_lock() {
+            self.ask_for_lock(way)?;
+        }
+        Ok(self.flow.has_room())
+    }
+
+    /// Sends a message, if there is anything in it. Behind many of them it asks whether they are done.
+    fn send(&mut self, mut message: Writer, way: &mut Way<'_>) -> Result<()> {
+        if message.is_empty() {
+            return Ok(());
+        }
+        if self.flow.wants_answer(message.0.len()) {
+            let id = self.await_answer(Awaited::Done(Confirms::Work), &message, way);
+            message.flush(id);
+        }
+        self.flow.sends(message.0.len());
+        way.send(way.work, message)
+    }
+
+    /// The number of an answer to what is asked next in a message.
+    pub(super) fn await_answer(&mut self, what: Awaited, message: &Writer, way: &mut Way<'_>) -> u32 {
+        self.outstanding += 1;
+        let brings = if let Awaited::Data { bytes, .. } = &what { *bytes } else { 0 };
+        let due = self.flow.asks(message.0.len(), brings);
+        way.await_answer(what, due)
     }
 
     /// May the last word leave, if there is one? What lets others change the memory has to wait for copies from there: no
@@ -377,16 +412,16 @@ impl Far {
         if asks_place || asks_lock {
             let mut message = self.message();
             if asks_place {
-                message.ask(way.await_answer(Awaited::Place));
+                let id = self.await_answer(Awaited::Place, &message, way);
+                message.ask(id);
                 self.place = Known::Asked;
-                self.outstanding += 1;
             }
             if asks_lock {
-                message.flush(way.await_answer(Awaited::Done(Confirms::Lock)));
+                let id = self.await_answer(Awaited::Done(Confirms::Lock), &message, way);
+                message.flush(id);
                 self.lock = Lock::Awaited;
-                self.outstanding += 1;
             }
-            way.send(way.work, message)?;
+            self.send(message, way)?;
         }
         Ok(!matches!(self.place, Known::Asked) && self.lock != Lock::Awaited)
     }
@@ -397,10 +432,10 @@ impl Far {
             return Ok(());
         }
         let mut message = self.message();
-        message.flush(way.await_answer(Awaited::Done(Confirms::Lock)));
+        let id = self.await_answer(Awaited::Done(Confirms::Lock), &message, way);
+        message.flush(id);
         self.lock = Lock::Awaited;
-        self.outstanding += 1;
-        way.send(way.work, message)
+        self.send(message, way)
     }
 
     /// Everything has left but the last word.
@@ -413,22 +448,23 @@ impl Far {
                 // What comes behind this word on its way is done behind it.
                 self.unheard |= self.unconfirmed;
                 self.unconfirmed = false;
+                self.flow.sends(message.0.len());
                 return way.complete(message);
             }
             Some(Last::Flush) => {
-                message.flush(way.await_answer(Awaited::Done(Confirms::Work)));
-                self.outstanding += 1;
+                let id = self.await_answer(Awaited::Done(Confirms::Work), &message, way);
+                message.flush(id);
                 (self.unconfirmed, self.unheard) = (false, false);
             }
             Some(Last::Unlock) => {
                 self.ended = !self.direct.is_empty();
-                message.unlock(way.await_answer(Awaited::Done(Confirms::Work)));
-                self.outstanding += 1;
+                let id = self.await_answer(Awaited::Done(Confirms::Work), &message, way);
+                message.unlock(id);
                 (self.unconfirmed, self.unheard) = (false, false);
                 self.lock = Lock::Nothing;
             }
         }
-        if message.is_empty() { Ok(()) } else { way.send(way.work, message) }
+        self.send(message, way)
     }
 
     /// Copies to or from memory that the target has lent.
@@ -487,71 +523,7 @@ impl Far {
 
     /// Is there something that leaves or ends only when somebody looks?
     pub(super) fn wants_looks(&self) -> bool {
-        !self.steps.is_empty() || !self.direct.is_empty()
-    }
-
-    /// Writes an operation into a message, and sends that when it is long.
-    fn write(&mut self, op: Op, message: &mut Writer, way: &mut Way<'_>) -> Result<()> {
-        let Op { what, at, to, waits } = op;
-        let bytes = to.bytes() as u64;
-        let most = match &what {
-            What::Update { how, .. } => how.how.whole(MESSAGE_BYTES),
-            _ => MESSAGE_BYTES,
-        } as u64;
-        let parts = bytes.div_ceil(most).max(1);
-        let left = Rc::new(Cell::new(parts as usize));
-        for part in 0..parts {
-            if message.0.len() >= MESSAGE_BYTES {
-                way.send(way.work, std::mem::take(message))?;
-            }
-            let start = part * most;
-            let range = start..bytes.min(start + most);
-            let await_data = |far: &mut Far, way: &mut Way<'_>, into: &Checked<RecvBuf>| {
-                far.outstanding += 1;
-                let (into, left, waits) = (into.clone(), left.clone(), waits.clone());
-                way.await_answer(Awaited::Data { into, start, left, waits })
-            };
-            match &what {
-                What::Put(from) => {
-                    let (at, shape) = to.shape(at, range.clone());
-                    message.put(at, &shape);
-                    append(message, from, range);
-                    self.unconfirmed = true;
-                }
-                What::Get(into) => {
-                    let id = await_data(self, way, into);
-                    let (at, shape) = to.shape(at, range);
-                    message.get(id, at, &shape);
-                }
-                What::Update { from, into, how } => {
-                    let id = into.as_ref().map_or(NO_ANSWER, |into| await_data(self, way, into));
-                    let (at, shape) = to.shape(at, range.clone());
-                    match from {
-                        Some(from) => {
-                            message.update(id, how.how.encode(), at, &shape);
-                            append(message, from, range);
-                        }
-                        None => message.load(id, how.how.encode(), at, &shape),
-                    }
-                    self.unconfirmed |= into.is_none();
-                }
-                What::Swap { expected, new, into, how } => {
-                    let into = Checked { buf: *into, count: 1, ty: to.ty.clone() };
-                    let id = await_data(self, way, &into);
-                    message.swap(id, how.how.encode().ty, how.how.width() as u32, at);
-                    for buf in [expected, new] {
-                        let from = Checked { buf: *buf, count: 1, ty: to.ty.clone() };
-                        append(message, &from, range.clone());
-                    }
-                }
-            }
-        }
-        // The bytes have been copied; who waits for an answer is told when it comes.
-        let answered = !matches!(what, What::Put(_) | What::Update { into: None, .. });
-        if let Some(waits) = waits.filter(|_| !answered) {
-            waits.set(Ok(()));
-        }
-        Ok(())
+        !self.has_written_all() || !self.direct.is_empty()
     }
 }
 
@@ -561,14 +533,6 @@ impl Op {
             waits.set(Ok(()));
         }
     }
-}
-
-/// Adds a range of the bytes of elements to a message.
-fn append(message: &mut Writer, from: &Checked<SendBuf>, range: Range<u64>) {
-    let (start, bytes) = (message.0.len(), (range.end - range.start) as usize);
-    message.0.resize(start + bytes, 0);
-    let room = target_of(&mut message.0[start..]).range(0, bytes);
-    from.ty.pack_range(from.buf, from.count, range, room);
 }
 
 impl Windows {
@@ -746,9 +710,9 @@ impl Windows {
             return;
         }
         far.outstanding = far.outstanding.saturating_sub(1);
-        far.awaits_lock = false;
+        far.flow.comes(answer.due);
         match (answer.what, reply) {
-            (Awaited::Data { into, start, left, waits }, reply) => {
+            (Awaited::Data { into, start, left, waits, .. }, reply) => {
                 if let Reply::Data { data, .. } = reply {
                     let from = source_of(data).range(0, data.len());
                     into.ty.unpack_range(from, into.buf, into.count, start);
@@ -783,13 +747,13 @@ impl Windows {
         }
         let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) else { return };
         far.outstanding = 0;
+        far.flow.forget();
         if matches!(far.place, Known::Asked) {
             far.place = Known::Nowhere;
         }
         if far.lock == Lock::Awaited {
             far.lock = Lock::Asked;
         }
-        far.awaits_lock = false;
     }
 
     /// Something went wrong that nobody can be told of just now.
