@@ -553,6 +553,7 @@ impl Endpoint {
         let own = job == self.job.id;
         if !own {
             self.job.broken.entry(job).or_insert_with(|| error.clone());
+            self.job.losses += 1;
         }
         // Who waits for anybody of another job hears of it: no launcher ends those who are left.
         let spans = &self.job.spans;
@@ -602,6 +603,12 @@ impl Endpoint {
     #[inline]
     pub fn has_losses(&self) -> bool {
         !self.job.broken.is_empty()
+    }
+
+    /// How often it was heard that a job has lost a process: who remembers the number knows whether there is news.
+    #[inline]
+    pub fn losses(&self) -> u64 {
+        self.job.losses
     }
 
     /// Has the job of a process lost one of its processes, so that all of it ends, and how was that heard of?

@@ -287,6 +287,8 @@ pub(crate) struct Membership {
     pub spans: BTreeMap<(u32, Job), Span>,
     /// Other jobs that have lost somebody, and how that was heard of.
     pub broken: HashMap<Job, NetError>,
+    /// How often that was heard of.
+    pub losses: u64,
     /// Keys that are shared with other jobs.
     pub keys: BTreeSet<(Job, [u8; 32])>,
     /// This host as the kernel knows it, once it was asked for: that takes nine system calls.
@@ -399,6 +401,7 @@ impl Endpoint {
             leaving: false,
             spans: BTreeMap::new(),
             broken: HashMap::new(),
+            losses: 0,
             hosts: None,
             finished: false,
             met: HashMap::new(),

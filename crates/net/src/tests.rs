@@ -158,6 +158,7 @@ fn endpoint(
         leaving: false,
         spans: Default::default(),
         broken: Default::default(),
+        losses: 0,
         met: Default::default(),
         keys: Default::default(),
         kernel_host: Default::default(),

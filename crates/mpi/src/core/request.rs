@@ -272,7 +272,7 @@ impl Mpi {
             State::Collective(collective) => collective.is_finished(),
             State::Making(making) => making.is_finished(),
             State::Flush(done) => done.get(),
-            State::Access { fate, target } => fate.is_known() || self.endpoint.loss_of_job(*target).is_some(),
+            State::Access { fate, .. } => fate.is_known(),
             State::Partitioned(end) => end.is_finished(),
             State::Generalized { complete, .. } => *complete,
             State::Send { id, .. } => self.endpoint.is_done(*id),
@@ -625,10 +625,8 @@ fn poll_state(endpoint: &mut net::Endpoint, state: &mut State) -> Result<Option<
         State::Collective(collective) => collective.status(),
         State::Making(making) => making.poll(),
         State::Flush(done) => Ok(done.get().then_some(Status::EMPTY)),
-        State::Access { fate, target } => match fate.take()? {
-            true => Ok(Some(Status::EMPTY)),
-            false => endpoint.loss_of_job(*target).map_or(Ok(None), |loss| Err(loss.into())),
-        },
+        // (Where the target is lost, it ends when nothing writes into the program's memory any more.)
+        State::Access { fate, .. } => Ok(fate.take()?.then_some(Status::EMPTY)),
         State::Partitioned(end) => end.status(),
         State::Generalized { complete, .. } => Ok(complete.then_some(Status::EMPTY)),
         State::Send { id, more } => match endpoint.take(*id) {

@@ -418,7 +418,10 @@ impl Stage {
             Stage::Start { ranks, posted, .. } => ranks[*posted..].iter().find_map(lost),
             Stage::Wait(_) => window.open_ranks().find_map(lost),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
-                ranks.iter().find_map(lost)
+                // The program has its memory back then: copies end before, if only with their connection.
+                let copies = |rank: &&u32| window.far.get(rank).is_some_and(Far::copies);
+                let is_copying = ranks.iter().filter(copies).any(|rank| lost(rank).is_some());
+                if is_copying { None } else { ranks.iter().find_map(lost) }
             }
         }
     }
@@ -560,6 +563,9 @@ impl Windows {
         match stage.loss(self, win, endpoint) {
             None => Ok(()),
             Some(loss) => {
+                // What has been begun since the loss was heard of is not answered either; it is told here.
+                self.abandon_lost(endpoint);
+                self.get_mut(win)?.error = None;
                 self.give_up(endpoint, win, stage)?;
                 Err(loss.into())
             }

@@ -498,8 +498,25 @@ impl Far {
         self.steps.push_front(Step::Together(vec![number]));
     }
 
-    /// Looks how copies have ended.
+    /// Are copies under way, from the program's memory or into it?
+    pub(super) fn copies(&self) -> bool {
+        !self.direct.is_empty()
+    }
+
+    /// Nothing leaves for the target any more: who waits for it is told. Copies that are under way are left to end.
+    fn give_up(&mut self, error: &dyn Fn() -> MpiError) {
+        self.epoch.close(&mut Vec::new());
+        self.steps.clear();
+        let part = self.part.take().and_then(|part| part.fate());
+        let held = std::mem::replace(&mut self.ops, Slots::new());
+        let fates = held.iter().filter_map(|(_, op)| op.waits.as_ref());
+        fates.chain(&part).for_each(|waits| waits.set(Err(error())));
+        (self.unconfirmed, self.unheard, self.last) = (false, false, None);
+    }
+
+    /// Looks how copies have ended; gives the first error that nobody else waits for.
     fn reap(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        let mut failed = Ok(());
         let mut at = 0;
         while at < self.direct.len() {
             let Some(ended) = endpoint.take(self.direct[at].0) else {
@@ -512,13 +529,15 @@ impl Far {
                 Err(NetError::OutOfReach { .. }) if !self.ended => self.send_instead(op),
                 Err(error) => {
                     let error = MpiError::from(error);
-                    let Some(waits) = op.waits else { return Err(error) };
-                    waits.set(Err(error));
+                    match op.waits {
+                        Some(waits) => waits.set(Err(error)),
+                        None => failed = failed.and(Err(error)),
+                    }
                 }
             }
         }
         self.ended &= !self.direct.is_empty();
-        Ok(())
+        failed
     }
 
     /// Is there something that leaves or ends only when somebody looks?
@@ -538,7 +557,11 @@ impl Op {
 impl Windows {
     /// Begins an operation on a target that is sent messages.
     pub(super) fn add(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, op: Op) -> Result<()> {
-        let far = self.get_mut(win)?.far_to(rank);
+        let window = self.get_mut(win)?;
+        if let Some(loss) = endpoint.loss_of_job(window.process(rank)) {
+            return Err(loss.into());
+        }
+        let far = window.far_to(rank);
         let can_go_direct = !matches!(far.place, Known::Nowhere);
         let is_waited_for = op.waits.is_some();
         let number = far.ops.insert(op);
@@ -592,9 +615,12 @@ impl Windows {
     pub(super) fn settled(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<bool> {
         let window = self.get_mut(win)?;
         let Some(far) = window.far.get_mut(&rank) else { return Ok(true) };
-        if !far.direct.is_empty() {
-            far.reap(endpoint)?;
+        if far.copies() {
+            // Told when all has ended: others write into the program's memory still.
+            let reaped = far.reap(endpoint);
+            reaped.unwrap_or_else(|error| self.note_error(win, error));
         }
+        let Some(far) = self.get_mut(win)?.far.get_mut(&rank) else { return Ok(true) };
         if far.is_quiet() {
             return Ok(true);
         }
@@ -733,9 +759,33 @@ impl Windows {
 
     /// What a target was asked and has not understood, or has answered in words that make no sense, is not answered any more:
     /// nobody waits for it.
-    fn abandon(&mut self, (win, rank): (WinId, u32), words: &str) {
+    fn abandon(&mut self, from: (WinId, u32), words: &str) {
         let error = || MpiError::new(ErrorClass::Intern, words.to_owned());
-        self.note_error(win, error());
+        self.note_error(from.0, error());
+        self.abandon_answers(from, &error);
+    }
+
+    /// The same where the target's job has lost a process. What it answers all the same changes nothing: the program has its
+    /// memory back when it has heard of the loss.
+    pub(super) fn abandon_lost(&mut self, endpoint: &Endpoint) {
+        let mut lost = Vec::new();
+        for (win, window) in self.list.iter() {
+            let busy = window.far.iter().filter(|(_, far)| !far.is_quiet());
+            let loss = |rank: &u32| Some((WinId(win), *rank, endpoint.loss_of_job(window.process(*rank))?));
+            lost.extend(busy.filter_map(|(rank, _)| loss(rank)));
+        }
+        for (win, rank, loss) in lost {
+            let error = || MpiError::from(loss.clone());
+            self.note_error(win, error());
+            self.abandon_answers((win, rank), &error);
+            if let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) {
+                far.give_up(&error);
+            }
+        }
+    }
+
+    /// Nobody waits for a target's answers any more.
+    fn abandon_answers(&mut self, (win, rank): (WinId, u32), error: &dyn Fn() -> MpiError) {
         let of_it = self.answers.iter().filter(|(_, answer)| (answer.win, answer.rank) == (win, rank));
         for id in of_it.map(|(id, _)| id).collect::<Vec<_>>() {
             let Some(answer) = self.answers.get_mut(id) else { continue };

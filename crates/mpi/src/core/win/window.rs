@@ -81,6 +81,8 @@ pub(in crate::core) struct Hall {
     inbox: RefCell<VecDeque<(Peer, Active)>>,
     /// Are there operations with requests that may end only when somebody looks?
     looks: Cell<bool>,
+    /// How often it was heard that another job has lost a process, when that was last looked at.
+    losses: Cell<u64>,
     /// Who is waited for, for who hears that this process waits.
     pub(in crate::core) awaits: Cell<Option<Awaits>>,
 }
@@ -138,10 +140,22 @@ impl Hall {
     /// Looks for the ends of operations that requests wait for.
     #[inline]
     pub(in crate::core) fn look(&self, endpoint: &mut Endpoint) {
+        if endpoint.losses() != self.losses.get() {
+            self.look_for_lost(endpoint);
+        }
         if self.looks.get()
             && let Ok(mut windows) = self.windows.try_borrow_mut()
         {
             self.looks.set(windows.move_on(endpoint));
+        }
+    }
+
+    /// Another job has lost a process: targets there answer no more.
+    #[cold]
+    fn look_for_lost(&self, endpoint: &Endpoint) {
+        if let Ok(mut windows) = self.windows.try_borrow_mut() {
+            self.losses.set(endpoint.losses());
+            windows.abandon_lost(endpoint);
         }
     }
 

@@ -29,7 +29,8 @@ impl Part {
         Part { op, written: 0, most, left: Rc::new(Cell::new(parts as usize)) }
     }
 
-    fn fate(&self) -> Option<Rc<Fate>> {
+    /// Who waits for it.
+    pub(super) fn fate(&self) -> Option<Rc<Fate>> {
         self.op.waits.clone()
     }
 
