@@ -146,7 +146,6 @@ impl Watch {
         // SAFETY: three words, as this request has them.
         check(unsafe { libc::ioctl(events.as_raw_fd(), UFFDIO_API as _, &mut api) })?;
         let asked = Page::new()?;
-        register(&events, asked.start(), asked.bytes)?;
         // SAFETY: a new descriptor.
         let stop = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let poll = Poll::new()?;
@@ -161,6 +160,7 @@ impl Watch {
             blind: AtomicBool::new(false),
             ranges: std::iter::repeat_with(Range::default).take(ranges).collect(),
         });
+        register(&shared.events, shared.asked.start(), shared.asked.bytes)?;
         let watcher = shared.clone();
         let thread = without_signals(|| {
             let thread = std::thread::Builder::new().name("banyan-watch".into()).stack_size(STACK_BYTES);
