@@ -598,7 +598,8 @@ impl Mpi {
         }
     }
 
-    pub(super) fn recycle(&mut self, collective: Box<Collective>) {
+    pub(super) fn recycle(&mut self, mut collective: Box<Collective>) {
+        collective.half = None; // its memory may go with the communicator
         let small = collective.scratch.bytes() + collective.staging.bytes() <= KEPT_BYTES_MAX;
         if small && collective.outstanding.is_empty() && self.spare.len() < SPARE_MAX {
             self.spare.push(collective);
