@@ -22,7 +22,6 @@ mod clock;
 mod crossed;
 mod dial;
 mod door;
-mod knock;
 mod link;
 mod memory;
 mod out;

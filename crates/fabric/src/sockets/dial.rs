@@ -5,11 +5,7 @@
 //! both sides keep the one with the larger number. The dialler of the other one closes it and sends everything again
 //! on the one that stays. What the other side has taken from the losing stream by then, it leaves out: see
 //! [`super::crossed`].
-//!
-//! A peer that computes has a full queue at last, and its kernel answers no dial more. So where no answer comes the peer's host is
-//! asked in [another way](super::knock), and dialled for as long as it lives: silence of a process is no failure.
 use super::door::STARVED_NS;
-use super::knock::Knock;
 use super::{Note, Sockets, is_no_descriptor};
 use crate::provider::{BreakReason, ConnectError, CreateError, Sent};
 use crate::state::QpState;
@@ -56,8 +52,6 @@ pub(super) struct Dial {
     since_ns: u64,
     /// Attempts that failed.
     tries: u32,
-    /// Behind an attempt without an answer: does the host live?
-    knock: Option<Knock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +72,7 @@ impl Dial {
     pub fn new(id: u64) -> Self {
         let (message, early) = (Vec::new(), Vec::new());
         let (greeted, answered) = (false, false);
-        let (phase, since_ns, tries) = (Phase::Undialled, 0, 0);
-        Dial { id, phase, message, early, greeted, answered, since_ns, tries, knock: None }
+        Dial { id, phase: Phase::Undialled, message, early, greeted, answered, since_ns: 0, tries: 0 }
     }
 
     /// Can something be written?
@@ -262,18 +255,6 @@ impl Sockets {
         self.break_behind_losing(index, why);
     }
 
-    /// An attempt had no answer. If the host has answered since the one before it, this is the first again.
-    fn dial_unanswered(&mut self, index: u32) {
-        let (now_ns, from) = (self.clock.now_ns(), self.source());
-        let Some(link) = self.links.at_mut(index) else { return };
-        let Some(dial) = &mut link.dial else { return };
-        if dial.knock.take().is_some_and(Knock::has_answered) {
-            (dial.since_ns, dial.tries) = (now_ns, 0);
-        }
-        dial.knock = Knock::at(from, link.to);
-        self.dial_failed(index, &io::Error::new(io::ErrorKind::TimedOut, "no answer"));
-    }
-
     /// Reads what comes before a connection is settled: the welcome and control messages, and not a byte more, since
     /// what is behind them may not be delivered yet.
     fn read_proofs(&mut self, index: u32) {
@@ -448,7 +429,8 @@ impl Sockets {
                     // The answer may have come in time, and the caller have computed since.
                     self.advance_dial(index);
                     if self.dial_phase(index) == Some(phase) {
-                        self.dial_unanswered(index);
+                        let no_answer = io::Error::new(io::ErrorKind::TimedOut, "no answer");
+                        self.dial_failed(index, &no_answer);
                     }
                 }
                 _ => {}
@@ -492,11 +474,9 @@ pub(super) fn read_more(stream: &Stream, partial: &mut Vec<u8>, wanted: usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::knock::tests::full_listener;
-    use super::super::tests::{End, wait};
+    use super::super::tests::End;
     use super::*;
     use crate::provider::Provider;
-    use std::time::Instant;
 
     #[test]
     fn a_dial_may_take_for_ever() {
@@ -526,32 +506,5 @@ mod tests {
         sockets.tick_dials(u64::MAX / 2);
         assert_eq!(sockets.dial_phase(index), Some(Phase::Proving));
         sockets.destroy(qp);
-    }
-
-    #[test]
-    fn a_peer_whose_queue_is_full_is_dialled_on() {
-        // Of no patience: time alone ends it after a few attempts.
-        let mut end = End::with_timeout(Duration::from_millis(1));
-        let (listener, _inside) = full_listener();
-        let mut peer = end.card;
-        peer.sockets.as_mut().unwrap().tcp = listener.local_addr().unwrap().port();
-        let qp = end.ask(&peer, 1);
-        let index = qp.index() as u32;
-        end.sockets.send_control(Some(qp), &peer, b"request").unwrap();
-        for round in 0..10 * ATTEMPTS_MIN {
-            assert_eq!(end.sockets.state(qp), QpState::Init, "given up in round {round}");
-            end.sockets.tick_dials(u64::MAX / 2);
-            let knock = end.sockets.links.at(index).and_then(|link| link.dial.as_ref()?.knock.as_ref());
-            if let Some(Knock::Asked(stream)) = knock {
-                assert!(stream.wait_writable(Duration::from_secs(20)).unwrap());
-            }
-        }
-        // Its process has time again.
-        while let Ok(Some(_)) = listener.accept() {}
-        let start = Instant::now();
-        wait("the call", || {
-            end.sockets.tick(start.elapsed().as_nanos() as u64);
-            matches!(listener.accept(), Ok(Some(_)))
-        });
     }
 }

@@ -7,9 +7,7 @@
 //! whatever its process does.
 //!
 //! TCP sends what was lost again after ever longer times, at last minutes, and so hears late that a cut is over. Before
-//! a stream is given up its peer's listener is dialled: if the host answers, the stream waits on. So it does if the listener is silent
-//! and the host [is not](super::knock): then the peer computes, and its queue is full.
-use super::knock::Knock;
+//! a stream is given up its peer's listener is dialled: if the host answers, the stream waits on.
 use super::{Sockets, is_no_descriptor};
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +26,6 @@ pub(super) struct Probe {
     index: u32,
     generation: u32,
     stream: Stream,
-    knock: Option<Knock>,
     since_ns: u64,
     until_ns: u64,
 }
@@ -85,8 +82,7 @@ impl Sockets {
         match Stream::dial(self.source(), to) {
             Ok(stream) => {
                 let until_ns = now_ns + self.silence_turn_ns.clamp(PROBE_MIN_NS, PROBE_MAX_NS);
-                let knock = Knock::at(self.source(), to);
-                self.probes.push(Probe { index, generation, stream, knock, since_ns: now_ns, until_ns });
+                self.probes.push(Probe { index, generation, stream, since_ns: now_ns, until_ns });
             }
             // Nothing can be said about the host; asked again in a turn.
             Err(error) if is_no_descriptor(&error) => {}
@@ -97,13 +93,9 @@ impl Sockets {
     /// What the probes that are due have found.
     fn end_probes(&mut self, now_ns: u64) {
         let due: Vec<Probe> = self.probes.extract_if(.., |probe| probe.until_ns <= now_ns).collect();
-        for Probe { index, generation, stream, knock, since_ns, .. } in due {
-            let answered = match stream.connected() {
-                Ok(true) => true,
-                Ok(false) => knock.is_some_and(Knock::has_answered),
-                // A refusal is no answer: without its listener the peer is gone, or a firewall refuses for it.
-                Err(_) => false,
-            };
+        for Probe { index, generation, stream, since_ns, .. } in due {
+            // A refusal is no answer: without its listener the peer is gone, or a firewall refuses for it.
+            let answered = matches!(stream.connected(), Ok(true));
             stream.close_hard();
             let Some(link) = self.links.get_mut(index as usize, generation) else { continue };
             let still_silent =
@@ -119,34 +111,5 @@ impl Sockets {
     fn lose_silent(&mut self, index: u32) {
         let why = format!("no answer for {} s", self.timeout.as_secs());
         self.lose(index, &io::Error::new(io::ErrorKind::TimedOut, why));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::knock::tests::full_listener;
-    use super::super::tests::End;
-    use super::*;
-
-    #[test]
-    fn a_silent_stream_waits_on_while_its_host_answers() {
-        for full in [true, false] {
-            let (mut end, peer) = (End::new(), End::new());
-            let qp = end.ask(&peer.card, 1);
-            let (index, now_ns) = (qp.index() as u32, end.sockets.clock.now_ns());
-            let (listener, _inside) = full_listener();
-            let at = listener.local_addr().unwrap();
-            // (Without its listener it is gone.)
-            let listener = Some(listener).filter(|_| full);
-            end.sockets.probe(index, at, now_ns);
-            let Some(Probe { knock: Some(knock), .. }) = end.sockets.probes.first() else { panic!() };
-            if let Knock::Asked(stream) = knock {
-                assert!(stream.wait_writable(Duration::from_secs(20)).unwrap());
-            }
-            end.sockets.end_probes(u64::MAX / 2);
-            let heard = end.sockets.links.at(index).unwrap().silent_since_ns;
-            assert_eq!(heard, full.then_some(u64::MAX / 2));
-            drop(listener);
-        }
     }
 }
