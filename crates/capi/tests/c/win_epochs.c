@@ -118,7 +118,6 @@ static void lengths(void)
     int most = few ? 1 << 20 : 65536, how, k;
     unsigned char *memory, *local = malloc(3 * (size_t)(most + 1));
     MPI_Win win;
-    find_neighbours();
     for (how = FENCE; how <= LOCK_ALL; how++) {
         int round = 0;
         MPI_Win_allocate(3 * (MPI_Aint)(most + 1), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
@@ -126,7 +125,6 @@ static void lengths(void)
             move((enum how)how, list[k], round++, memory, most, local, win);
         MPI_Win_free(&win);
     }
-    MPI_Group_free(&around);
     free(local);
 }
 
@@ -567,20 +565,47 @@ static void long_requests(void)
     free(in);
 }
 
+/* Accesses that are completed, one behind the other: nobody asks what has become of one, and together they send more than may be
+ * under way. */
+static void completes(void)
+{
+    enum { COUNT = 8000, TURNS = 100 };
+    double *memory = calloc(COUNT, sizeof *memory), *own = calloc(COUNT, sizeof *own);
+    MPI_Win win;
+    int wrong = 0, i;
+    for (i = 0; i < COUNT; i++)
+        own[i] = rank + i;
+    MPI_Win_create(memory, COUNT * sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    for (i = 0; i < TURNS; i++) {
+        open_epoch(GENERAL, i, win);
+        MPI_Accumulate(own, COUNT, MPI_DOUBLE, right, 0, COUNT, MPI_DOUBLE, MPI_SUM, win);
+        close_epoch(GENERAL, i, win);
+    }
+    for (i = 0; i < COUNT; i++)
+        wrong += memory[i] != TURNS * (double)(left + i);
+    CHECK(wrong == 0);
+    MPI_Win_free(&win);
+    free(memory);
+    free(own);
+}
+
 int main(int argc, char **argv)
 {
     begin_windows(&argc, &argv);
     right = at_distance(1);
     left = at_distance(-1);
     few = size <= 8;
+    find_neighbours();
     lengths();
     asserts();
     general();
+    completes();
     locks();
     flushes();
     null_targets();
     outstanding();
     requests();
     long_requests();
+    MPI_Group_free(&around);
     return finish("win_epochs");
 }

@@ -7,7 +7,7 @@ use super::route::To;
 use super::window::{Access, Awaits, State, WaitsForLock, Window, Windows, Word};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
-use crate::error::{ErrorClass, Result, fail, fail_with};
+use crate::error::{ErrorClass, MpiError, Result, fail, fail_with};
 use net::{Endpoint, NetError};
 use proto::rma::lock::{Want, give_back};
 use proto::rma::wire::{Kind, Writer};
@@ -130,10 +130,10 @@ impl Mpi {
             let window = windows.get_mut(win)?;
             window.targets[rank as usize].state = State::Nothing;
             if window.far.contains_key(&rank) {
-                windows.close(&mut self.endpoint, win, rank, Last::Complete)?;
+                windows.close_or_note(&mut self.endpoint, win, rank, Last::Complete);
                 far.push(rank);
-            } else {
-                windows.tell(&mut self.endpoint, win, rank, Word::Complete)?;
+            } else if let Err(error) = windows.tell(&mut self.endpoint, win, rank, Word::Complete) {
+                windows.note_error(win, error); // the others are told all the same
             }
         }
         Ok(Synchronizing::new(win, Stage::Settle(far)))
@@ -244,7 +244,7 @@ impl Mpi {
         }
         window.targets[rank as usize].state = State::Nothing;
         windows.lock_is_over(win)?;
-        windows.finish(&mut self.endpoint, win, rank)?;
+        windows.finish(&mut self.endpoint, win, rank);
         let looks_around = windows.get_mut(win)?.looks_around();
         drop(windows);
         if looks_around {
@@ -271,7 +271,7 @@ impl Mpi {
             false => window.access = Access::Nothing,
         }
         for rank in &far {
-            windows.finish(&mut self.endpoint, win, *rank)?;
+            windows.finish(&mut self.endpoint, win, *rank);
         }
         Ok(Synchronizing::new(win, Stage::Unlock { far, near }))
     }
@@ -297,7 +297,7 @@ impl Mpi {
             _ if !has_far => Vec::new(),
             None => windows.flush_all(&mut self.endpoint, win)?,
             Some(rank) => {
-                windows.close(&mut self.endpoint, win, rank, Last::Flush)?;
+                windows.close_or_note(&mut self.endpoint, win, rank, Last::Flush);
                 vec![rank]
             }
         };
@@ -350,11 +350,16 @@ impl Mpi {
                 Some(request) => {
                     let request = *request;
                     drop(windows);
-                    if self.test(request)?.is_none() {
-                        return Ok(false);
-                    }
+                    let tested = self.test(request);
                     windows = hall.windows.borrow_mut();
-                    true
+                    match tested {
+                        Ok(None) => return Ok(false),
+                        Ok(Some(_)) => true,
+                        Err(error) => {
+                            windows.get_mut(win)?.error = None; // one error is told
+                            return Err(error);
+                        }
+                    }
                 }
             },
             Stage::Start { ranks, posted, looking } => {
@@ -391,7 +396,7 @@ impl Mpi {
                 let settled = windows.all_settled(&mut self.endpoint, win, far)?;
                 if settled {
                     for (rank, state) in std::mem::take(near) {
-                        windows.unlock(&mut self.endpoint, win, rank, state)?;
+                        windows.unlock(&mut self.endpoint, win, rank, state);
                     }
                 }
                 settled
@@ -418,12 +423,14 @@ impl Stage {
             Stage::Start { ranks, posted, .. } => ranks[*posted..].iter().find_map(lost),
             Stage::Wait(_) => window.open_ranks().find_map(lost),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
-                // The program has its memory back then: copies end before, if only with their connection.
-                let copies = |rank: &&u32| window.far.get(rank).is_some_and(Far::copies);
-                let is_copying = ranks.iter().filter(copies).any(|rank| lost(rank).is_some());
-                if is_copying { None } else { ranks.iter().find_map(lost) }
+                ranks.iter().find_map(lost)
             }
         }
+    }
+
+    /// Does it wait for operations, of which each may still use the program's memory?
+    fn settles(&self) -> bool {
+        matches!(self, Stage::Fence { .. } | Stage::Settle(_) | Stage::Unlock { .. })
     }
 
     /// Who is waited for, and what they are to do, if it is not the messages of a collective.
@@ -525,20 +532,34 @@ impl Windows {
     pub(super) fn flush_all(&mut self, endpoint: &mut Endpoint, win: WinId) -> Result<Vec<u32>> {
         let ranks: Vec<u32> = self.get(win)?.far.keys().copied().collect();
         for rank in &ranks {
-            self.close(endpoint, win, *rank, Last::Flush)?;
+            self.close_or_note(endpoint, win, *rank, Last::Flush);
         }
         Ok(ranks)
     }
 
+    /// As [`Windows::close`]. A target that cannot be reached keeps nobody from the others: it is told when all have ended.
+    fn close_or_note(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, last: Last) {
+        if let Err(error) = self.close(endpoint, win, rank, last) {
+            self.cannot_reach(win, rank, error);
+        }
+    }
+
+    /// Nothing can be sent to a target.
+    fn cannot_reach(&mut self, win: WinId, rank: u32, error: MpiError) {
+        let (class, words) = (error.class, error.to_string());
+        self.note_error(win, error);
+        self.abandon_target((win, rank), &|| MpiError::new(class, words.clone()));
+    }
+
     /// Has everything leave for a target, which gives the lock back behind it if it was asked for it.
-    fn finish(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) -> Result<()> {
-        let Some(far) = self.get_mut(win)?.far.get_mut(&rank) else { return Ok(()) };
+    fn finish(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32) {
+        let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) else { return };
         let by_message = far.lock != Lock::Nothing;
         if by_message && far.is_untouched() {
             far.lock = Lock::Nothing;
-            return Ok(());
+            return;
         }
-        self.close(endpoint, win, rank, if by_message { Last::Unlock } else { Last::Flush })
+        self.close_or_note(endpoint, win, rank, if by_message { Last::Unlock } else { Last::Flush });
     }
 
     pub(super) fn all_settled(
@@ -547,29 +568,33 @@ impl Windows {
         win: WinId,
         ranks: &mut Vec<u32>,
     ) -> Result<bool> {
+        self.get(win)?;
         while let Some(rank) = ranks.last().copied() {
-            if !self.settled(endpoint, win, rank)? {
-                return Ok(false);
+            match self.settled(endpoint, win, rank) {
+                Ok(true) => _ = ranks.pop(),
+                Ok(false) => return Ok(false),
+                // It may be that copies still have to end.
+                Err(error) => self.cannot_reach(win, rank, error),
             }
-            ranks.pop();
         }
         Ok(true)
     }
 
-    /// Gives a synchronization up that waits for somebody who is lost.
+    /// Gives a synchronization up that waits for somebody who is lost. One that waits for operations goes on without those
+    /// who are lost, and tells it when it ends: others are alive, and use the program's memory until then.
     #[cold]
     #[inline(never)]
     fn look_for_loss(&mut self, endpoint: &mut Endpoint, win: WinId, stage: &mut Stage) -> Result<()> {
-        match stage.loss(self, win, endpoint) {
-            None => Ok(()),
-            Some(loss) => {
-                // What has been begun since the loss was heard of is not answered either; it is told here.
-                self.abandon_lost(endpoint);
-                self.get_mut(win)?.error = None;
-                self.give_up(endpoint, win, stage)?;
-                Err(loss.into())
-            }
+        let Some(loss) = stage.loss(self, win, endpoint) else { return Ok(()) };
+        // What has been begun since the loss was heard of is not answered either.
+        self.abandon_lost(endpoint);
+        if stage.settles() {
+            self.note_error(win, loss.into());
+            return Ok(());
         }
+        self.get_mut(win)?.error = None; // one error is told
+        self.give_up(endpoint, win, stage)?;
+        Err(loss.into())
     }
 
     /// A synchronization is not waited for any longer. What this process has of locks is given back.
@@ -578,11 +603,6 @@ impl Windows {
         match stage {
             Stage::Lock(locking) => self.give_up_locks(endpoint, win, locking)?,
             Stage::Start { looking, .. } | Stage::Wait(looking) => looking.ended(window),
-            Stage::Unlock { near, .. } => {
-                for (rank, state) in std::mem::take(near) {
-                    self.unlock(endpoint, win, rank, state)?;
-                }
-            }
             _ => {}
         }
         Ok(())
@@ -600,7 +620,13 @@ impl Windows {
     }
 
     /// Gives the lock of a process of this host back. Others may wait for it who are told by that process.
-    pub(super) fn unlock(
+    pub(super) fn unlock(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, state: State) {
+        if let Err(error) = self.unlock_and_tell(endpoint, win, rank, state) {
+            self.note_error(win, error); // it is given back all the same
+        }
+    }
+
+    fn unlock_and_tell(
         &mut self,
         endpoint: &mut Endpoint,
         win: WinId,

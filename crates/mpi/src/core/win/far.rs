@@ -373,17 +373,22 @@ impl Far {
         Ok(self.flow.has_room())
     }
 
-    /// Sends a message, if there is anything in it. Behind many of them it asks whether they are done.
+    /// Sends a message, if there is anything in it.
     fn send(&mut self, mut message: Writer, way: &mut Way<'_>) -> Result<()> {
         if message.is_empty() {
             return Ok(());
         }
-        if self.flow.wants_answer(message.0.len()) {
-            let id = self.await_answer(Awaited::Done(Confirms::Work), &message, way);
-            message.flush(id);
-        }
+        self.asks_behind_many(&mut message, way);
         self.flow.sends(message.0.len());
         way.send(way.work, message)
+    }
+
+    /// Asks behind what is in a message whether it is done, if it is the last of many bytes of which nobody asked that.
+    fn asks_behind_many(&mut self, message: &mut Writer, way: &mut Way<'_>) {
+        if self.flow.wants_answer(message.0.len()) {
+            let id = self.await_answer(Awaited::Done(Confirms::Work), message, way);
+            message.flush(id);
+        }
     }
 
     /// The number of an answer to what is asked next in a message.
@@ -445,6 +450,7 @@ impl Far {
             Some(Last::Flush) if !self.unconfirmed => {}
             Some(Last::Complete) => {
                 self.ended = !self.direct.is_empty();
+                self.asks_behind_many(&mut message, way);
                 // What comes behind this word on its way is done behind it.
                 self.unheard |= self.unconfirmed;
                 self.unconfirmed = false;
@@ -512,6 +518,9 @@ impl Far {
         let fates = held.iter().filter_map(|(_, op)| op.waits.as_ref());
         fates.chain(&part).for_each(|waits| waits.set(Err(error())));
         (self.unconfirmed, self.unheard, self.last) = (false, false, None);
+        self.lock = Lock::Nothing;
+        // No message goes there instead of a copy that fails.
+        self.ended = !self.direct.is_empty();
     }
 
     /// Looks how copies have ended; gives the first error that nobody else waits for.
@@ -775,12 +784,16 @@ impl Windows {
             lost.extend(busy.filter_map(|(rank, _)| loss(rank)));
         }
         for (win, rank, loss) in lost {
-            let error = || MpiError::from(loss.clone());
-            self.note_error(win, error());
-            self.abandon_answers((win, rank), &error);
-            if let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) {
-                far.give_up(&error);
-            }
+            self.abandon_target((win, rank), &|| MpiError::from(loss.clone()));
+        }
+    }
+
+    /// Nothing is sent to a target any more, nor awaited from it.
+    pub(super) fn abandon_target(&mut self, (win, rank): (WinId, u32), error: &dyn Fn() -> MpiError) {
+        self.note_error(win, error());
+        self.abandon_answers((win, rank), error);
+        if let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) {
+            far.give_up(error);
         }
     }
 

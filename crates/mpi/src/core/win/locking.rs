@@ -26,6 +26,8 @@ struct Wanted {
 pub(super) struct Locking {
     /// Locks elsewhere that come before these in the program's order, and are not had yet.
     before: Vec<(WinId, u32)>,
+    /// Have all of these been asked for? (They come together: each may take its owner's attention.)
+    asked: bool,
     /// Those of this host, in the order in which they are taken.
     near: VecDeque<Wanted>,
     whose: Whose,
@@ -43,7 +45,7 @@ impl Locking {
     pub(super) fn one(window: &Window, rank: u32, want: Want, before: Vec<(WinId, u32)>) -> Self {
         let line = window.targets[rank as usize].line;
         let near = line.map(|line| Wanted { rank, line, attempt: Attempt::new(want) });
-        Locking { before, near: near.into_iter().collect(), whose: Whose::One(rank, want) }
+        Locking { before, asked: false, near: near.into_iter().collect(), whose: Whose::One(rank, want) }
     }
 
     /// Those of all ranks of this host, when those before them are had.
@@ -52,7 +54,7 @@ impl Locking {
             let line = target.line?;
             Some(Wanted { rank, line, attempt: Attempt::new(Want::SharedNow) })
         });
-        Locking { before, near: near.collect(), whose: Whose::All }
+        Locking { before, asked: false, near: near.collect(), whose: Whose::All }
     }
 
     /// The lock elsewhere that is waited for, by its window and rank.
@@ -115,13 +117,10 @@ impl Window {
     /// Ranks elsewhere whose locks have been asked for, or are to be, and are not had.
     fn lacks(&self) -> impl Iterator<Item = u32> + '_ {
         // Of `MPI_Win_lock_all` only those that are in use.
-        let (counts, all) = match self.access {
-            Access::Locked(_) => (true, true),
-            Access::LockedAll { checked, .. } => (checked, false),
-            Access::Nothing | Access::Fence | Access::Started(_) => (false, false),
-        };
+        let all = matches!(self.access, Access::Locked(_));
         let lacking = move |far: &Far| far.lacks_lock() && (all || !far.is_untouched());
-        self.far.iter().filter(move |(_, far)| counts && lacking(far)).map(|(rank, _)| *rank)
+        let far = self.access.is_locked().then_some(&self.far).into_iter().flatten();
+        far.filter(move |(_, far)| lacking(far)).map(|(rank, _)| *rank)
     }
 }
 
@@ -135,6 +134,13 @@ impl Windows {
         self.list.iter().map(|(win, window)| (win, &**window)).flat_map(of_window).collect()
     }
 
+    /// Can no lock elsewhere have to be had before another one is taken?
+    #[inline]
+    pub(super) fn none_before(&self) -> bool {
+        self.locked == 0
+            || self.list.iter().all(|(_, window)| window.far.is_empty() || !window.access.is_locked())
+    }
+
     /// Takes what it can of locks. Has it all of them?
     pub(super) fn take_locks(
         &mut self,
@@ -142,6 +148,11 @@ impl Windows {
         win: WinId,
         locking: &mut Locking,
     ) -> Result<bool> {
+        if !std::mem::replace(&mut locking.asked, true) {
+            for (of, rank) in &locking.before {
+                self.has_lock(endpoint, *of, *rank)?;
+            }
+        }
         while let Some((of, rank)) = locking.before.last().copied() {
             if !self.has_lock(endpoint, of, rank)? {
                 return Ok(false);
@@ -175,7 +186,7 @@ impl Windows {
             Whose::All => {
                 window.far.values_mut().for_each(Far::forget_lock);
                 for rank in 0..window.roster.size.min(taken_to) {
-                    self.unlock(endpoint, win, rank, State::Shared)?;
+                    self.unlock(endpoint, win, rank, State::Shared);
                 }
             }
         }

@@ -117,19 +117,24 @@ impl Mpi {
     #[inline(always)]
     pub fn lock_short(&self, win: WinId, rank: i32, exclusive: bool) -> bool {
         let windows = &mut *self.hall.windows.borrow_mut();
-        let Some(window) = windows.list.get_mut(win.0) else { return false };
+        let Some(window) = windows.list.get(win.0) else { return false };
         let Some(target) = window.targets.get(rank as usize) else { return false };
         let (Some(line), State::Nothing) = (target.line, target.state) else { return false };
+        let is_first = matches!(window.access, Access::Nothing | Access::Fence);
         // (Who has locks already has to have those first that it has asked for elsewhere.)
-        let is_first = windows.locked == 0 && matches!(window.access, Access::Nothing | Access::Fence);
-        if !is_first || window.error.is_some() {
+        if !is_first || window.error.is_some() || !windows.none_before() {
             return false;
         }
-        let want = if exclusive { Want::Alone } else { Want::Shared };
+        let want = match (exclusive, windows.locked) {
+            (true, _) => Want::Alone,
+            (false, 0) => Want::Shared,
+            (false, _) => Want::SharedNow,
+        };
+        let Some(window) = windows.list.get_mut(win.0) else { return false };
         if !Attempt::new(want).take_free(window.lock_word(line)) {
             return false;
         }
-        windows.locked = 1;
+        windows.locked += 1;
         window.access = Access::Locked(1);
         window.targets[rank as usize].state = if exclusive { State::Alone } else { State::Shared };
         true

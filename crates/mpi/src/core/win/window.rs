@@ -272,6 +272,13 @@ pub(super) enum Access {
     },
 }
 
+impl Access {
+    /// By locks?
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self, Access::Locked(_) | Access::LockedAll { checked: true, .. })
+    }
+}
+
 /// The memory of a node at its data server, for the process that has made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Registration {
