@@ -285,7 +285,9 @@ impl Collective {
         }
         if self.failed != ErrorClass::Success {
             endpoint.hear_of_losses();
-            self.roster.segment.restart();
+            if self.half.is_some() {
+                self.roster.segment.restart();
+            }
         }
         // Not only who has waited for somebody who is gone: no result is that of all. It is also why others have sent
         // nothing.
@@ -599,7 +601,9 @@ impl Mpi {
     }
 
     pub(super) fn recycle(&mut self, mut collective: Box<Collective>) {
-        collective.half = None; // its memory may go with the communicator
+        // Memory of the group may go with its communicator.
+        collective.half = None;
+        collective.roster = self.nobody.clone();
         let small = collective.scratch.bytes() + collective.staging.bytes() <= KEPT_BYTES_MAX;
         if small && collective.outstanding.is_empty() && self.spare.len() < SPARE_MAX {
             self.spare.push(collective);

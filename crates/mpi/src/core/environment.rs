@@ -1,5 +1,5 @@
 //! Start, end and names.
-use super::comm::{Comm, Together};
+use super::comm::{Comm, Roster, Together};
 use super::members::Members;
 use super::slots::Slots;
 use super::*;
@@ -74,6 +74,7 @@ impl Mpi {
             jobs: Vec::new(),
             lent: Vec::new(),
             spare: Vec::new(),
+            nobody: Rc::new(Roster::void()),
             buffers: Default::default(),
             dynamic: Default::default(),
             check: None,

@@ -127,6 +127,8 @@ pub struct Mpi {
     /// (Boxed as they are in requests: they move between the two often.)
     #[allow(clippy::vec_box)]
     spare: Vec<Box<collective::Collective>>,
+    /// The group of operation objects that are not in use: no communicator is kept for them.
+    nobody: Rc<comm::Roster>,
     buffers: buffered::Buffers,
     channels: partitioned::Channels,
     /// Set where the program is checked.

@@ -136,7 +136,9 @@ impl Collective {
         let uses = segment.uses.get().wrapping_add(1);
         segment.uses.set(uses);
         let at = uses % 2 * HALF_BYTES;
-        memory.word(at + self.roster.rank as usize * 8).store(meant.word(), Relaxed);
+        // It is not the word of an earlier operation: all have the same number for this one. (Bit 0 stays set.)
+        let word = meant.word() ^ u64::from(self.tag.cast_unsigned()) << 1;
+        memory.word(at + self.roster.rank as usize * 8).store(word, Relaxed);
         self.half = Some(Half { memory: memory.clone(), at });
     }
 
