@@ -169,6 +169,9 @@ impl Endpoint {
             }
             Err(Refused::ForNow(cause)) => drop(self.wireup.qp_refused(ix, Arc::new(cause), now_ns)),
             Err(Refused::Crowded(cause)) => {
+                if matches!(cause, Cause::Create(CreateError::TargetsFull)) && self.waits.fits.is_none() {
+                    self.waits.afterwards = Some(self.wireup.budget());
+                }
                 self.fit_rdma(now_ns);
                 let _ = self.wireup.qp_refused(ix, Arc::new(cause), now_ns);
             }
@@ -193,6 +196,12 @@ impl Endpoint {
             self.link(ix).qp = None;
             self.context.destroy_qp(qp);
             self.wireup.destroyed(ix, now_ns);
+        }
+        if qp.provider() == ProviderKind::Verbs
+            && let Some(budget) = self.waits.afterwards.take()
+        {
+            self.waits.fits = None;
+            self.wireup.set_budget(budget, now_ns);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::peers::Doomed;
 use crate::request::{Lent, State};
 use fabric::Sleep;
 use proto::ids::{Peer, PeerIx};
-use proto::wireup::{StateName, Waiting};
+use proto::wireup::{Budget, StateName, Waiting};
 use std::fmt;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -166,6 +166,8 @@ pub(crate) struct Waits {
     pub lack: Option<proto::wireup::Lack>,
     /// Connections that an RDMA device had room for when it had none for more.
     pub fits: Option<u32>,
+    /// The budget that holds again when there is room, where that was lacking for all processes of the node, not for this one.
+    pub afterwards: Option<Budget>,
     /// Connections that are lost.
     pub doomed: Vec<Doomed>,
     /// Is anything timed, or to be looked after? And is there more of that than devices?
@@ -244,6 +246,7 @@ impl Waits {
             carrying: false,
             lack: None,
             fits: None,
+            afterwards: None,
             doomed: Vec::new(),
             timers: false,
             errands: false,

@@ -601,7 +601,10 @@ impl Sockets {
     /// The other end has closed, and everything before that was read.
     fn close_link(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else { return };
-        link.ended = link.stream.as_ref().is_some_and(|stream| stream.has_ended().unwrap_or(false));
+        // Who has agreed to close leaves nothing half said: a process that is killed does.
+        let is_whole = link.partial.is_empty() && link.body.is_none() && link.skip == 0;
+        link.ended =
+            is_whole && link.stream.as_ref().is_some_and(|stream| stream.has_ended().unwrap_or(false));
         match link.write_error.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => self.lose(index, &error),
             _ => self.break_link(index, BreakReason::Closed),

@@ -9,6 +9,11 @@ use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
 impl<W: Clone + Debug> Wireup<W> {
+    /// How many queue pairs there may be.
+    pub fn budget(&self) -> Budget {
+        Budget { queue_pairs: self.common.places.budget }
+    }
+
     /// From now on there may be so many queue pairs. If there are more, connections are closed.
     pub fn set_budget(&mut self, budget: Budget, now_ns: u64) {
         self.common.places.budget = checked(budget);
