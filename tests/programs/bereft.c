@@ -1,7 +1,9 @@
-/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft kill|abort|leave|early|long|late|window`.
+/* A job that is still connected dies, and those that spawned it hear of it and go on: `bereft
+   kill|abort|leave|early|long|late|window|locked`.
    Each waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before,
    with `long` all but one have begun a collective of long messages, with `late` they begin it when that one has disconnected,
-   with `window` they have a window with it.
+   with `window` they have a window with it; with `locked` it has the lock of a rank's memory when it dies, which those who live get then
+   (that is through sockets: a lock that is a word in memory is not given back).
    A second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
 #include <fcntl.h>
 #include <mpi.h>
@@ -59,14 +61,45 @@ static int use_window(int rank, int dead)
     return code == MPI_SUCCESS;
 }
 
+/* Locks the memory of rank 0, for good. */
+static void keep_lock(int rank)
+{
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+        MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+        MPI_Win_flush(0, window);
+    }
+}
+
+/* Asks for the lock that the other job has. How many calls have failed, or found something else than was put? */
+static int ask_for_lock(int rank)
+{
+    int found = -1, bad = 0;
+    if (rank == 0)
+        return 0;
+    bad += MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window) != MPI_SUCCESS;
+    bad += MPI_Put(&rank, 1, MPI_INT, 0, rank, 1, MPI_INT, window) != MPI_SUCCESS;
+    if (rank == 1)
+        bad += MPI_Win_flush(0, window) != MPI_SUCCESS;
+    bad += MPI_Win_unlock(0, window) != MPI_SUCCESS;
+    bad += MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window) != MPI_SUCCESS;
+    bad += MPI_Get(&found, 1, MPI_INT, 0, rank, 1, MPI_INT, window) != MPI_SUCCESS;
+    bad += MPI_Win_unlock(0, window) != MPI_SUCCESS;
+    return bad + (found != rank);
+}
+
 static int child(const char *how, const char *go, MPI_Comm parent)
 {
     int rank, got, early = !strcmp(how, "early");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!early)
         MPI_Barrier(parent);
-    if (!strcmp(how, "window"))
+    if (!strcmp(how, "window") || !strcmp(how, "locked"))
         make_window(parent, 1);
+    if (!strcmp(how, "locked")) {
+        keep_lock(rank);
+        MPI_Barrier(parent);
+    }
     if (!strcmp(how, "live")) {
         MPI_Bcast(&got, 1, MPI_INT, 0, parent);
         printf("another job has lived to hear %d\n", got);
@@ -96,8 +129,10 @@ static MPI_Comm spawn(char *program, char *how, char *go)
     MPI_Comm_spawn(program, args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     if (strcmp(how, "early"))
         MPI_Barrier(children);
-    if (!strcmp(how, "window"))
+    if (!strcmp(how, "window") || !strcmp(how, "locked"))
         make_window(children, 0);
+    if (!strcmp(how, "locked"))
+        MPI_Barrier(children);
     MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
     return children;
 }
@@ -162,6 +197,8 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "window"))
         bad += use_window(rank, size);
+    if (!strcmp(argv[1], "locked"))
+        bad += ask_for_lock(rank);
     /* The one that dies, the one that is ended with it, either; a message that can be probed, a send, all together. */
     code = MPI_Recv(&number, 1, MPI_INT, rank % 3 == 2 ? MPI_ANY_SOURCE : rank % 2, 7, dying, &status);
     MPI_Error_class(code, &class);

@@ -1,5 +1,5 @@
 //! The way to a peer as the endpoint sees it: its queue pair, and what waits to be sent.
-use crate::api::{NetError, ReqId};
+use crate::api::{Addressee, NetError, ReqId};
 use crate::endpoint::{Endpoint, sent};
 use crate::meeting::Span;
 use crate::remote::Access;
@@ -551,9 +551,9 @@ impl Endpoint {
         }
         let job = self.who(ix).job();
         let own = job == self.job.id;
+        self.job.losses += 1;
         if !own {
             self.job.broken.entry(job).or_insert_with(|| error.clone());
-            self.job.losses += 1;
         }
         // Who waits for anybody of another job hears of it: no launcher ends those who are left.
         let spans = &self.job.spans;
@@ -599,13 +599,13 @@ impl Endpoint {
         self.find_loss(context, |_| true)
     }
 
-    /// Has any job lost a process that this one knows of?
+    /// Has any job lost a process that this one knows of, or this one its connection to anybody?
     #[inline]
     pub fn has_losses(&self) -> bool {
-        !self.job.broken.is_empty()
+        self.job.losses > 0
     }
 
-    /// How often it was heard that a job has lost a process: who remembers the number knows whether there is news.
+    /// How often it was heard that somebody is lost: who remembers the number knows whether there is news.
     #[inline]
     pub fn losses(&self) -> u64 {
         self.job.losses
@@ -618,6 +618,15 @@ impl Endpoint {
             return None;
         }
         self.job.broken.get(&self.peer_of(process)?.job()).cloned()
+    }
+
+    /// Why a peer cannot be reached any more, if that is so.
+    #[inline]
+    pub fn loss_of_peer(&self, peer: impl Addressee) -> Option<NetError> {
+        if !self.has_losses() {
+            return None;
+        }
+        self.links.get(peer.find(&self.wireup)?.index())?.failed().cloned()
     }
 
     #[inline]

@@ -338,6 +338,17 @@ static void refused(void)
     code = code != MPI_SUCCESS ? code : over;
     over = MPI_Win_wait(dynamic);
     code = code != MPI_SUCCESS ? code : over;
+    /* Not by a lock, which would leave open whether it is had; nor by what else begins an access. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int again = 0; again < 2; again++) {
+        WORKS(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, dynamic));
+        over = MPI_Win_unlock(rank, dynamic);
+        code = code != MPI_SUCCESS ? code : over;
+        WORKS(MPI_Win_lock_all(again ? MPI_MODE_NOCHECK : 0, dynamic));
+        over = MPI_Win_unlock_all(dynamic);
+        code = code != MPI_SUCCESS ? code : over;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
     over = MPI_Win_free(&dynamic);
     FAILS(code != MPI_SUCCESS ? code : over, MPI_ERR_RMA_RANGE);
     CHECK(dynamic == MPI_WIN_NULL);

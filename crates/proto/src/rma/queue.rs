@@ -53,6 +53,15 @@ impl<K: Copy + PartialEq, W> Queue<K, W> {
         self.waiting.push_back((asker, work));
     }
 
+    /// Takes all that an asker waits for.
+    pub fn forget(&mut self, asker: K) -> Vec<W> {
+        let (gone, left) =
+            core::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| *other == asker);
+        self.waiting = left;
+        let gone: VecDeque<(K, W)> = gone;
+        gone.into_iter().map(|(_, work)| work).collect()
+    }
+
     /// Takes what is to be tried next. It is given back by [`Queue::stays`], or has gone: [`Queue::gone`].
     pub fn next(&mut self, round: &mut Round<K>) -> Option<(K, W)> {
         while let Some((asker, _)) = self.waiting.get(round.at) {
@@ -111,6 +120,11 @@ mod tests {
         assert_eq!(round(&mut queue, &['a', 'c']), vec!['a', 'c']);
         assert_eq!(round(&mut queue, &['a', 'b', 'c', 'd', 'e']), vec!['e']);
         assert!(queue.is_empty());
+        for (asker, work) in [(1, 'a'), (2, 'b'), (1, 'c')] {
+            queue.push(asker, work);
+        }
+        assert_eq!(queue.forget(1), vec!['a', 'c']);
+        assert_eq!(round(&mut queue, &['b']), vec!['b']);
     }
 
     #[test]

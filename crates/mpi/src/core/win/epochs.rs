@@ -7,7 +7,7 @@ use super::route::To;
 use super::window::{Access, Awaits, State, WaitsForLock, Window, Windows, Word};
 use super::{Assert, Stage, Synchronizing, WinId};
 use crate::core::{Coll, GroupId, Mpi};
-use crate::error::{ErrorClass, MpiError, Result, fail, fail_with};
+use crate::error::{ErrorClass, Result, fail, fail_with};
 use net::{Endpoint, NetError};
 use proto::rma::lock::{Want, give_back};
 use proto::rma::wire::{Kind, Writer};
@@ -197,7 +197,7 @@ impl Mpi {
         let state = if assert.no_check { State::Unchecked } else { State::Waiting };
         window.targets[rank as usize].state = state;
         let stage = match assert.no_check {
-            true => Stage::Settle(Vec::new()),
+            true => Stage::Ended,
             false => Stage::Lock(Locking::one(window, rank, want, before)),
         };
         Ok(Synchronizing::new(win, stage))
@@ -215,7 +215,7 @@ impl Mpi {
         }
         if assert.no_check {
             window.access = Access::LockedAll { checked: false, had: 0 };
-            return Ok(Synchronizing::new(win, Stage::Settle(Vec::new())));
+            return Ok(Synchronizing::new(win, Stage::Ended));
         }
         let before = windows.locks_before();
         windows.locked += 1;
@@ -402,7 +402,11 @@ impl Mpi {
                 settled
             }
         };
-        if ended && let Some(error) = windows.get_mut(win)?.error.take() {
+        // An access that begins tells nothing of those before: who is told an error takes it that it has no lock.
+        if ended
+            && !stage.begins_access()
+            && let Some(error) = windows.get_mut(win)?.error.take()
+        {
             return Err(error);
         }
         if !ended && self.endpoint.has_losses() {
@@ -416,7 +420,7 @@ impl Stage {
     /// Is somebody lost who is waited for?
     fn loss(&self, windows: &Windows, win: WinId, endpoint: &Endpoint) -> Option<NetError> {
         let window = windows.get(win).ok()?;
-        let lost = |rank: &u32| endpoint.loss_of_job(window.process(*rank));
+        let lost = |rank: &u32| window.loss_of(endpoint, *rank);
         match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => None,
             Stage::Lock(locking) => locking.loss(windows, win, endpoint),
@@ -426,6 +430,11 @@ impl Stage {
                 ranks.iter().find_map(lost)
             }
         }
+    }
+
+    /// Does an access begin when it ends?
+    fn begins_access(&self) -> bool {
+        matches!(self, Stage::Ended | Stage::Start { .. } | Stage::Lock(_))
     }
 
     /// Does it wait for operations, of which each may still use the program's memory?
@@ -538,17 +547,10 @@ impl Windows {
     }
 
     /// As [`Windows::close`]. A target that cannot be reached keeps nobody from the others: it is told when all have ended.
-    fn close_or_note(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, last: Last) {
+    pub(super) fn close_or_note(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, last: Last) {
         if let Err(error) = self.close(endpoint, win, rank, last) {
             self.cannot_reach(win, rank, error);
         }
-    }
-
-    /// Nothing can be sent to a target.
-    fn cannot_reach(&mut self, win: WinId, rank: u32, error: MpiError) {
-        let (class, words) = (error.class, error.to_string());
-        self.note_error(win, error);
-        self.abandon_target((win, rank), &|| MpiError::new(class, words.clone()));
     }
 
     /// Has everything leave for a target, which gives the lock back behind it if it was asked for it.

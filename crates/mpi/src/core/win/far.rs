@@ -567,7 +567,7 @@ impl Windows {
     /// Begins an operation on a target that is sent messages.
     pub(super) fn add(&mut self, endpoint: &mut Endpoint, win: WinId, rank: u32, op: Op) -> Result<()> {
         let window = self.get_mut(win)?;
-        if let Some(loss) = endpoint.loss_of_job(window.process(rank)) {
+        if let Some(loss) = window.loss_of(endpoint, rank) {
             return Err(loss.into());
         }
         let far = window.far_to(rank);
@@ -584,7 +584,8 @@ impl Windows {
             return Ok(());
         }
         far.steps.extend(steps);
-        self.pump(endpoint, win, rank)
+        // What was begun before is not done either: the next synchronization says so as well.
+        self.pump(endpoint, win, rank).inspect_err(|error| self.cannot_reach(win, rank, again(error)))
     }
 
     /// Has everything for a target leave, with a last word.
@@ -613,9 +614,7 @@ impl Windows {
             })
             .collect();
         for rank in &ranks {
-            if let Err(error) = self.close(endpoint, win, *rank, Last::Flush) {
-                self.note_error(win, error);
-            }
+            self.close_or_note(endpoint, win, *rank, Last::Flush);
         }
         ranks
     }
@@ -661,8 +660,9 @@ impl Windows {
         for (win, rank) in under_way(self) {
             let far = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank));
             let reaped = far.map_or(Ok(()), |far| far.reap(endpoint));
-            if let Err(error) = reaped.and_then(|()| self.pump(endpoint, win, rank)) {
-                self.note_error(win, error);
+            reaped.unwrap_or_else(|error| self.note_error(win, error));
+            if let Err(error) = self.pump(endpoint, win, rank) {
+                self.cannot_reach(win, rank, error);
             }
         }
         !under_way(self).is_empty()
@@ -674,7 +674,8 @@ impl Windows {
         if !far.is_some_and(Far::lacks_lock) {
             return Ok(true);
         }
-        self.on_way(endpoint, win, rank, Far::ask_for_lock)?;
+        let asked = self.on_way(endpoint, win, rank, Far::ask_for_lock);
+        asked.inspect_err(|error| self.cannot_reach(win, rank, again(error)))?;
         Ok(false)
     }
 
@@ -729,7 +730,7 @@ impl Windows {
             self.take_answer(from, answer, reply);
         }
         if let Err(error) = self.pump(endpoint, from.0, from.1) {
-            self.note_error(from.0, error);
+            self.cannot_reach(from.0, from.1, error);
         }
     }
 
@@ -774,13 +775,13 @@ impl Windows {
         self.abandon_answers(from, &error);
     }
 
-    /// The same where the target's job has lost a process. What it answers all the same changes nothing: the program has its
+    /// The same where the target, or a process of its job, is lost. What it answers all the same changes nothing: the program has its
     /// memory back when it has heard of the loss.
     pub(super) fn abandon_lost(&mut self, endpoint: &Endpoint) {
         let mut lost = Vec::new();
         for (win, window) in self.list.iter() {
             let busy = window.far.iter().filter(|(_, far)| !far.is_quiet());
-            let loss = |rank: &u32| Some((WinId(win), *rank, endpoint.loss_of_job(window.process(*rank))?));
+            let loss = |rank: &u32| Some((WinId(win), *rank, window.loss_of(endpoint, *rank)?));
             lost.extend(busy.filter_map(|(rank, _)| loss(rank)));
         }
         for (win, rank, loss) in lost {
@@ -788,8 +789,15 @@ impl Windows {
         }
     }
 
+    /// Nothing can be sent to a target.
+    pub(super) fn cannot_reach(&mut self, win: WinId, rank: u32, error: MpiError) {
+        let told = again(&error);
+        self.note_error(win, error);
+        self.abandon_target((win, rank), &|| again(&told));
+    }
+
     /// Nothing is sent to a target any more, nor awaited from it.
-    pub(super) fn abandon_target(&mut self, (win, rank): (WinId, u32), error: &dyn Fn() -> MpiError) {
+    fn abandon_target(&mut self, (win, rank): (WinId, u32), error: &dyn Fn() -> MpiError) {
         self.note_error(win, error());
         self.abandon_answers((win, rank), error);
         if let Some(far) = self.get_mut(win).ok().and_then(|window| window.far.get_mut(&rank)) {
@@ -825,4 +833,9 @@ impl Windows {
             window.error.get_or_insert(error);
         }
     }
+}
+
+/// An error once more, for another who waits.
+fn again(error: &MpiError) -> MpiError {
+    MpiError::new(error.class, error.to_string())
 }

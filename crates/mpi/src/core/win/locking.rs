@@ -70,7 +70,7 @@ impl Locking {
     /// Is somebody lost who is waited for? A lock of this host may be with anybody.
     pub(super) fn loss(&self, windows: &Windows, win: WinId, endpoint: &Endpoint) -> Option<NetError> {
         match self.awaits_before() {
-            Some((of, rank)) => endpoint.loss_of_job(windows.get(of).ok()?.process(rank)),
+            Some((of, rank)) => windows.get(of).ok()?.loss_of(endpoint, rank),
             None => endpoint.loss_in(windows.get(win).ok()?.roster.collective_context()),
         }
     }

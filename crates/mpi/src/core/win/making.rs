@@ -478,7 +478,7 @@ impl Mpi {
         }
         let mut windows = hall.windows.borrow_mut();
         let window = windows.get(win)?;
-        ranks.retain(|rank| self.endpoint.loss_of_job(window.process(*rank)).is_none());
+        ranks.retain(|rank| window.loss_of(&self.endpoint, *rank).is_none());
         windows.all_settled(&mut self.endpoint, win, ranks)
     }
 

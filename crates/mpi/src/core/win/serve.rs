@@ -149,6 +149,25 @@ impl Windows {
         self.retry(endpoint, win);
     }
 
+    /// locks of memory here that those who are lost have by message are given back, and what they asked for is not done.
+    pub(super) fn free_lost(&mut self, endpoint: &mut Endpoint) {
+        let wins: Vec<WinId> = self.list.iter().map(|(win, _)| WinId(win)).collect();
+        for win in wins {
+            let Ok(window) = self.get_mut(win) else { continue };
+            let is_here = |rank: &u32| window.held.contains_key(rank) || window.stalled.has(*rank);
+            let is_lost = |rank: &u32| window.loss_of_rank(endpoint, *rank).is_some();
+            let lost: Vec<u32> =
+                (0..window.roster.size).filter(|rank| is_here(rank) && is_lost(rank)).collect();
+            for rank in lost {
+                let attempts = window.stalled.forget(rank).into_iter().filter_map(|work| work.attempt);
+                let word = window.lock_word(window.own_line());
+                attempts.for_each(|mut attempt| attempt.give_up(word));
+                Own { window, rank }.unlock();
+            }
+            self.after_work(endpoint, win);
+        }
+    }
+
     /// The lock may be free: goes on with what waits for it, in turn.
     pub(super) fn retry(&mut self, endpoint: &mut Endpoint, win: WinId) {
         let mut round = Round::default();

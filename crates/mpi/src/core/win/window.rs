@@ -10,7 +10,7 @@ use crate::core::info::Pairs;
 use crate::core::slots::{Birth, Slots};
 use crate::core::{CommId, ErrhandlerId};
 use crate::error::{ErrorClass, MpiError, Result, fail_with};
-use net::{Active, Awaiting, Common, Endpoint, Loan, Peer, Process, ReqId};
+use net::{Active, Awaiting, Common, Endpoint, Loan, NetError, Peer, Process, ReqId};
 use proto::rma::Policy;
 use proto::rma::lock::Attempt;
 use proto::rma::queue::Queue;
@@ -81,7 +81,7 @@ pub(in crate::core) struct Hall {
     inbox: RefCell<VecDeque<(Peer, Active)>>,
     /// Are there operations with requests that may end only when somebody looks?
     looks: Cell<bool>,
-    /// How often it was heard that another job has lost a process, when that was last looked at.
+    /// How often it was heard that somebody is lost, when that was last looked at.
     losses: Cell<u64>,
     /// Who is waited for, for who hears that this process waits.
     pub(in crate::core) awaits: Cell<Option<Awaits>>,
@@ -150,12 +150,13 @@ impl Hall {
         }
     }
 
-    /// Another job has lost a process: targets there answer no more.
+    /// Somebody is lost: who is a target answers no more, and locks are given back that they have here.
     #[cold]
-    fn look_for_lost(&self, endpoint: &Endpoint) {
+    fn look_for_lost(&self, endpoint: &mut Endpoint) {
         if let Ok(mut windows) = self.windows.try_borrow_mut() {
             self.losses.set(endpoint.losses());
             windows.abandon_lost(endpoint);
+            windows.free_lost(endpoint);
         }
     }
 
@@ -405,6 +406,24 @@ fn no_window<T>(win: WinId) -> Result<T> {
 }
 
 impl Window {
+    /// Why nothing more comes of a rank, if that is so.
+    pub(super) fn loss_of_rank(&self, endpoint: &Endpoint, rank: u32) -> Option<NetError> {
+        let process = self.process(rank);
+        endpoint.loss_of_job(process).or_else(|| endpoint.loss_of_peer(process))
+    }
+
+    /// The same, or why nothing more comes of the server that does what a rank is asked for.
+    pub(super) fn loss_of(&self, endpoint: &Endpoint, rank: u32) -> Option<NetError> {
+        if !endpoint.has_losses() {
+            return None;
+        }
+        let of_server = || match self.to(endpoint, rank) {
+            To::Server { peer, .. } => endpoint.loss_of_peer(peer),
+            To::Rank(_) => None,
+        };
+        self.loss_of_rank(endpoint, rank).or_else(of_server)
+    }
+
     /// One that is being made.
     pub(super) fn new(roster: Rc<Roster>, flavor: WinFlavor, bytes: u64, unit: i64) -> Self {
         Window {
