@@ -91,7 +91,8 @@ impl Workshop {
             self.write(header.name, header.text)?;
         }
         let source = self.write(source.name, source.text)?;
-        done(Command::new(compiler).arg("-O2").args(flags).arg(&source).arg("-o").arg(&output))?;
+        // Libraries stand behind the program that needs them.
+        done(Command::new(compiler).arg("-O2").arg(&source).args(flags).arg("-o").arg(&output))?;
         Ok(output)
     }
 

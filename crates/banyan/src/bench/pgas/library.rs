@@ -88,8 +88,7 @@ impl Library {
         let folder = |what: &str| armci.join(what).display().to_string();
         let (include, lib) = (format!("-I{}", folder("include")), folder("lib"));
         let (find, run) = (format!("-L{lib}"), format!("-Wl,-rpath,{lib}"));
-        // The library stands behind the program that needs it.
-        let flags = [include.as_str(), "-pthread", &find, &run, "-Wl,--no-as-needed", "-larmci"];
+        let flags = [include.as_str(), "-pthread", &find, &run, "-larmci"];
         let program = workshop.compile(&mpi.join("bin/mpicc"), ARMCI, &flags, name)?;
         let mut library = Library { version: String::new(), launcher: mpi.join("bin/mpiexec"), program };
         let mut asked = library.command();
