@@ -55,10 +55,9 @@ impl<K: Copy + PartialEq, W> Queue<K, W> {
 
     /// Takes all that an asker waits for.
     pub fn forget(&mut self, asker: K) -> Vec<W> {
-        let (gone, left) =
-            core::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| *other == asker);
+        let all = core::mem::take(&mut self.waiting).into_iter();
+        let (gone, left): (VecDeque<_>, VecDeque<_>) = all.partition(|(other, _)| *other == asker);
         self.waiting = left;
-        let gone: VecDeque<(K, W)> = gone;
         gone.into_iter().map(|(_, work)| work).collect()
     }
 
