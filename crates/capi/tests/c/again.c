@@ -86,6 +86,20 @@ static void turns(MPI_Comm comm)
     free(many);
 }
 
+/* Everybody broadcasts in turn, from few words to so many that they go other ways, and nobody waits for all. */
+static void everybody_in_turn(void)
+{
+    static int words[6000];
+    for (int round = 0; round < 3; round++)
+        for (int count = 1; count <= 6000; count = count * 9 + 1)
+            for (int root = size - 1; root >= 0; root--) {
+                if (rank == root)
+                    fill(words, count, round, root);
+                MPI_Bcast(words, count, MPI_INT, root, MPI_COMM_WORLD);
+                CHECK(filled(words, count, round, root));
+            }
+}
+
 /* Collectives between messages that are under way, and that nobody waits for yet. */
 static void among_messages(void)
 {
@@ -160,6 +174,7 @@ int main(int argc, char **argv)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     turns(node);
     MPI_Comm_free(&node);
+    everybody_in_turn();
     among_messages();
     mistakes();
     return finish("again");

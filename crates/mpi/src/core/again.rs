@@ -62,6 +62,15 @@ impl Likeness {
         let predefined = data.ty.0 < TypeId::PREDEFINED && sent.ty.0 < TypeId::PREDEFINED;
         predefined.then_some(Likeness { what, count: data.count, ty: data.ty, sent: (sent.count, sent.ty) })
     }
+
+    /// Can an operation that is kept be run as another? A program whose processes broadcast in turn has one, not one for
+    /// each root: it has other steps, and all else in common.
+    fn serves(self, other: Likeness) -> bool {
+        match (self.what, other.what) {
+            (What::Bcast { .. }, What::Bcast { .. }) => Likeness { what: other.what, ..self } == other,
+            _ => self == other,
+        }
+    }
 }
 
 /// Where an operation finds the program's bytes, or `None` for mistakes that the long way names. A block of a buffer with
@@ -98,7 +107,8 @@ impl Mpi {
     pub(super) fn again(&mut self, at: CommId, call: &Coll<'_>) -> Option<Result<Blocking>> {
         let likeness = Likeness::of(call)?;
         let comm = self.comms.get_mut(at.0)?;
-        let place = comm.kept.iter().position(|kept| kept.likeness == Some(likeness))?;
+        let place =
+            comm.kept.iter().position(|kept| kept.likeness.is_some_and(|kept| kept.serves(likeness)))?;
         let block = likeness.count as usize * self.types.get(likeness.ty.0)?.ty.size;
         let (input, output) = buffers(call, comm.roster.rank, block)?;
         if !self.is_quiet() {
@@ -106,6 +116,11 @@ impl Mpi {
         }
         let comm = self.comms.get_mut(at.0)?;
         let mut c = comm.kept.remove(place); // (the first is the one that was not used for the longest time)
+        if c.likeness != Some(likeness) && !self.turn(&mut c, likeness, block) {
+            self.recycle(c);
+            return None;
+        }
+        let comm = self.comms.get_mut(at.0)?;
         c.repeat(comm.take_sequence(), input, output);
         if c.hasten(&mut self.endpoint) {
             comm.kept.push(c);
@@ -114,12 +129,24 @@ impl Mpi {
         Some(self.run(at, c))
     }
 
+    /// Makes a kept operation one of another root. Are its steps still of the kind that is kept?
+    fn turn(&mut self, c: &mut Collective, likeness: Likeness, bytes: usize) -> bool {
+        let What::Bcast { root } = likeness.what else { return false };
+        let turned = self.turn_to(c, root, bytes) && is_small(&c.schedule);
+        c.likeness = Some(likeness);
+        c.make_room();
+        turned
+    }
+
     /// What becomes of an operation that has ended.
     pub(super) fn put_away(&mut self, comm: CommId, mut c: Box<Collective>) {
         let Some(entry) = self.comms.get_mut(comm.0).filter(|_| c.may_be_kept()) else {
             return self.recycle(c);
         };
-        if entry.kept.iter().any(|kept| kept.likeness == c.likeness) {
+        let is_there = |likeness: Likeness| {
+            entry.kept.iter().filter_map(|kept| kept.likeness).any(|kept| kept.serves(likeness))
+        };
+        if c.likeness.is_some_and(is_there) {
             return self.recycle(c);
         }
         c.shed();

@@ -188,6 +188,11 @@ impl Collective {
         (self.input, self.output, self.started) = (input, output, true);
     }
 
+    /// It has other steps now.
+    pub(super) fn make_room(&mut self) {
+        self.scratch.reserve(self.schedule.scratch_bytes());
+    }
+
     /// Gives back memory that another operation left to it and that it does not need.
     pub(super) fn shed(&mut self) {
         self.staging = Scratch::default();
@@ -413,7 +418,7 @@ impl Collective {
 
     fn begin(&mut self) {
         self.started = true;
-        self.scratch.reserve(self.schedule.scratch_bytes());
+        self.make_room();
         if let Some(misfit) = self.misfit {
             self.fail(misfit.into());
         }

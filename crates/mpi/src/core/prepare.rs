@@ -169,15 +169,10 @@ impl Mpi {
         form: check::Form,
     ) -> Result<Box<Collective>> {
         let roster = self.comm(comm)?.roster.clone();
-        let (mut place, sides) = (roster.place(self.cores), roster.sides(self.cores));
+        let sides = roster.sides(self.cores);
         let (context, blocks) = (roster.collective_context(), roster.size as usize);
         check_in_place(&call, Peer::Rank(roster.rank as i32), sides.is_some())?;
-        let endpoint = &self.endpoint;
-        let hosts =
-            self.cores.levels.then(|| roster.hosts(self.cores, |rank| endpoint.node_of(rank))).flatten();
-        if hosts.is_none() {
-            place.memory = self.memory_for(&roster, form);
-        }
+        let (place, hosts) = self.lie_of(&roster, form);
         let mut c = self.fresh(roster);
         c.context = context;
         let none = Spot::Program(RecvBuf::NONE);
@@ -215,6 +210,26 @@ impl Mpi {
 }
 
 impl Mpi {
+    /// Where a communicator's processes are, and on which hosts if that matters, for an operation of some form.
+    fn lie_of(&self, roster: &Roster, form: check::Form) -> (Place, Option<Rc<Hosts>>) {
+        let mut place = roster.place(self.cores);
+        let look = || roster.hosts(self.cores, |rank| self.endpoint.node_of(rank));
+        let hosts = self.cores.levels.then(look).flatten();
+        if hosts.is_none() {
+            place.memory = self.memory_for(roster, form);
+        }
+        (place, hosts)
+    }
+
+    /// Has a broadcast that was run once come from another root, if there is such a rank.
+    pub(super) fn turn_to(&self, c: &mut Collective, root: i32, bytes: usize) -> bool {
+        let (place, hosts) = self.lie_of(&c.roster, check::Form::Blocking);
+        let Ok(root) = root_rank(Peer::Rank(root), place) else { return false };
+        c.schedule.clear();
+        rooted::bcast(&mut c.schedule, place, hosts.as_deref(), root, bytes);
+        true
+    }
+
     /// How the memories of a communicator's processes lie, for an operation of some form. Through memory that all map goes
     /// what a process waits for: it has one such operation of a communicator at a time. (While calls are compared, none does:
     /// they are compared by messages.)

@@ -1,7 +1,15 @@
 //! Collectives with a root that move data: broadcast, gather, scatter.
 use super::*;
 use crate::buffer::SendBuf;
-use proto::coll;
+use proto::coll::{self, Schedule};
+
+/// The steps of a broadcast.
+pub(super) fn bcast(s: &mut Schedule, place: Place, hosts: Option<&Hosts>, root: u32, bytes: usize) {
+    match hosts {
+        Some(hosts) => hosts.bcast(s, place, root, bytes),
+        None => coll::bcast(s, place, root, bytes),
+    }
+}
 
 impl Mpi {
     pub(super) fn prepare_rooted(&self, mut plan: Plan, call: Coll<'_>) -> Result<Box<Collective>> {
@@ -12,10 +20,7 @@ impl Mpi {
                 let (root, bytes) = (root_rank(root, place)?, data.bytes()?);
                 let used = if place.rank == root { Use::Read } else { Use::Written };
                 plan.output = plan.spot(data, used)?;
-                match &plan.hosts {
-                    Some(hosts) => hosts.bcast(&mut plan.c.schedule, place, root, bytes),
-                    None => coll::bcast(&mut plan.c.schedule, place, root, bytes),
-                }
+                bcast(&mut plan.c.schedule, place, plan.hosts.as_deref(), root, bytes);
             }
             Coll::Gather { send, recv, root } => {
                 let root = root_rank(root, place)?;
