@@ -42,7 +42,7 @@ use crate::secrets::Secrets;
 use crate::state::{QpState, check};
 use crate::table::Table;
 use ahead::Told;
-use choice::{choose, choose_gid, subnet_of};
+use choice::{choose, choose_gid, power_for, subnet_of};
 use link::{End, Link};
 use memory::{Regions, Transfer};
 pub(crate) use post::Source;
@@ -116,6 +116,8 @@ pub struct Config {
     pub key: Option<[u8; 32]>,
     /// Bytes of the program's memory that stay registered behind transfers, at most; without a number as many as seems good.
     pub kept_bytes: Option<u64>,
+    /// How long the device waits for an answer before it sends again; without a time as long as seems good.
+    pub answer_time: Option<Duration>,
 }
 
 /// Why RDMA cannot be used.
@@ -308,7 +310,7 @@ impl Rdma {
             mtu: port.mtu,
             reads_in: reads,
             reads_out: reads,
-            timeout: ANSWER_TIME,
+            timeout: config.answer_time.map_or(ANSWER_TIME, power_for),
             retries: ANSWER_TRIES,
             rnr_retries: 7,
             rnr_timer: NO_ROOM_TIME,

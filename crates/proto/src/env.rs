@@ -39,6 +39,8 @@ pub const FORCE_NET: &str = "BANYAN_FORCE_NET";
 pub const FABRIC: &str = "BANYAN_FABRIC";
 /// Bytes of the program's memory that stay registered with an RDMA device behind transfers.
 pub const REG_CACHE: &str = "BANYAN_REG_CACHE";
+/// When an RDMA device sends again what is not answered.
+pub const RDMA_TIMEOUT: &str = "BANYAN_RDMA_TIMEOUT";
 /// Faults of the network to imitate.
 pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
 /// Largest ring of a connection in shared memory.
@@ -133,7 +135,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 47] = {
+pub const VARIABLES: [Variable; 48] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -146,6 +148,12 @@ pub const VARIABLES: [Variable; 47] = {
         ),
         variable(FABRIC, Library, Values::Fabric, "what carries it (--fabric)"),
         variable(REG_CACHE, Library, Values::Bytes, "memory that stays registered for RDMA (--reg-cache)"),
+        variable(
+            RDMA_TIMEOUT,
+            Library,
+            Values::Seconds,
+            "until an RDMA device sends again what is not answered (--rdma-timeout)",
+        ),
         variable(FORCE_NET, Library, Values::Switch, "sockets inside a host too (--force-net)"),
         variable(
             EAGER_MAX,

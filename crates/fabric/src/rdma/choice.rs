@@ -2,8 +2,18 @@
 use super::{Config, OpenError};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
+use std::time::Duration;
 use sys::net::Interface;
 use verbs::{Context, Device, Gid, GidKind, LinkLayer, Port, PortState};
+
+/// The longest time that devices know: 2.4 hours.
+const LONGEST_POWER: u8 = 31;
+
+/// The shortest time that devices know and that is not below this: 4.096 us times a power of two. (No power would be for ever.)
+pub(super) fn power_for(time: Duration) -> u8 {
+    let is_enough = |power: &u8| (4096 << power) >= time.as_nanos();
+    (1..LONGEST_POWER).find(is_enough).unwrap_or(LONGEST_POWER)
+}
 
 /// The device and the port that are to be used.
 pub(super) fn choose(devices: &[Device], config: &Config) -> Result<(Rc<Context>, Port), OpenError> {
@@ -97,6 +107,13 @@ fn network_of(gid: &Gid, interfaces: &[Interface]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_rounded_up_to_what_devices_know() {
+        let power = |micros| power_for(Duration::from_micros(micros));
+        assert_eq!((power(0), power(8), power(9), power(67_000), power(1_000_000)), (1, 1, 2, 14, 18));
+        assert_eq!(power_for(Duration::MAX), 31);
+    }
 
     #[test]
     fn networks_are_told_apart_by_what_interfaces_say() {

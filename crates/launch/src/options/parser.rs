@@ -438,6 +438,7 @@ impl Parser {
                 self.spec.net.fabric = Some(self.parsed(written, FabricChoice::parse, Values::Fabric)?)
             }
             "reg-cache" => self.tell_ranks(written, proto::env::REG_CACHE)?,
+            "rdma-timeout" => self.tell_ranks(written, proto::env::RDMA_TIMEOUT)?,
             "force-net" => self.spec.net.force = written.alone(true)?,
             "data-server" => self.spec.data_server = written.alone(true)?,
             "fault" => self.tell_ranks(written, proto::env::NET_FAULTS)?,

@@ -163,6 +163,13 @@ const TRAFFIC: &[Entry] = &[
         Takes::Value,
         "memory of the program that stays registered for RDMA (default 256M; 0: none)",
     ),
+    Entry::new(
+        &["--rdma-timeout"],
+        "S",
+        Takes::Value,
+        "seconds until an RDMA device sends again what is not answered (default 1); a peer that has not answered after \
+         seven times that is lost",
+    ),
     Entry::new(&["--port-range"], "LOW-HIGH", Takes::Value, "listen only at these ports"),
     Entry::new(
         &["--net-timeout"],

@@ -10,6 +10,7 @@ impl Variable {
             NET_TIMEOUT => "60",
             FABRIC | LONG | COLL | RMA | WAIT => "auto",
             REG_CACHE => "256M",
+            RDMA_TIMEOUT => "1",
             FORCE_NET | CHECK | XRC => "off",
             CMA => "on, where the kernel allows it",
             EAGER_MAX => "16384",

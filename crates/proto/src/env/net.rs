@@ -1,6 +1,8 @@
 //! What a job says about traffic between hosts: which interface, which ports, how long to wait.
 use super::value::{BadValue, Values, bad, bytes, seconds, switch};
-use super::{FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE, REG_CACHE};
+use super::{
+    FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE, RDMA_TIMEOUT, REG_CACHE,
+};
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
@@ -193,6 +195,8 @@ pub struct NetSettings {
     pub fabric: FabricChoice,
     /// Bytes of the program's memory that stay registered for RDMA, if the user says how many.
     pub reg_cache: Option<u64>,
+    /// When an RDMA device sends again what is not answered, if the user says so.
+    pub rdma_timeout: Option<Duration>,
     /// Which ports the user wants.
     pub ports: Option<PortRange>,
     /// How long a host may take to answer; no time is for ever.
@@ -216,6 +220,7 @@ impl NetSettings {
             choice: typed(get, NET, NetChoice::parse, Values::Net)?,
             fabric: typed(get, FABRIC, FabricChoice::parse, Values::Fabric)?.unwrap_or_default(),
             reg_cache: get(REG_CACHE).map(|text| bytes(REG_CACHE, &text)).transpose()?,
+            rdma_timeout: get(RDMA_TIMEOUT).map(|text| seconds(RDMA_TIMEOUT, &text)).transpose()?,
             ports: typed(get, PORT_RANGE, PortRange::parse, Values::Ports)?,
             timeout: match get(NET_TIMEOUT) {
                 Some(text) => seconds(NET_TIMEOUT, &text)?,
@@ -322,6 +327,7 @@ mod tests {
                 (PORT_RANGE, "1-2"),
                 (NET_TIMEOUT, "3"),
                 (FORCE_NET, "on"),
+                (RDMA_TIMEOUT, "0.1"),
                 (NET_ADDRESS, "10.0.0.1"),
                 (NET_FAULTS, ""),
             ];
@@ -330,7 +336,7 @@ mod tests {
         let settings = NetSettings::read(all).unwrap();
         assert_eq!(settings.choice, Some(NetChoice::Interface("ib0".into())));
         assert_eq!((settings.timeout, settings.force), (Duration::from_secs(3), true));
-        assert_eq!(settings.faults, None);
+        assert_eq!((settings.faults, settings.rdma_timeout), (None, Some(Duration::from_millis(100))));
         let nothing = NetSettings::read(|_| None).unwrap();
         assert_eq!((nothing.timeout, nothing.force, nothing.choice), (Duration::from_secs(60), false, None));
         let bad = NetSettings::read(|name| (name == PORT_RANGE).then(|| "9-8".into())).unwrap_err();
