@@ -2,8 +2,7 @@
    kill|abort|leave|early|long|late|window|locked`.
    Each waits for something else from somebody who does not come any more; with `early` nobody has talked to anybody before,
    with `long` all but one have begun a collective of long messages, with `late` they begin it when that one has disconnected,
-   with `window` they have a window with it; with `locked` it has the lock of a rank's memory when it dies, which those who live get then
-   (that is through sockets: a lock that is a word in memory is not given back).
+   with `window` they have a window with it; with `locked` it has the lock of a rank's memory when it dies, which those who live get then.
    A second job lives on. With `together` it ends the others as well, and with `fatal` its mistake does. */
 #include <fcntl.h>
 #include <mpi.h>
@@ -28,6 +27,29 @@ static void make_window(MPI_Comm others, int high)
     MPI_Barrier(others);
 }
 
+/* Rank 2 lets the dead process and rank 1 access its memory: the one that lives does. How many calls have gone wrong? */
+static int meet_behind(int rank, int dead)
+{
+    int bad = 0, either[2] = {dead, 1}, two = 2;
+    MPI_Group all, some;
+    MPI_Win_get_group(window, &all);
+    if (rank == 2) {
+        MPI_Group_incl(all, 2, either, &some);
+        bad += MPI_Win_post(some, 0, window) != MPI_SUCCESS;
+        bad += MPI_Win_wait(window) == MPI_SUCCESS;
+        MPI_Group_free(&some);
+    } else if (rank == 1) {
+        MPI_Win_unlock(dead, window); /* it may have been given */
+        MPI_Group_incl(all, 1, &two, &some);
+        bad += MPI_Win_start(some, 0, window) != MPI_SUCCESS;
+        bad += MPI_Put(&two, 1, MPI_INT, 2, 0, 1, MPI_INT, window) != MPI_SUCCESS;
+        bad += MPI_Win_complete(window) != MPI_SUCCESS;
+        MPI_Group_free(&some);
+    }
+    MPI_Group_free(&all);
+    return bad;
+}
+
 /* Each waits for something else that the process at `dead` does not do. How many did not hear of it? */
 static int use_window(int rank, int dead)
 {
@@ -50,15 +72,11 @@ static int use_window(int rank, int dead)
             code = MPI_Rget(words, WORDS, MPI_INT, dead, 0, WORDS, MPI_INT, window, &request);
         if (code == MPI_SUCCESS)
             code = MPI_Wait(&request, MPI_STATUS_IGNORE);
-    } else if (rank == 2) {
-        code = MPI_Win_start(one, 0, window);
     } else {
-        code = MPI_Win_post(one, 0, window);
-        if (code == MPI_SUCCESS)
-            code = MPI_Win_wait(window);
+        code = MPI_Win_start(one, 0, window);
     }
     MPI_Group_free(&one);
-    return code == MPI_SUCCESS;
+    return (code == MPI_SUCCESS) + meet_behind(rank, dead);
 }
 
 /* Locks the memory of rank 0, for good. */

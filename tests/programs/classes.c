@@ -1,9 +1,9 @@
 /* Messages of several lengths between pairs of ranks, both ways at once: none is lost, changed or out of order.
  *
- *   classes BYTES:COUNT...     such as: classes 8:1000 65536:100
+ *   classes BYTES:COUNT[:BATCH]...     such as: classes 8:1000 65536:100
  *
  * Rank r talks to rank r + size/2, which a launcher puts on another host if there are two. A message has its length, one
- * of three tags, and words that depend on class, sender, number and place. They go in batches, of four kinds:
+ * of three tags, and words that depend on class, sender, number and place. They go in batches, of 16 messages or 8 MiB at most, and of four kinds:
  *   received in the order of arrival, by receives that were posted before anything was sent;
  *   received late, and those of the last tag first;
  *   asked for with MPI_Probe after some time without any call;
@@ -18,7 +18,7 @@
 
 enum { BATCH = 16, TAGS = 3, KINDS = 4, BATCH_BYTES = 8 << 20, LATE_US = 20000 };
 
-struct class { int number, bytes, count; };
+struct class { int number, bytes, count, batch; };
 
 static int rank, size, partner;
 static MPI_Request requests[2 * BATCH];
@@ -117,7 +117,7 @@ static void run(const struct class *class)
     static void (*const kinds[KINDS])(char *, char *, const struct class *, int, int) = {
         receive_posted, receive_late, receive_probed, exchange_each};
     int batch = BATCH_BYTES / class->bytes, kind = 0;
-    batch = batch < 1 ? 1 : batch > BATCH ? BATCH : batch;
+    batch = batch < 1 ? 1 : batch > class->batch ? class->batch : batch;
     char *out = malloc((size_t)batch * class->bytes), *in = malloc((size_t)batch * class->bytes);
     double start = MPI_Wtime();
     for (int first = 0; first < class->count; first += batch, kind++) {
@@ -140,9 +140,10 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     partner = (rank + size / 2) % size;
     for (int i = 1; i < argc; i++) {
-        struct class class = {.number = i};
-        if (size % 2 != 0 || sscanf(argv[i], "%d:%d", &class.bytes, &class.count) != 2 || class.bytes < 8) {
-            fprintf(stderr, "classes: an even number of ranks, and BYTES:COUNT, not %s\n", argv[i]);
+        struct class class = {.number = i, .batch = BATCH};
+        int given = sscanf(argv[i], "%d:%d:%d", &class.bytes, &class.count, &class.batch);
+        if (size % 2 != 0 || given < 2 || class.bytes < 8 || class.batch < 1 || class.batch > BATCH) {
+            fprintf(stderr, "classes: an even number of ranks, and BYTES:COUNT[:BATCH], not %s\n", argv[i]);
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
         run(&class);

@@ -80,7 +80,10 @@ impl Mpi {
             }
             window.exposed_to = Some(ranks.clone());
             for rank in ranks.iter().filter(|_| !assert.no_check) {
-                windows.tell(endpoint, win, *rank, Word::Post)?;
+                // Who cannot be told keeps nobody from the others: MPI_Win_wait says so.
+                if let Err(error) = windows.tell(endpoint, win, *rank, Word::Post) {
+                    windows.note_error(win, error);
+                }
             }
             Ok(())
         })
@@ -423,7 +426,7 @@ impl Stage {
         let lost = |rank: &u32| window.loss_of(endpoint, *rank);
         match self {
             Stage::Ended | Stage::Making(_) | Stage::Free(_) => None,
-            Stage::Lock(locking) => locking.loss(windows, win, endpoint),
+            Stage::Lock(locking) => locking.loss(windows, endpoint),
             Stage::Start { ranks, posted, .. } => ranks[*posted..].iter().find_map(lost),
             Stage::Wait(_) => window.open_ranks().find_map(lost),
             Stage::Fence { ranks, .. } | Stage::Settle(ranks) | Stage::Unlock { far: ranks, .. } => {
@@ -594,7 +597,9 @@ impl Windows {
             self.note_error(win, loss.into());
             return Ok(());
         }
-        self.get_mut(win)?.error = None; // one error is told
+        if !stage.begins_access() {
+            self.get_mut(win)?.error = None; // one error is told
+        }
         self.give_up(endpoint, win, stage)?;
         Err(loss.into())
     }

@@ -467,7 +467,10 @@ impl Far {
             Ok(Some(id)) => self.direct.push((id, op)),
             Ok(None) => op.ended(),
             Err(NetError::OutOfReach { .. }) => self.send_instead(op),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                self.ops.insert(op); // who waits for it is told with all that is left
+                return Err(error.into());
+            }
         }
         Ok(())
     }

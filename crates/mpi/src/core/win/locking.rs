@@ -67,12 +67,11 @@ impl Locking {
         self.near.front().map(|wanted| wanted.rank)
     }
 
-    /// Is somebody lost who is waited for? A lock of this host may be with anybody.
-    pub(super) fn loss(&self, windows: &Windows, win: WinId, endpoint: &Endpoint) -> Option<NetError> {
-        match self.awaits_before() {
-            Some((of, rank)) => windows.get(of).ok()?.loss_of(endpoint, rank),
-            None => endpoint.loss_in(windows.get(win).ok()?.roster.collective_context()),
-        }
+    /// Is somebody lost who is waited for? Not for a lock of this host: its word is for processes of this job only, and what those of
+    /// others have by message its owner gives back.
+    pub(super) fn loss(&self, windows: &Windows, endpoint: &Endpoint) -> Option<NetError> {
+        let (of, rank) = self.awaits_before()?;
+        windows.get(of).ok()?.loss_of(endpoint, rank)
     }
 }
 

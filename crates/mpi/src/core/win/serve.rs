@@ -149,13 +149,14 @@ impl Windows {
         self.retry(endpoint, win);
     }
 
-    /// locks of memory here that those who are lost have by message are given back, and what they asked for is not done.
+    /// Locks of memory here that those who are lost have by message are given back, and what they asked for is not done.
     pub(super) fn free_lost(&mut self, endpoint: &mut Endpoint) {
         let wins: Vec<WinId> = self.list.iter().map(|(win, _)| WinId(win)).collect();
         for win in wins {
             let Ok(window) = self.get_mut(win) else { continue };
             let is_here = |rank: &u32| window.held.contains_key(rank) || window.stalled.has(*rank);
-            let is_lost = |rank: &u32| window.loss_of_rank(endpoint, *rank).is_some();
+            // (Not its job's: that may have lost another one, and go on.)
+            let is_lost = |rank: &u32| endpoint.loss_of_peer(window.process(*rank)).is_some();
             let lost: Vec<u32> =
                 (0..window.roster.size).filter(|rank| is_here(rank) && is_lost(rank)).collect();
             for rank in lost {

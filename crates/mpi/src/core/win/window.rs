@@ -153,6 +153,7 @@ impl Hall {
     /// Somebody is lost: who is a target answers no more, and locks are given back that they have here.
     #[cold]
     fn look_for_lost(&self, endpoint: &mut Endpoint) {
+        self.serve(endpoint); // what the lost have asked for before
         if let Ok(mut windows) = self.windows.try_borrow_mut() {
             self.losses.set(endpoint.losses());
             windows.abandon_lost(endpoint);
@@ -406,22 +407,15 @@ fn no_window<T>(win: WinId) -> Result<T> {
 }
 
 impl Window {
-    /// Why nothing more comes of a rank, if that is so.
-    pub(super) fn loss_of_rank(&self, endpoint: &Endpoint, rank: u32) -> Option<NetError> {
-        let process = self.process(rank);
-        endpoint.loss_of_job(process).or_else(|| endpoint.loss_of_peer(process))
-    }
-
-    /// The same, or why nothing more comes of the server that does what a rank is asked for.
+    /// Why nothing more comes of a rank, or of the server that does what it is asked for, if that is so.
     pub(super) fn loss_of(&self, endpoint: &Endpoint, rank: u32) -> Option<NetError> {
         if !endpoint.has_losses() {
             return None;
         }
-        let of_server = || match self.to(endpoint, rank) {
+        endpoint.loss_of_job(self.process(rank)).or_else(|| match self.to(endpoint, rank) {
             To::Server { peer, .. } => endpoint.loss_of_peer(peer),
-            To::Rank(_) => None,
-        };
-        self.loss_of_rank(endpoint, rank).or_else(of_server)
+            To::Rank(process) => endpoint.loss_of_peer(process),
+        })
     }
 
     /// One that is being made.
