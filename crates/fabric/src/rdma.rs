@@ -118,6 +118,8 @@ pub struct Config {
     pub kept_bytes: Option<u64>,
     /// How long the device waits for an answer before it sends again; without a time as long as seems good.
     pub answer_time: Option<Duration>,
+    /// Bytes that it transfers at once, at most, if that is less than it can.
+    pub piece_bytes: Option<u64>,
 }
 
 /// Why RDMA cannot be used.
@@ -195,6 +197,8 @@ pub struct Rdma {
     cq: Rc<Cq>,
     port: Port,
     gid: Option<Gid>,
+    /// Bytes that are read or written at once, at most.
+    transfer_max: usize,
     section: VerbsSection,
     secrets: Secrets,
     settings: QpSettings,
@@ -306,6 +310,7 @@ impl Rdma {
             domain: sharing.as_ref().map_or(0, |sharing| sharing.id),
         };
         let reads = READS_MAX.min(limits.reads_in).min(limits.reads_out).clamp(1, 255) as u8;
+        let piece_bytes = config.piece_bytes.unwrap_or(u64::MAX).max(1);
         let settings = QpSettings {
             mtu: port.mtu,
             reads_in: reads,
@@ -322,6 +327,7 @@ impl Rdma {
             context,
             pd,
             cq,
+            transfer_max: piece_bytes.min(port.message_max.into()) as usize,
             port,
             gid,
             section,

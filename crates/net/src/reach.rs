@@ -195,16 +195,19 @@ impl Ways {
 
     /// Opens an RDMA device where one may be needed. Where nobody asks for one, and there is none, sockets do.
     fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
-        let (kept_bytes, answer_time) = (self.net.reg_cache, self.net.rdma_timeout);
+        let mut how = rdma::Config {
+            kept_bytes: self.net.reg_cache,
+            answer_time: self.net.rdma_timeout,
+            piece_bytes: self.net.rdma_piece,
+            ..rdma::Config::default()
+        };
         match &self.net.fabric {
             FabricChoice::Auto if self.hosts => {
                 // Why there is none is told by --stats.
-                let _ =
-                    context.open_rdma(&rdma::Config { kept_bytes, answer_time, ..rdma::Config::default() });
+                let _ = context.open_rdma(&how);
             }
             FabricChoice::Verbs { device, port, gid } if self.hosts || self.net.force => {
-                let device = device.clone();
-                let how = rdma::Config { device, port: *port, gid: *gid, key: None, kept_bytes, answer_time };
+                (how.device, how.port, how.gid) = (device.clone(), *port, *gid);
                 context.open_rdma(&how)?;
             }
             FabricChoice::Soft if self.hosts || self.net.force => return Err(ReachSetupError::SoftOnly),

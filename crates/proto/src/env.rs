@@ -45,6 +45,8 @@ pub const RDMA_TIMEOUT: &str = "BANYAN_RDMA_TIMEOUT";
 pub const NET_FAULTS: &str = "BANYAN_NET_FAULTS";
 /// Largest ring of a connection in shared memory.
 pub const RING_MAX: &str = "BANYAN_RING_MAX";
+/// Most bytes that an RDMA device is asked to transfer at once.
+pub const RDMA_PIECE: &str = "BANYAN_RDMA_PIECE";
 /// Reading memory of other processes.
 pub const CMA: &str = "BANYAN_CMA";
 /// What it may be.
@@ -135,7 +137,7 @@ pub struct Variable {
 }
 
 /// All of them.
-pub const VARIABLES: [Variable; 48] = {
+pub const VARIABLES: [Variable; 49] = {
     use ReadBy::{Compilers, Launcher, Library, LibraryFromLauncher, Tests};
     [
         variable(NET, Library, Values::Net, "where traffic between hosts goes (--net)"),
@@ -217,6 +219,7 @@ pub const VARIABLES: [Variable; 48] = {
             Values::Number(4096, 1 << 20),
             "largest ring of a connection in shared memory",
         ),
+        variable(RDMA_PIECE, Tests, Values::Bytes, "most bytes that an RDMA device transfers at once"),
         variable(NET_FAULTS, Tests, Values::Text, "faults of the network that the library imitates"),
         variable("BANYAN_CC", Compilers, Values::Text, "the C compiler"),
         variable("BANYAN_CXX", Compilers, Values::Text, "the C++ compiler"),

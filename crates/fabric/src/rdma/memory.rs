@@ -175,7 +175,7 @@ enum What {
 impl Rdma {
     /// Bytes that are read or written at once, at most; longer transfers are cut.
     pub fn transfer_max(&self) -> usize {
-        self.port.message_max as usize
+        self.transfer_max
     }
 
     /// Registrations that were made, and those that were still there from an earlier transfer.

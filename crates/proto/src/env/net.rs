@@ -1,7 +1,8 @@
 //! What a job says about traffic between hosts: which interface, which ports, how long to wait.
 use super::value::{BadValue, Values, bad, bytes, seconds, switch};
 use super::{
-    FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE, RDMA_TIMEOUT, REG_CACHE,
+    FABRIC, FORCE_NET, NET, NET_ADDRESS, NET_FAULTS, NET_TIMEOUT, PORT_RANGE, RDMA_PIECE, RDMA_TIMEOUT,
+    REG_CACHE,
 };
 use alloc::string::String;
 use core::fmt;
@@ -197,6 +198,8 @@ pub struct NetSettings {
     pub reg_cache: Option<u64>,
     /// When an RDMA device sends again what is not answered, if the user says so.
     pub rdma_timeout: Option<Duration>,
+    /// Most bytes that it transfers at once, if tests say so.
+    pub rdma_piece: Option<u64>,
     /// Which ports the user wants.
     pub ports: Option<PortRange>,
     /// How long a host may take to answer; no time is for ever.
@@ -221,6 +224,7 @@ impl NetSettings {
             fabric: typed(get, FABRIC, FabricChoice::parse, Values::Fabric)?.unwrap_or_default(),
             reg_cache: get(REG_CACHE).map(|text| bytes(REG_CACHE, &text)).transpose()?,
             rdma_timeout: get(RDMA_TIMEOUT).map(|text| seconds(RDMA_TIMEOUT, &text)).transpose()?,
+            rdma_piece: get(RDMA_PIECE).map(|text| bytes(RDMA_PIECE, &text)).transpose()?,
             ports: typed(get, PORT_RANGE, PortRange::parse, Values::Ports)?,
             timeout: match get(NET_TIMEOUT) {
                 Some(text) => seconds(NET_TIMEOUT, &text)?,
