@@ -449,10 +449,7 @@ impl Endpoint {
     ) {
         match message {
             Unexpected::Whole { bytes, answer, mark } => {
-                self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
-                self.relax_frugality();
-                let fits = bytes.len().min(buf.len());
-                buf.copy_from_slice(&bytes[..fits]);
+                let fits = self.copy_kept(&bytes, buf);
                 self.finish_receive(id, end_of(envelope, bytes.len(), fits, mark));
                 if let Some(request) = answer {
                     self.answer(envelope.source, request);
@@ -460,6 +457,15 @@ impl Endpoint {
             }
             Unexpected::Offer(offer) => self.accept(id, buf, envelope, offer),
         }
+    }
+
+    /// A message that was kept gets to its receive: so many bytes of it fit.
+    pub(crate) fn copy_kept(&mut self, bytes: &[u8], buf: UserBufMut) -> usize {
+        self.unexpected_bytes -= bytes.len() + UNEXPECTED_COST;
+        self.relax_frugality();
+        let fits = bytes.len().min(buf.len());
+        buf.copy_from_slice(&bytes[..fits]);
+        fits
     }
 
     #[inline]

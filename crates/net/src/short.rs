@@ -1,7 +1,7 @@
 //! The short way of small messages inside a host and through RDMA devices: between two processes that are connected, with nothing
 //! else under way that could come first. What is not for it is left as it is, for the long way, which knows everything.
 use crate::api::{Addressee, Envelope, Outcome, Pattern, ReqId};
-use crate::endpoint::{Endpoint, end_of, with_source};
+use crate::endpoint::{Endpoint, Unexpected, end_of, with_source};
 use crate::progress::{After, NOBODYS, TICK_BUSY_ROUNDS, sender, take_in};
 use crate::wire::{Header, Kind};
 use fabric::View;
@@ -44,7 +44,11 @@ impl Endpoint {
         };
         let wanted = matching::Pattern { context: pattern.context, source, tag: pattern.tag };
         if !self.is_quiet() {
-            return if self.waits.timers { self.recv_from_device(wanted, buf) } else { None };
+            return if self.waits.timers {
+                self.recv_from_device(wanted, buf)
+            } else {
+                self.recv_among_others(wanted, buf)
+            };
         }
         let yields = self.waits.yields_at_once();
         let mut rounds = if yields { YIELDS } else { self.rounds_at_once() };
@@ -71,13 +75,13 @@ impl Endpoint {
                     self.act(other);
                     if !self.is_quiet() {
                         self.context.give_back();
-                        return None;
+                        return self.recv_among_others(wanted, buf);
                     }
                 }
                 None => {
                     rounds = rounds.checked_sub(1)?;
                     if self.context.has_others() {
-                        return None;
+                        return self.recv_among_others(wanted, buf);
                     }
                     if yields {
                         cpu::yield_now();
@@ -85,6 +89,39 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// The same where messages have come that nobody has asked for yet, or come on rings that are not looked at first. (Where
+    /// others go on without this process, as in broadcasts with roots in turn, that is the rule.)
+    #[inline(never)]
+    fn recv_among_others(&mut self, wanted: matching::Pattern, buf: UserBufMut) -> Option<Outcome> {
+        let yields = self.waits.yields_at_once();
+        let mut rounds = if yields { YIELDS } else { self.rounds_at_once() };
+        loop {
+            if self.waits.timers || !self.waiting.is_empty() || self.matcher.posted_len() > 0 {
+                return None;
+            }
+            if let Some((_, kept)) = self.matcher.probe(wanted) {
+                return match kept {
+                    Unexpected::Whole { answer: None, .. } => self.take_kept(wanted, buf),
+                    _ => None, // somebody waits for an answer
+                };
+            }
+            if !self.progress() {
+                rounds = rounds.checked_sub(1)?;
+                if yields {
+                    cpu::yield_now();
+                }
+            }
+        }
+    }
+
+    /// A message that is there and that nobody waits for, at its end.
+    fn take_kept(&mut self, wanted: matching::Pattern, buf: UserBufMut) -> Option<Outcome> {
+        let (envelope, message) = self.matcher.take(wanted)?;
+        let Unexpected::Whole { bytes, mark, .. } = message else { return None };
+        let fits = self.copy_kept(&bytes, buf);
+        Some(end_of(envelope, bytes.len(), fits, mark))
     }
 
     /// The same through an RDMA device. What else a process with devices has to look after is left to the long way, and now and then

@@ -125,6 +125,26 @@ fn other_messages_are_kept_for_their_receives() {
 }
 
 #[test]
+fn messages_that_have_come_before_go_the_short_way_in_their_order() {
+    let mut world = pair();
+    let to = UserBufMut::of_static(room(8));
+    for (number, tag) in [(1, 5), (2, 6), (3, 5), (4, 5)] {
+        send(&mut world, tagged(tag), &[number; 8]);
+    }
+    for (tag, number) in [(6, 2), (5, 1), (5, 3)] {
+        let end = world.ends[1].recv_short(any(Some(tag)), to).expect("it is there");
+        assert_eq!((end.tag, end.bytes, bytes_of(to, 8)), (tag, 8, vec![number; 8]));
+    }
+    send(&mut world, tagged(5), &[5; 8]);
+    for number in [4, 5] {
+        let end = world.ends[1].recv_short(any(None), to.part(0, 4)).expect("it is there");
+        assert!(end.truncated && end.bytes == 4, "{end:?}");
+        assert_eq!(bytes_of(to, 4), vec![number; 4]);
+    }
+    assert!(world.ends[1].matcher.is_idle());
+}
+
+#[test]
 fn who_waits_for_the_match_is_told_of_it() {
     let mut world = pair();
     let to = UserBufMut::of_static(room(8));
