@@ -197,7 +197,7 @@ impl Ways {
     fn open_device(&self, context: &mut Context) -> Result<(), ReachSetupError> {
         let mut how = rdma::Config {
             kept_bytes: self.net.reg_cache,
-            answer_time: self.net.rdma_timeout,
+            answer_time: self.net.rdma_timeout.filter(|time| !time.is_zero()),
             piece_bytes: self.net.rdma_piece,
             ..rdma::Config::default()
         };

@@ -15,6 +15,10 @@ use sys::{UserBuf, UserBufMut};
 const ROUNDS: u32 = 256;
 /// The same where cores are shared, and others run between two looks.
 const YIELDS: u32 = 16;
+/// And where other messages come meanwhile: the long way looks after more than messages.
+const LOOKS: u32 = 256;
+/// A longer message is not kept on the way to its receive, which costs a copy: it is received the long way, straight from its ring.
+const KEPT_MAX: usize = 4 << 10;
 
 impl Endpoint {
     /// Sends a message, complete at once. `false`: it is not for this way, and nothing has been done.
@@ -97,7 +101,7 @@ impl Endpoint {
     fn recv_among_others(&mut self, wanted: matching::Pattern, buf: UserBufMut) -> Option<Outcome> {
         let yields = self.waits.yields_at_once();
         let mut rounds = if yields { YIELDS } else { self.rounds_at_once() };
-        loop {
+        for _ in 0..LOOKS {
             if self.waits.timers || !self.waiting.is_empty() || self.matcher.posted_len() > 0 {
                 return None;
             }
@@ -107,6 +111,9 @@ impl Endpoint {
                     _ => None, // somebody waits for an answer
                 };
             }
+            if buf.len() > KEPT_MAX {
+                return None;
+            }
             if !self.progress() {
                 rounds = rounds.checked_sub(1)?;
                 if yields {
@@ -114,6 +121,7 @@ impl Endpoint {
                 }
             }
         }
+        None
     }
 
     /// A message that is there and that nobody waits for, at its end.

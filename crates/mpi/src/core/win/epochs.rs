@@ -80,8 +80,10 @@ impl Mpi {
             }
             window.exposed_to = Some(ranks.clone());
             for rank in ranks.iter().filter(|_| !assert.no_check) {
-                // Who cannot be told keeps nobody from the others: MPI_Win_wait says so.
-                if let Err(error) = windows.tell(endpoint, win, *rank, Word::Post) {
+                // Who cannot be told keeps nobody from the others: MPI_Win_wait finds out who is lost.
+                if let Err(error) = windows.tell(endpoint, win, *rank, Word::Post)
+                    && windows.get(win)?.loss_of(endpoint, *rank).is_none()
+                {
                     windows.note_error(win, error);
                 }
             }
