@@ -9,6 +9,8 @@
  *   micro allreduce        allreduce of 8 bytes over all ranks
  *   micro coll             other collectives over all ranks, small and large
  *   micro blocks           collectives with a block for each rank: allgather and reduce-scatter, small and large
+ *   micro many             collectives as they are called by many ranks that share few cores
+ *   micro crowd            what p2p and overlap measure, while all other ranks are connected to ranks 0 and 1, and sleep
  *   micro init             every rank: time from main to the end of the first barrier
  *   micro memory           every rank: its proportional set size after init, a barrier and a ring
  *   micro pack             packing doubles that stand in a strided vector, in blocks of 1 to 8, in a part of a cube
@@ -96,6 +98,20 @@ static void bcast(long iterations)
             touch_out(send_buffer, turn);
         MPI_Bcast(send_buffer, (int)message_bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
         if (rank > 0)
+            touch_in(send_buffer, turn);
+    }
+    not_touched();
+}
+
+/* Every rank is the root in its turn, so that nobody runs ahead. */
+static void bcast_turns(long iterations)
+{
+    for (long i = 0; i < iterations; i++, turn++) {
+        int root = (int)(turn % (uint64_t)size);
+        if (rank == root)
+            touch_out(send_buffer, turn);
+        MPI_Bcast(send_buffer, (int)message_bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+        if (rank != root)
             touch_in(send_buffer, turn);
     }
     not_touched();
@@ -197,6 +213,18 @@ static void run_blocks(void)
     run_calls(calls, sizeof calls / sizeof *calls);
 }
 
+static void run_many(void)
+{
+    static const struct call calls[] = {
+        {"many_allreduce_8", 8, allreduce},
+        {"many_allreduce_1048576", LARGE, allreduce_words},
+        {"many_bcast_8", 8, bcast},
+        {"many_bcast_turns_8", 8, bcast_turns},
+        {"many_bcast_1048576", LARGE, bcast},
+        {"many_alltoall_1024", 1024, alltoall}};
+    run_calls(calls, sizeof calls / sizeof *calls);
+}
+
 static void run_alltoall(void)
 {
     static const struct call calls[] = {{"alltoall_1024", 1024, alltoall}};
@@ -215,6 +243,30 @@ static void run_p2p(void)
     report("bandwidth", 1e-9 * LARGE / per_message_s(LARGE)); /* GB/s */
     report("bandwidth_4194304", 1e-9 * (4 * LARGE) / per_message_s(4 * LARGE));
     report("rate", 1e-6 / per_message_s(8)); /* million messages per second */
+}
+
+/* Ranks 0 and 1 meet everybody; then all others wait for a last word of rank 0. */
+static void run_crowd(void)
+{
+    char byte = 0;
+    for (int busy = 0; busy < 2; busy++) {
+        for (int r = 2; rank == busy && r < size; r++) {
+            MPI_Send(&byte, 1, MPI_BYTE, r, 8, MPI_COMM_WORLD);
+            MPI_Recv(&byte, 1, MPI_BYTE, r, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        if (rank > 1) {
+            MPI_Recv(&byte, 1, MPI_BYTE, busy, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(&byte, 1, MPI_BYTE, busy, 8, MPI_COMM_WORLD);
+        }
+    }
+    if (rank > 1) {
+        MPI_Recv(&byte, 1, MPI_BYTE, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return;
+    }
+    run_p2p();
+    run_overlap(LARGE);
+    for (int r = 2; rank == 0 && r < size; r++)
+        MPI_Send(&byte, 1, MPI_BYTE, r, 9, MPI_COMM_WORLD);
 }
 
 static void run_sizes(void)
@@ -362,6 +414,10 @@ int main(int argc, char **argv)
         run_coll();
     } else if (strcmp(what, "blocks") == 0) {
         run_blocks();
+    } else if (strcmp(what, "many") == 0) {
+        run_many();
+    } else if (strcmp(what, "crowd") == 0 && size >= 2) {
+        run_crowd();
     } else if (strcmp(what, "alltoall") == 0) {
         run_alltoall();
     } else if (strcmp(what, "memory") == 0) {
@@ -373,7 +429,7 @@ int main(int argc, char **argv)
             print_version();
     } else {
         fprintf(stderr, "usage: micro version | p2p | strided | overlap | threads | allreduce | coll | blocks |"
-                        " alltoall | init | memory | pack\n");
+                        " many | crowd | alltoall | init | memory | pack\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

@@ -27,6 +27,8 @@ pub enum Group {
     Memory,
     /// Packing of derived datatypes.
     Pack,
+    /// Collectives of many ranks on few cores, and messages beside idle connections.
+    Many,
     /// The first message to a new peer.
     First,
     /// A rank with many connections of which two are busy.
@@ -64,6 +66,23 @@ impl Group {
         Group::Pack,
     ];
 
+    /// The same, with what `bench peers` measures only if it is told to: most libraries take minutes for it.
+    pub const PEERS_ASKED: &'static [Group] = &[
+        Group::Latency,
+        Group::Bandwidth,
+        Group::Rate,
+        Group::Strided,
+        Group::Overlap,
+        Group::Threads,
+        Group::Allreduce,
+        Group::Coll,
+        Group::Init,
+        Group::Exit,
+        Group::Memory,
+        Group::Pack,
+        Group::Many,
+    ];
+
     /// Those of `bench net`, in table order.
     pub const NET: &'static [Group] = &[
         Group::First,
@@ -97,6 +116,7 @@ impl Group {
             Group::Exit => "exit",
             Group::Memory => "memory",
             Group::Pack => "pack",
+            Group::Many => "many",
             Group::First => "first",
             Group::Idle => "idle",
             Group::Shared => "shared",
@@ -159,6 +179,8 @@ impl Job {
         jobs.extend([2, 16, 64].map(|ranks| Job { mode: "init", ranks, rows: init_rows(ranks) }));
         jobs.extend([16, 64].map(|ranks| Job { mode: "memory", ranks, rows: memory_rows(ranks) }));
         jobs.push(Job { mode: "pack", ranks: 1, rows: pack_rows() });
+        jobs.push(Job { mode: "many", ranks: MANY_RANKS, rows: many_rows() });
+        jobs.extend(CROWDS.map(|ranks| Job { mode: "crowd", ranks, rows: crowd_rows(ranks) }));
         for job in &mut jobs {
             job.rows.retain(|row| groups.contains(&row.group));
         }
@@ -189,6 +211,19 @@ const BLOCKS: &[(&str, &str)] = &[
     ("reduce_scatter_8", "reduce-scatter 8 B"),
     ("reduce_scatter_65536", "reduce-scatter 64 KiB"),
 ];
+
+/// Ranks of the mode `many`, and its collectives.
+const MANY_RANKS: usize = 64;
+const MANY: &[(&str, &str)] = &[
+    ("many_allreduce_8", "allreduce 8 B"),
+    ("many_allreduce_1048576", "allreduce 1 MiB"),
+    ("many_bcast_8", "bcast 8 B"),
+    ("many_bcast_turns_8", "bcast 8 B in turn"),
+    ("many_bcast_1048576", "bcast 1 MiB"),
+    ("many_alltoall_1024", "alltoall 1 KiB"),
+];
+/// Ranks of the mode `crowd`: a node full of them, and a hundred that are idle.
+const CROWDS: [usize; 2] = [64, 102];
 
 /// The key of the runner's own measurement.
 pub const EXIT_KEY: &str = "exit_ms";
@@ -253,6 +288,21 @@ fn coll_rows(ranks: usize, calls: &[(&str, &str)]) -> Vec<Row> {
     calls.iter().map(row).collect()
 }
 
+fn many_rows() -> Vec<Row> {
+    let row = |(key, what): &(&str, &str)| {
+        row(key, format!("{what}, {MANY_RANKS} ranks, us"), Group::Many, Better::Lower)
+    };
+    MANY.iter().map(row).collect()
+}
+
+/// What two ranks measure, beside idle ones.
+fn crowd_rows(ranks: usize) -> Vec<Row> {
+    let idle = ranks - 2;
+    let crowded = |row: Row| Row { label: format!("{idle} idle: {}", row.label), group: Group::Many, ..row };
+    let costs = overlap_rows().into_iter().filter(|row| row.better == Better::Lower);
+    p2p_rows().into_iter().chain(costs).map(crowded).collect()
+}
+
 fn init_rows(ranks: usize) -> Vec<Row> {
     vec![
         row("init_ms", format!("init + barrier, {ranks} ranks, ms"), Group::Init, Better::Lower),
@@ -294,8 +344,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_out_if_nobody_asks_is_many_ranks() {
+        assert_eq!(Group::PEERS_ASKED.strip_prefix(Group::PEERS), Some(&[Group::Many][..]));
+        let jobs: Vec<String> = Job::plan(&[Group::Many]).iter().map(Job::describe).collect();
+        assert_eq!(jobs, ["many at 64 ranks", "crowd at 64 ranks", "crowd at 102 ranks"]);
+    }
+
+    #[test]
     fn every_label_leaves_a_blank_before_its_first_cell() {
-        let rows: Vec<Row> = Job::plan(Group::PEERS).into_iter().flat_map(|job| job.rows).collect();
+        let rows: Vec<Row> = Job::plan(Group::PEERS_ASKED).into_iter().flat_map(|job| job.rows).collect();
         for row in rows {
             assert!(row.label.len() < LABEL_WIDTH, "{}", row.label);
         }

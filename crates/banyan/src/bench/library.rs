@@ -36,10 +36,12 @@ pub enum Name {
     OpenMpi,
     /// PyPI's `impi-rt`.
     Intel,
+    /// This project as it was, installed somewhere.
+    Earlier,
 }
 
 impl Name {
-    /// All, in table order.
+    /// All that `--libs` may name, in table order.
     pub const ALL: &'static [Name] =
         &[Name::Banyan, Name::BanyanNoCma, Name::Mpich, Name::OpenMpi, Name::Intel];
 
@@ -51,14 +53,15 @@ impl Name {
             Name::Mpich => "mpich",
             Name::OpenMpi => "openmpi",
             Name::Intel => "intel",
+            Name::Earlier => "earlier",
         }
     }
 
-    /// Whose it is.
+    /// Whose it is. What this project is compared with is a peer.
     pub fn side(self) -> Side {
         match self {
             Name::Banyan | Name::BanyanNoCma => Side::Own,
-            Name::Mpich | Name::OpenMpi | Name::Intel => Side::Peer,
+            Name::Mpich | Name::OpenMpi | Name::Intel | Name::Earlier => Side::Peer,
         }
     }
 }
@@ -85,10 +88,12 @@ impl Library {
         limit: Duration,
     ) -> Result<Library, String> {
         let mut library = match name {
-            Name::Banyan => banyan(source, workshop)?,
-            Name::BanyanNoCma => {
-                Library { env: vec![("BANYAN_CMA", "off".into())], ..banyan(source, workshop)? }
-            }
+            Name::Banyan => banyan(source, workshop, &workshop.banyan_prefix()?, name)?,
+            Name::BanyanNoCma => Library {
+                env: vec![("BANYAN_CMA", "off".into())],
+                ..banyan(source, workshop, &workshop.banyan_prefix()?, Name::Banyan)?
+            },
+            Name::Earlier => banyan(source, workshop, &workshop.earlier_prefix()?, name)?,
             Name::Mpich => mpich(source, workshop)?,
             Name::OpenMpi => open_mpi(source, workshop)?,
             Name::Intel => intel(source, workshop)?,
@@ -132,9 +137,8 @@ fn build(source: Source, workshop: &Workshop, home: &Path, library: &str) -> Res
     workshop.compile(&home.join("bin/mpicc"), source, FLAGS, &format!("{stem}-{library}"))
 }
 
-fn banyan(source: Source, workshop: &Workshop) -> Result<Library, String> {
-    let prefix = workshop.banyan_prefix()?;
-    let program = build(source, workshop, &prefix, "banyan")?;
+fn banyan(source: Source, workshop: &Workshop, prefix: &Path, name: Name) -> Result<Library, String> {
+    let program = build(source, workshop, prefix, name.key())?;
     Ok(library(prefix.join("bin/mpiexec"), program))
 }
 

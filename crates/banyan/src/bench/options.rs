@@ -2,6 +2,7 @@
 use super::args::{Common, each, list};
 use super::job::Group;
 use super::library::Name;
+use super::table::Side;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -12,8 +13,11 @@ core. Peers come from PyPI into a folder of their own.
 
   --rounds N        rounds over all libraries (default 11); also --runs
   --quick           3 rounds
-  --only LIST       latency,bandwidth,rate,strided,overlap,threads,allreduce,coll,init,exit,memory,pack
+  --only LIST       latency,bandwidth,rate,strided,overlap,threads,allreduce,coll,init,exit,memory,pack,
+                    many (collectives of 64 ranks, and messages beside idle connections; only if it is
+                    named here, as most libraries take minutes for it)
   --libs LIST       banyan,banyan-nocma,mpich,openmpi,intel
+  --beside DIR      an earlier Banyan, installed there, instead of other libraries
   --prefix DIR      an installed Banyan (default: this binary's own, else ./install is run)
   --dir DIR         where peers and programs are built (default target/bench)
   --json FILE       writes the figures there as well
@@ -49,12 +53,17 @@ impl Options {
             match arg {
                 "--quick" => options.common.rounds = 3,
                 "--runs" => options.common.take("peers", "--rounds", value)?,
-                "--only" => options.groups = list(value()?, Group::PEERS, Group::key)?,
+                "--only" => options.groups = list(value()?, Group::PEERS_ASKED, Group::key)?,
                 "--libs" => options.libraries = list(value()?, Name::ALL, Name::key)?,
+                "--beside" => options.common.workshop.earlier = Some(value()?.into()),
                 _ => options.common.take("peers", arg, value)?,
             }
             Ok(())
         })?;
+        if options.common.workshop.earlier.is_some() {
+            options.libraries.retain(|name| name.side() == Side::Own);
+            options.libraries.push(Name::Earlier);
+        }
         Ok(options)
     }
 }
@@ -75,8 +84,18 @@ mod tests {
     #[test]
     fn the_help_names_every_group_in_the_order_of_the_table() {
         let groups: Vec<&str> = Group::PEERS.iter().map(|group| group.key()).collect();
-        let line = HELP.split_once("--only LIST").unwrap().1.split_once("--libs").unwrap().0;
+        let line = HELP.split_once("--only LIST").unwrap().1.split_once(",\n").unwrap().0;
         assert_eq!(line.split_whitespace().collect::<String>(), groups.join(","));
+    }
+
+    #[test]
+    fn an_earlier_build_stands_beside_instead_of_peers() {
+        let options = Options::parse(&split("--beside /opt/before --only many,rate")).unwrap();
+        assert_eq!(options.libraries, [Name::Banyan, Name::BanyanNoCma, Name::Earlier]);
+        assert_eq!(options.groups, [Group::Rate, Group::Many]);
+        let options = Options::parse(&split("--libs banyan --beside before")).unwrap();
+        assert_eq!(options.libraries, [Name::Banyan, Name::Earlier]);
+        assert!(!Options::default().groups.contains(&Group::Many));
     }
 
     #[test]

@@ -39,11 +39,13 @@ pub struct Workshop {
     pub dir: PathBuf,
     /// Where Banyan is installed, if said.
     pub prefix: Option<PathBuf>,
+    /// Where an earlier Banyan is installed, if it is compared with that.
+    pub earlier: Option<PathBuf>,
 }
 
 impl Default for Workshop {
     fn default() -> Self {
-        Workshop { dir: PathBuf::from("target/bench"), prefix: None }
+        Workshop { dir: PathBuf::from("target/bench"), prefix: None, earlier: None }
     }
 }
 
@@ -63,6 +65,15 @@ impl Workshop {
         let prefix = self.absolute_dir()?.join("prefix");
         done(Command::new("./install").arg(&prefix))?;
         Ok(prefix)
+    }
+
+    /// The prefix of an earlier Banyan.
+    pub fn earlier_prefix(&self) -> Result<PathBuf, String> {
+        let prefix = self.earlier.as_ref().ok_or("no earlier Banyan was named")?;
+        if !prefix.join("bin/mpicc").exists() {
+            return Err(format!("{} is not an installed Banyan: it has no bin/mpicc", prefix.display()));
+        }
+        absolute(prefix)
     }
 
     /// A virtual environment with one package, made when it is not there yet.

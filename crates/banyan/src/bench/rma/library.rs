@@ -228,7 +228,8 @@ mod tests {
 
     fn keys(section: Section, names: &[Name]) -> String {
         let folder = tempfile::tempdir().unwrap();
-        let workshop = Workshop { dir: folder.path().into(), prefix: Some(folder.path().into()) };
+        let workshop =
+            Workshop { dir: folder.path().into(), prefix: Some(folder.path().into()), ..Workshop::default() };
         let mut shelf = Shelf::new(&workshop, Duration::from_secs(1), None);
         // Nothing is installed there: all columns are there, none can be run.
         for &name in names {
