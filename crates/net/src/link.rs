@@ -9,7 +9,7 @@ use crate::wire::{Header, UNNAMED};
 use fabric::{PostError, Posted, ProviderKind, Push, Qp};
 use proto::ids::{Job, PeerIx, Process};
 use proto::matching;
-use proto::transfer::{EAGER_UNKNOWN, FRAGMENT_BYTES, Heads};
+use proto::transfer::{EAGER_UNKNOWN, Heads, fragment_bytes};
 use std::collections::VecDeque;
 use sys::UserBuf;
 
@@ -416,7 +416,8 @@ impl Endpoint {
                 let Some(State::SendOffered { data, .. }) = requests.get(*request) else {
                     return Ok(Front::Sent); // it has ended otherwise
                 };
-                let bytes = FRAGMENT_BYTES.min(context.fragment_max(qp)).min(*len - *offset);
+                let most = fragment_bytes(context.room_out(qp)).min(context.fragment_max(qp));
+                let bytes = most.min(*len - *offset);
                 let header = Header::Fragment { request: *into, offset: *offset as u64 }.encode(name);
                 let posted = match data {
                     Lent::User(buf) => context.post_send_copied(qp, header, buf.part(*offset, bytes), push),

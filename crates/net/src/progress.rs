@@ -328,9 +328,9 @@ pub(crate) fn take_in(
             let id = requests.by_index(request);
             take_fragment(source, id, offset, view, requests)
         }
-        Header::Head { request } => {
-            let id = requests.take_head(source, request);
-            take_fragment(source, id, 0, view, requests)
+        Header::Head { request, offset, last } => {
+            let id = requests.take_head(source, request, last);
+            take_fragment(source, id, offset.into(), view, requests)
         }
         Header::Active { handler, argument } => {
             After::Active(source, Active { handler, argument, bytes: view.to_vec().into_boxed_slice() })

@@ -6,7 +6,7 @@
 //!   done            <-----------  FIN
 //! ```
 //! A sender that does nothing but wait helps: messages of some length are copied by both sides through the ring (CLEAR),
-//! their beginning at once (HEAD), so that nobody is idle while offer and answer travel. Of longer ones, and of those whose
+//! their beginning at once (HEADs), so that nobody is idle while offer and answer travel. Of longer ones, and of those whose
 //! sender may wait by now, the receiver reads parts from the front, while the sender, if it comes, writes others from the
 //! end (SHARE), until they meet. If there are such others, the sender says when they are written (WROTE) and the receiver
 //! that it has read the rest (TOOK) instead of a last word: so nobody waits for one who computes again by then.
@@ -35,7 +35,8 @@ impl Endpoint {
             self.expect_long(ix, data.len());
         }
         let head = self.head_of(ix, &data, waits);
-        let offer = self.announce(ix, envelope, data, id, Help { waits, headed: head.is_some() });
+        let headed = head.map_or(0, |head| head.len());
+        let offer = self.announce(ix, envelope, data, id, Help { waits, headed });
         self.enqueue(ix, offer, Push::Soon);
         if let Some(head) = head {
             self.send_head(ix, id, head);
@@ -49,24 +50,38 @@ impl Endpoint {
         let link = &mut self.links[ix.index()];
         let qp = link.ready.filter(|_| link.queue.is_empty() && !self.job.oversubscribed)?;
         // Both at once or not at all: a beginning that had to wait could find another ring, or a send that is over.
-        let goes = link.heads.next(buf.len(), waits, self.context.room_out(qp), self.job.long)
-            && self.context.has_room(qp, Heads::ROOM);
-        goes.then(|| buf.part(0, Heads::of(buf.len())))
+        let room = self.context.room_out(qp);
+        let bytes = Heads::of(buf.len(), room);
+        let goes = link.heads.next(buf.len(), waits, room, self.job.long)
+            && self.context.has_room(qp, Heads::free_for(bytes, room));
+        goes.then(|| buf.part(0, bytes))
     }
 
     /// Sends the beginning of a message behind its offer, for which there was room.
     fn send_head(&mut self, ix: PeerIx, id: ReqId, head: UserBuf) {
-        let header = Header::Head { request: id.index };
         let link = &self.links[ix.index()];
-        let is_sent = link.ready.filter(|_| link.queue.is_empty()).is_some_and(|qp| {
-            self.context.post_send_copied(qp, header.encode(link.name), head, Push::Soon).is_ok()
-        });
-        if is_sent && let Some(amounts) = self.amounts(ix) {
-            amounts.streamed += head.len() as u64;
+        let Some(qp) = link.ready.filter(|_| link.queue.is_empty()) else { return self.head_ends(ix, id, 0) };
+        let (name, most) = (link.name, transfer::fragment_bytes(self.context.room_out(qp)));
+        let mut sent = 0;
+        while sent < head.len() {
+            let bytes = most.min(head.len() - sent);
+            let last = sent + bytes == head.len();
+            let header = Header::Head { request: id.index, offset: sent as u32, last }.encode(name);
+            if self.context.post_send_copied(qp, header, head.part(sent, bytes), Push::Soon).is_err() {
+                break;
+            }
+            sent += bytes;
         }
-        // What the receiver was promised and does not get comes with the rest.
-        if !is_sent && let Some(State::SendOffered { headed, .. }) = self.requests.get_mut(id) {
-            *headed = false;
+        self.head_ends(ix, id, sent);
+    }
+
+    /// So much of a beginning has been sent. What the receiver was promised and does not get comes with the rest.
+    fn head_ends(&mut self, ix: PeerIx, id: ReqId, sent: usize) {
+        if let Some(amounts) = self.amounts(ix) {
+            amounts.streamed += sent as u64;
+        }
+        if let Some(State::SendOffered { headed, .. }) = self.requests.get_mut(id) {
+            *headed = sent;
         }
     }
 
@@ -78,7 +93,8 @@ impl Endpoint {
         if link.waited_long >= transfer::LONG_BEFORE_GROWTH
             && let Some(qp) = link.ready
         {
-            self.context.expect_stream(qp, transfer::stream_room(bytes).max(bytes));
+            let wanted = transfer::stream_room_wanted(sys::cpu::own_cache_bytes());
+            self.context.expect_stream(qp, wanted.max(bytes));
         }
     }
 
@@ -95,7 +111,7 @@ impl Endpoint {
             self.requests.forget(id);
             id
         });
-        self.announce(ix, envelope, data, id, Help { waits: false, headed: false })
+        self.announce(ix, envelope, data, id, Help { waits: false, headed: 0 })
     }
 
     fn announce(&mut self, ix: PeerIx, envelope: Envelope, data: Lent, id: ReqId, help: Help) -> Pending {
@@ -110,7 +126,8 @@ impl Endpoint {
         };
         let (key_number, mark) = (key.map(|(_, key)| key.0), self.mark);
         let Help { waits, headed } = help;
-        let offer = Offer { addr, bytes, key: key_number, request: id.index, mark, waits, headed };
+        let request = id.index;
+        let offer = Offer { addr, bytes, key: key_number, request, mark, waits, headed: headed > 0 };
         if let Some(amounts) = self.amounts(ix) {
             amounts.lent += data.len() as u64;
         }
@@ -418,7 +435,7 @@ impl Endpoint {
         if let Some((kind, key)) = *key {
             self.unpin(kind, key, bytes);
         }
-        if in_vain {
+        if in_vain > 0 {
             self.link(by).heads.in_vain();
         }
         Some(id)
@@ -436,14 +453,13 @@ impl Endpoint {
         let len = match data {
             // It could not be read from outside. If the program has given the memory away, it cannot be read here either.
             // (The beginning was read here before.)
-            Lent::User(buf) if !(buf.is_mapped() || *waits && has_head) => {
+            Lent::User(buf) if !(*waits && has_head || buf.is_mapped()) => {
                 return self.withdraw(id, into, by);
             }
             Lent::User(buf) => buf.len(),
             Lent::Own(bytes) => bytes.len(),
         };
-        let offset = if has_head && *headed { Heads::of(len) } else { 0 };
-        *headed &= !has_head;
+        let offset = if has_head { std::mem::take(headed) } else { 0 };
         // (Behind something else an empty fragment says that all has left.)
         if offset == len && self.links[by.index()].queue.is_empty() {
             return self.send_finished(request, by);
@@ -487,7 +503,8 @@ impl Endpoint {
 /// What the sender of a long message does for its receiver.
 struct Help {
     waits: bool,
-    headed: bool,
+    /// Bytes of its beginning that go with the offer.
+    headed: usize,
 }
 
 impl Reading {

@@ -62,8 +62,8 @@ pub(crate) enum State {
         envelope: Envelope,
         /// Does its caller do nothing but wait?
         waits: bool,
-        /// Was its beginning sent with the offer, and of no use as far as is known?
-        headed: bool,
+        /// Bytes of its beginning that were sent with the offer, and of no use as far as is known.
+        headed: usize,
         /// Could parts that this side was to write not be written? The receiver reads all of it then.
         unwritten: bool,
     },
@@ -95,7 +95,7 @@ pub(crate) enum State {
 impl State {
     /// A send that only waits for its match.
     pub fn offered(data: Lent, to: PeerIx, envelope: Envelope) -> State {
-        State::SendOffered { data, key: None, to, envelope, waits: false, headed: false, unwritten: false }
+        State::SendOffered { data, key: None, to, envelope, waits: false, headed: 0, unwritten: false }
     }
 
     /// The peer without which it cannot end, if that is one.
@@ -289,10 +289,15 @@ impl Requests {
         head.map(|(.., taker)| *taker = Some(id)).is_some()
     }
 
-    /// Who takes the beginning of a sender's message, if anybody does.
-    pub fn take_head(&mut self, from: PeerIx, request: u32) -> Option<ReqId> {
+    /// Who takes a part of the beginning of a sender's message, if anybody does. What nobody takes has passed by, and so has
+    /// what follows it.
+    pub fn take_head(&mut self, from: PeerIx, request: u32, last: bool) -> Option<ReqId> {
         let at = self.heads.iter().position(|(peer, of, _)| (*peer, *of) == (from, request))?;
-        self.heads.swap_remove(at).2
+        let taker = self.heads[at].2;
+        if last || taker.is_none() {
+            self.heads.swap_remove(at);
+        }
+        taker
     }
 
     /// How many messages have ended so far.

@@ -222,7 +222,7 @@ impl Config {
                 })?,
             net,
             faults,
-            ring_bytes_max: number(env::RING_MAX, 128 << 10, 1 << 20)? as usize,
+            ring_bytes_max: number(env::RING_MAX, 1 << 20, 1 << 20)? as usize,
             qp_budget: get(env::QP_BUDGET)
                 .map(|text| env::number(env::QP_BUDGET, &text, 2..=env::QP_MAX_MOST).map(|most| most as u32))
                 .transpose()?,

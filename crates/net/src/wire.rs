@@ -89,8 +89,8 @@ pub(crate) enum Header {
     Share { request: u32, into: u32 },
     /// `request` is the addressee's receive.
     Wrote { request: u32, well: bool },
-    /// The beginning of a message that was offered just before; `request` is the sender's.
-    Head { request: u32 },
+    /// A part of the beginning of a message that was offered just before; `request` is the sender's. The last part?
+    Head { request: u32, offset: u32, last: bool },
     /// `request` is the addressee's send.
     Took { request: u32 },
 }
@@ -128,7 +128,9 @@ impl Header {
             Header::Part => [first(Kind::Part, 0, 0), second(0)],
             Header::Share { request, into } => [first(Kind::Share, request, into), second(0)],
             Header::Wrote { request, well } => [first(Kind::Wrote, request, well.into()), second(0)],
-            Header::Head { request } => [first(Kind::Head, request, 0), second(0)],
+            Header::Head { request, offset, last } => {
+                [first(Kind::Head, request, offset), second(last.into())]
+            }
             Header::Took { request } => [first(Kind::Took, request, 0), second(0)],
         }
     }
@@ -164,7 +166,7 @@ impl Header {
             Kind::Part => (Header::Part, high),
             Kind::Share => (Header::Share { request, into: rest }, high),
             Kind::Wrote => (Header::Wrote { request, well: rest != 0 }, high),
-            Kind::Head => (Header::Head { request }, high),
+            Kind::Head => (Header::Head { request, offset: rest, last: low != 0 }, high),
             Kind::Took => (Header::Took { request }, high),
         })
     }
@@ -269,7 +271,8 @@ mod tests {
             Header::Withdraw { request: 9 },
             Header::Clear { request: 1, into: u32::MAX, headed: false },
             Header::Clear { request: 1, into: u32::MAX, headed: true },
-            Header::Head { request: REQUEST_MAX },
+            Header::Head { request: REQUEST_MAX, offset: 0, last: false },
+            Header::Head { request: 1, offset: u32::MAX, last: true },
             Header::Fragment { request: 3, offset: u64::MAX },
             Header::Active { handler: 5, argument: u64::MAX },
             Header::Part,

@@ -26,15 +26,32 @@ pub const EAGER_GROWN: usize = 16 << 10;
 /// Longest message that is kept for a peer before anything is known about the way to it.
 pub const EAGER_UNKNOWN: usize = EAGER_READ;
 
-/// Bytes of a fragment. Small enough that both sides copy at the same time, large enough to hide the slot.
-pub const FRAGMENT_BYTES: usize = 8 << 10;
+/// Bytes of a fragment through a ring with so much room. Small enough that both sides copy at the same time, large enough to
+/// hide the slot.
+pub fn fragment_bytes(room: usize) -> usize {
+    if room >= STREAM_ROOM_WIDE { 16 << 10 } else { 8 << 10 }
+}
 
 /// A ring with so much room lets both sides copy at the same time: the writer is ahead by some fragments.
 const STREAM_ROOM_MIN: usize = 128 << 10;
+/// One with so much does not fit a small cache of a core.
+const STREAM_ROOM_WIDE: usize = 1 << 20;
+/// The largest cache of a core that counts as small.
+const SMALL_CACHE_BYTES: usize = 512 << 10;
 
 /// The room that a message needs to be streamed.
 pub fn stream_room(bytes: usize) -> usize {
     bytes.saturating_mul(2).min(STREAM_ROOM_MIN)
+}
+
+/// The room that is the best for streams, where a core has so many bytes of cache for itself. What another core has just written
+/// comes from its cache, and where that is small, sooner from the one that cores share: then a ring is large enough that its
+/// lines are there by the time they are used again. Where it is large, a ring that stays in it leaves room for the messages.
+pub fn stream_room_wanted(own_cache_bytes: Option<usize>) -> usize {
+    match own_cache_bytes {
+        Some(bytes) if bytes <= SMALL_CACHE_BYTES => STREAM_ROOM_WIDE,
+        _ => STREAM_ROOM_MIN,
+    }
 }
 /// Longest message that both sides copy through a ring, if its sender waits.
 const STREAM_MAX: usize = 1 << 20;
@@ -82,16 +99,21 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Longest beginning.
-    pub const BYTES_MAX: usize = FRAGMENT_BYTES;
-    /// What a ring must have free: the longest beginning, its offer, and some more.
-    pub const ROOM: usize = Self::BYTES_MAX + 256;
+    /// The part of a ring that a beginning may take.
+    const PART: usize = 4;
+    /// What a ring must have free beside a beginning, for an offer and for each fragment.
+    const ROOM_EACH: usize = 256;
     /// So many offers go without, once a beginning was sent and not used.
     const PAUSE: u8 = 16;
 
-    /// Bytes of a message of `bytes` that have the form of a beginning.
-    pub fn of(bytes: usize) -> usize {
-        bytes.min(Self::BYTES_MAX)
+    /// Bytes of a message of `bytes` that are its beginning, where the ring has so much room.
+    pub fn of(bytes: usize, room: usize) -> usize {
+        bytes.min(room / Self::PART)
+    }
+
+    /// What must be free of a ring with so much room, for a beginning of `bytes` and its offer.
+    pub fn free_for(bytes: usize, room: usize) -> usize {
+        bytes + (1 + bytes.div_ceil(fragment_bytes(room))) * Self::ROOM_EACH
     }
 
     /// Does the beginning of the next message go with its offer?
@@ -196,7 +218,10 @@ mod tests {
         assert_eq!((0..40).filter(|_| next(&mut heads)).count(), 24);
         assert!(!heads.next(64 << 10, false, 256 << 10, Long::Auto), "who computes sends none");
         assert!(!heads.next(64 << 10, true, 64 << 10, Long::Auto), "and none goes into a small ring");
-        assert_eq!((Heads::of(100), Heads::of(1 << 20)), (100, Heads::BYTES_MAX));
+        assert_eq!((Heads::of(100, 128 << 10), Heads::of(1 << 20, 128 << 10)), (100, 32 << 10));
+        for room in [16 << 10, 128 << 10, 1 << 20] {
+            assert!(Heads::free_for(Heads::of(usize::MAX, room), room) < room / 2, "{room}");
+        }
     }
 
     #[test]

@@ -64,6 +64,13 @@ pub fn cores() -> usize {
     (unsafe { libc::CPU_COUNT(&set) }).max(1) as usize
 }
 
+/// Bytes of cache that a core has for itself, if that is known.
+pub fn own_cache_bytes() -> Option<usize> {
+    // SAFETY: sysconf has no preconditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL2_CACHE_SIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+}
+
 /// Cores by their numbers: as many as a set of the kernel's has by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreSet(pub [u64; CoreSet::WORDS]);

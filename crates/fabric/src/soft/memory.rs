@@ -15,7 +15,9 @@ use sys::ring::{RING_BYTES_MIN, RingRx, RingTx, payload_max};
 use sys::segment::PeerSegment;
 
 /// Sizes a ring may have: it starts with the first and grows with use.
-pub(super) const RING_SIZES: [usize; 3] = [RING_BYTES_MIN, 32 << 10, 128 << 10];
+pub(super) const RING_SIZES: [usize; 4] = [RING_BYTES_MIN, 32 << 10, RING_BYTES_NEEDED_MAX, 1 << 20];
+/// The largest that a message may need. A larger one only makes streams faster, and is only made within a limit.
+pub(super) const RING_BYTES_NEEDED_MAX: usize = 128 << 10;
 /// Sizes of a ring of early messages: the first where memory is short. Pages are touched by messages only.
 pub(super) const EARLY_SIZES: [usize; 2] = [8 << 10, 256 << 10];
 /// Rings of early messages that are kept while others are still read, and when none is; and what of them may have been
@@ -89,15 +91,19 @@ impl RingMemory {
         // With a limit others may have all of it.
         let size =
             if self.limit.is_some() { RING_SIZES[0] } else { *self.sizes().last().expect("not empty") };
-        payload_max(size)
+        payload_max(size.min(RING_BYTES_NEEDED_MAX))
     }
 
     /// The size of the next ring for a writer that asked for messages of `payload` bytes.
     fn grown(&self, from: usize, payload: usize) -> Option<usize> {
         let needed = payload > payload_max(from);
         let limit = self.limit.unwrap_or(if needed { u64::MAX } else { LARGE_BYTES_DEFAULT });
-        let left = limit.saturating_sub(self.large_bytes);
-        let larger = || self.sizes().iter().copied().filter(|size| *size > from && *size as u64 <= left);
+        let left = |limit: u64| limit.saturating_sub(self.large_bytes);
+        let may_have = |size: u64| match size {
+            size if size > RING_BYTES_NEEDED_MAX as u64 => size <= left(limit.min(LARGE_BYTES_DEFAULT)),
+            size => size <= left(limit),
+        };
+        let larger = || self.sizes().iter().copied().filter(|size| *size > from && may_have(*size as u64));
         // A stream of messages profits from the largest there is.
         larger().find(|size| payload_max(*size) >= payload).or_else(|| larger().next_back())
     }
@@ -339,5 +345,28 @@ impl Judged {
         let all = u64::from(events.wrapping_sub(self.events)).max(1);
         *self = Judged { messages, events };
         own as f64 / all as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_rings_are_for_streams_within_a_limit() {
+        let [small, _, needed, wide] = RING_SIZES;
+        let mut memory = RingMemory::new(wide, None);
+        let asked = payload_max(wide);
+        assert_eq!(memory.message_max(), payload_max(needed), "nobody may count on more");
+        assert_eq!(memory.grown(small, asked), Some(wide));
+        memory.large_bytes = LARGE_BYTES_DEFAULT - wide as u64;
+        assert_eq!(memory.grown(needed, asked), Some(wide));
+        memory.large_bytes += 1;
+        assert_eq!((memory.grown(small, asked), memory.grown(needed, asked)), (Some(needed), None));
+        // What a message needs has no limit, unless one was set.
+        memory.large_bytes = u64::MAX / 2;
+        assert_eq!(memory.grown(small, payload_max(needed)), Some(needed));
+        memory.limit = Some(1 << 20);
+        assert_eq!(memory.grown(small, asked), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Queue pairs of one host: a ring each way, growing when it is too small, and the ring of early messages.
 use super::later::Later;
-use super::memory::{EARLY_SIZES, Judged, RING_SIZES};
+use super::memory::{EARLY_SIZES, Judged, RING_BYTES_NEEDED_MAX, RING_SIZES};
 use super::shared::{Halves, post_shared};
 use super::{RingParams, Soft};
 use crate::card::Card;
@@ -765,7 +765,7 @@ pub(super) fn map_ring(peer: &PeerSegment, offset: u64, bytes: usize) -> io::Res
 /// old one has carried. Otherwise asks for a larger one if that would help.
 #[cold]
 fn make_room(out: &mut Outbound, bytes: usize) -> Result<u64, PostError> {
-    let max = payload_max(RING_SIZES[RING_SIZES.len() - 1]);
+    let max = payload_max(RING_BYTES_NEEDED_MAX.max(out.ring.bytes()));
     if bytes > max {
         return Err(PostError::TooLong { bytes, max });
     }

@@ -1,5 +1,6 @@
 //! Long messages whose sender does nothing but wait: both sides copy.
 use super::*;
+use crate::progress::{sender, take_in};
 use crate::request::State;
 use crate::wire::Share;
 use fabric::MrKey;
@@ -176,8 +177,8 @@ fn who_loses_the_writing_sender_is_told() {
 
 #[test]
 fn a_ring_grows_for_senders_that_wait_again_and_again_and_carries_a_stream_then() {
-    // Of one length alone, and after shorter ones, for which a smaller ring was enough.
-    for lengths in [[20_000, 20_000], [64 << 10, 64 << 10], [10_000, 64 << 10]] {
+    // Of one length alone, and after shorter ones. (All are longer than the beginnings that go with offers.)
+    for lengths in [[40_000, 40_000], [64 << 10, 64 << 10], [36_000, 64 << 10]] {
         let mut world = pair();
         world.ends[0].job.eager_grown = 8 << 10;
         let mut streamed = Vec::new();
@@ -220,21 +221,22 @@ fn grown() -> World {
 }
 
 fn is_headed(world: &World, sent: ReqId) -> bool {
-    matches!(world.ends[0].requests.get(sent), Some(State::SendOffered { headed: true, .. }))
+    matches!(world.ends[0].requests.get(sent), Some(State::SendOffered { headed: 1.., .. }))
 }
 
 #[test]
 fn the_beginning_of_a_message_comes_with_its_offer() {
     let mut world = grown();
-    // Shorter than a beginning, as long, longer, and more than there is room for.
+    // Shorter than a beginning (of several fragments), as long, longer, and more than there is room for.
     for (bytes, room_bytes) in
-        [(5000, 5000), (8 << 10, 8 << 10), (16 << 10, 16 << 10), (64 << 10, 100), (64 << 10, 64 << 10)]
+        [(5000, 5000), (32 << 10, 32 << 10), (48 << 10, 48 << 10), (64 << 10, 100), (64 << 10, 64 << 10)]
     {
         let to = UserBufMut::of_static(room(bytes));
         let (sent, received, message) = offered(&mut world, bytes, Push::Now, to.part(0, room_bytes));
         let fits = bytes.min(room_bytes);
         assert!(is_headed(&world, sent));
-        assert_eq!(got(to, 100), message[..100], "before the sender has heard of the match");
+        let begun = fits.min(32 << 10);
+        assert_eq!(got(to, begun), message[..begun], "before the sender has heard of the match");
         let end = world.wait(1, received).unwrap();
         assert_eq!((end.bytes, end.truncated), (fits, fits < bytes));
         assert_eq!(got(to, fits), message[..fits]);
@@ -302,6 +304,33 @@ fn a_receive_between_an_offer_and_its_beginning_takes_both() {
 }
 
 #[test]
+fn a_receive_between_the_parts_of_a_beginning_gets_all_of_it_again() {
+    let mut world = grown();
+    let message = pattern_bytes(64 << 10);
+    let sent = world.ends[0].isend_now(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+    let sent = sent.unwrap().unwrap();
+    assert!(is_headed(&world, sent));
+    // The offer, and the first part, which passes by.
+    for _ in 0..2 {
+        let Endpoint { context, links, by_qp, matcher, requests, .. } = &mut world.ends[1];
+        let (qp, view) = context.poll_ring().expect("it is there");
+        let (header, source) = sender(view.header(), qp, links, by_qp, |_| true).unwrap();
+        let after = take_in(source, header, fabric::View::Ring(view), matcher, requests);
+        world.ends[1].act(after);
+    }
+    world.ends[1].stay(true);
+    let to = UserBufMut::of_static(room(64 << 10));
+    let received = world.ends[1].irecv(from(0), to);
+    world.ends[1].progress();
+    world.ends[1].stay(false);
+    assert!(!world.ends[1].is_done(received) && got(to, 100) == [0; 100]);
+    world.wait(1, received).unwrap();
+    assert_eq!(got(to, 64 << 10), message);
+    world.wait(0, sent).unwrap();
+    exchange(&mut world, 0, 1, 8);
+}
+
+#[test]
 fn a_beginning_without_room_stays_with_the_rest() {
     let mut world = grown();
     let small = source(&[7; 4000]);
@@ -311,7 +340,7 @@ fn a_beginning_without_room_stays_with_the_rest() {
         let qp = world.ends[0].links.iter().find_map(|link| link.ready).unwrap();
         world.ends[0].context.has_room(qp, bytes)
     };
-    while room_left(&mut world, 8 << 10) {
+    while room_left(&mut world, 32 << 10) {
         assert!(world.ends[0].isend(Rank(1), ENVELOPE, small, SendMode::Standard).unwrap().is_none());
         before += 1;
     }
