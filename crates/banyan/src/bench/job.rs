@@ -295,10 +295,10 @@ fn many_rows() -> Vec<Row> {
     MANY.iter().map(row).collect()
 }
 
-/// What two ranks measure, beside idle ones.
+/// What two ranks measure, beside so many idle ones.
 fn crowd_rows(ranks: usize) -> Vec<Row> {
     let idle = ranks - 2;
-    let crowded = |row: Row| Row { label: format!("{idle} idle: {}", row.label), group: Group::Many, ..row };
+    let crowded = |row: Row| Row { label: format!("+{idle}: {}", row.label), group: Group::Many, ..row };
     let costs = overlap_rows().into_iter().filter(|row| row.better == Better::Lower);
     p2p_rows().into_iter().chain(costs).map(crowded).collect()
 }

@@ -14,7 +14,7 @@ core. Peers come from PyPI into a folder of their own.
   --rounds N        rounds over all libraries (default 11); also --runs
   --quick           3 rounds
   --only LIST       latency,bandwidth,rate,strided,overlap,threads,allreduce,coll,init,exit,memory,pack,
-                    many (collectives of 64 ranks, and messages beside idle connections; only if it is
+                    many (collectives of 64 ranks, and messages beside 62 and 100 idle connections; only if it is
                     named here, as most libraries take minutes for it)
   --libs LIST       banyan,banyan-nocma,mpich,openmpi,intel
   --beside DIR      an earlier Banyan, installed there, instead of other libraries
