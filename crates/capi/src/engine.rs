@@ -321,6 +321,7 @@ impl<A: Abi> Call<A> {
     #[inline(always)]
     pub fn complete_among(&mut self, request: RequestId, focus: Focus<'_>) -> Result<Status> {
         if self.is_threaded() {
+            self.say_waits(request);
             return self.poll(focus, |call| call.test(request));
         }
         loop {

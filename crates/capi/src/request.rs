@@ -197,7 +197,7 @@ fn in_status(failed: usize, first: Option<String>) -> Outcome<()> {
 pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::Status>) -> c_int {
     run_on::<A>("MPI_Waitall", |call, on| {
         let count = args::not_negative("count", count.into())? as usize;
-        let (mut failed, mut first) = (0, None);
+        let (mut failed, mut first, mut waits) = (0, None, false);
         for i in 0..count {
             let Some(named) = handles::request::<A>(requests.at(i)?)? else {
                 status::store_at::<A>(statuses, i, &Status::EMPTY, 0)?;
@@ -222,6 +222,9 @@ pub fn waitall<A: Abi>(count: c_int, requests: Ptr<A::Handle>, statuses: Ptr<A::
                 blame(call, on, named.0);
             }
             let rest = || rest_of::<A>(requests, i, count);
+            if !std::mem::replace(&mut waits, true) {
+                call.say_waits_all(rest);
+            }
             let result = call.complete_among(named.0, Focus::All(&rest)).unwrap_or_else(|error| {
                 first.get_or_insert_with(|| error.to_string());
                 failure(error)

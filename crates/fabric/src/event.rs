@@ -128,6 +128,14 @@ impl View<'_> {
         }
     }
 
+    /// As [`View::copy_to`], to memory that nobody looks at soon.
+    pub fn copy_past_caches(&self, to: UserBufMut) -> usize {
+        match self {
+            View::Ring(view) => view.copy_past_caches(to),
+            _ => self.copy_to(0, to),
+        }
+    }
+
     /// The payload, copied out.
     pub fn to_vec(&self) -> Vec<u8> {
         match self {

@@ -8,6 +8,7 @@ use crate::wire::{Header, Kind, OFFER_BYTES, Offer, SHARE_BYTES, Share, UNNAMED}
 use fabric::{BreakReason, Event, Posted, Qp, View, WorkError, WorkId};
 use proto::ids::PeerIx;
 use proto::matching::{self, Matcher};
+use proto::transfer;
 use sys::UserBufMut;
 
 /// Events handled in one call of [`Endpoint::progress`]; a flood must not keep the caller.
@@ -370,7 +371,11 @@ fn take_fragment(
         return After::Nothing;
     }
     let start = usize::try_from(offset).map_or(buf.len(), |start| start.min(buf.len()));
-    view.copy_to(0, buf.part(start, buf.len() - start));
+    let rest = buf.part(start, buf.len() - start);
+    match transfer::goes_past_caches(end.bytes) {
+        true => view.copy_past_caches(rest),
+        false => view.copy_to(0, rest),
+    };
     *missing = missing.saturating_sub(view.len() as u64);
     match id {
         Some(id) if *missing == 0 => After::Streamed(id),

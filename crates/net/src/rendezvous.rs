@@ -31,7 +31,7 @@ impl Endpoint {
         self.counters.rendezvous += 1;
         let id = self.requests.insert(State::SendQueued);
         let waits = push == Push::Now;
-        if waits && transfer::may_stream(data.len(), self.job.long) {
+        if waits {
             self.expect_long(ix, data.len());
         }
         let head = self.head_of(ix, &data, waits);
@@ -88,14 +88,37 @@ impl Endpoint {
     /// Who waits for the receiver of a long message can copy together with it, through a ring that is large enough. That is
     /// worth its memory for who does so again and again.
     fn expect_long(&mut self, ix: PeerIx, bytes: usize) {
+        let wanted = transfer::stream_room_wanted(sys::cpu::own_cache_bytes());
+        if !transfer::may_stream(bytes, wanted, self.job.long) {
+            return;
+        }
         let link = &mut self.links[ix.index()];
         link.waited_long = link.waited_long.saturating_add(1);
         if link.waited_long >= transfer::LONG_BEFORE_GROWTH
             && let Some(qp) = link.ready
         {
-            let wanted = transfer::stream_room_wanted(sys::cpu::own_cache_bytes());
             self.context.expect_stream(qp, wanted.max(bytes));
         }
+    }
+
+    /// The caller of a send does nothing any more but wait for its end. So its receiver may count on help, if it has not taken it.
+    pub fn say_waits(&mut self, id: ReqId) {
+        let Some(State::SendOffered { key: Some((kind, key)), to, data, waits: waits @ false, .. }) =
+            self.requests.get_mut(id)
+        else {
+            return;
+        };
+        let (kind, key, to, bytes) = (*kind, *key, *to, data.len());
+        *waits = true;
+        if !self.job.oversubscribed {
+            self.context.say_waits(kind, key);
+            self.expect_long(to, bytes);
+        }
+    }
+
+    /// Are there sends that a receiver has been offered and has not taken?
+    pub fn has_offers(&self) -> bool {
+        self.counters.pinned.now > 0
     }
 
     /// Offers a message that was to be sent eagerly. `waits` is who waits for it, if anybody does.
@@ -206,18 +229,23 @@ impl Endpoint {
         self.anybody_stays() && !self.job.oversubscribed
     }
 
+    /// Do both sides do so?
+    fn both_wait(&self, offer: &Offer, qp: Qp) -> bool {
+        let sender_waits = || offer.key.is_some_and(|key| self.context.owner_waits(qp, MrKey(key)));
+        self.only_waits() && (offer.waits || sender_waits())
+    }
+
     fn is_shared(&self, bytes: usize, offer: &Offer, qp: Qp) -> bool {
-        let both_wait = offer.waits && self.only_waits();
-        !self.job.oversubscribed
-            && self.context.reads_alone(qp)
-            && transfer::is_shared(bytes, both_wait, self.job.long)
+        !self.job.oversubscribed && self.context.reads_alone(qp) && {
+            let room = self.context.room_in(qp);
+            transfer::is_shared(bytes, self.both_wait(offer, qp), room, self.job.long)
+        }
     }
 
     fn is_streamed(&self, offer: &Offer, qp: Qp) -> bool {
         // All of it, also where the receiver wants less.
         let bytes = usize::try_from(offer.bytes).unwrap_or(usize::MAX);
-        let both_wait = offer.waits && self.only_waits();
-        transfer::is_streamed(bytes, both_wait, self.context.room_in(qp), self.job.long)
+        transfer::is_streamed(bytes, self.both_wait(offer, qp), self.context.room_in(qp), self.job.long)
     }
 
     /// Lets the sender write parts from the end, and reads from the front until there are no more. `false`: nothing has been

@@ -53,7 +53,7 @@ pub fn stream_room_wanted(own_cache_bytes: Option<usize>) -> usize {
         _ => STREAM_ROOM_MIN,
     }
 }
-/// Longest message that both sides copy through a ring, if its sender waits.
+/// Longest message that both sides copy through a ring that is not wide, if its sender waits.
 const STREAM_MAX: usize = 1 << 20;
 /// Shortest message which is read in parts though one side did not wait.
 const SHARE_MIN: usize = 256 << 10;
@@ -76,10 +76,10 @@ pub enum Long {
     Share,
 }
 
-/// May a message be worth a ring that is large enough for [`is_streamed`]?
-pub fn may_stream(bytes: usize, long: Long) -> bool {
+/// May a message be worth a ring with so much room for [`is_streamed`]?
+pub fn may_stream(bytes: usize, room: usize, long: Long) -> bool {
     match long {
-        Long::Auto => bytes <= STREAM_MAX,
+        Long::Auto => bytes <= STREAM_MAX || room >= STREAM_ROOM_WIDE,
         Long::Stream => true,
         Long::Read | Long::Share => false,
     }
@@ -88,7 +88,16 @@ pub fn may_stream(bytes: usize, long: Long) -> bool {
 /// Is a message that could be read better copied by both sides, through a ring with this much room? A reader that is alone
 /// copies once, but fetches every line from the sender's cache by itself; who computes cannot help.
 pub fn is_streamed(bytes: usize, both_wait: bool, room: usize, long: Long) -> bool {
-    both_wait && may_stream(bytes, long) && room >= stream_room(bytes)
+    both_wait && may_stream(bytes, room, long) && room >= stream_room(bytes)
+}
+
+/// Shortest message whose bytes are better written to memory straight: in the caches it would only drive out others, and be gone
+/// before anybody reads it.
+const PAST_CACHES_MIN: usize = 2 << 20;
+
+/// Is a message that comes in fragments written past the caches?
+pub fn goes_past_caches(bytes: usize) -> bool {
+    bytes >= PAST_CACHES_MIN
 }
 
 /// The beginnings of long messages that go with their offers, so that their receiver has something to copy while its
@@ -134,9 +143,9 @@ impl Heads {
 /// Is a message that can be read better read by its receiver in parts, from the front, while its sender may write others,
 /// from the end? Longer ones than those that are streamed; and those of which one side does not wait, but may do so by now
 /// or look in now and then.
-pub fn is_shared(bytes: usize, both_wait: bool, long: Long) -> bool {
+pub fn is_shared(bytes: usize, both_wait: bool, room: usize, long: Long) -> bool {
     match long {
-        Long::Auto if both_wait => !may_stream(bytes, long),
+        Long::Auto if both_wait => !may_stream(bytes, room, long),
         Long::Auto => bytes >= SHARE_MIN,
         Long::Share => true,
         Long::Read | Long::Stream => false,
@@ -186,13 +195,20 @@ mod tests {
         assert!(!is_streamed(64 << 10, true, 32 << 10, long));
         assert!(is_streamed(16 << 10, true, 32 << 10, long));
         assert!(!is_streamed(64 << 20, true, 256 << 10, long));
+        assert_eq!(
+            (stream_room_wanted(Some(512 << 10)), stream_room_wanted(Some(2 << 20))),
+            (1 << 20, 128 << 10)
+        );
+        assert_eq!(stream_room_wanted(None), 128 << 10);
     }
 
     #[test]
     fn what_a_receiver_reads_its_sender_may_write() {
-        let shared = |bytes, both_wait| is_shared(bytes, both_wait, Long::Auto);
+        let shared = |bytes, both_wait| is_shared(bytes, both_wait, 128 << 10, Long::Auto);
         assert!(shared(64 << 20, true) && !shared(512 << 10, true), "that is streamed");
         assert!(shared(512 << 10, false) && !shared(64 << 10, false));
+        let wide = |both_wait| is_shared(64 << 20, both_wait, 1 << 20, Long::Auto);
+        assert!(!wide(true) && wide(false) && is_streamed(64 << 20, true, 1 << 20, Long::Auto));
     }
 
     #[test]
@@ -229,10 +245,10 @@ mod tests {
         for bytes in [8 << 10, 64 << 20] {
             assert!(is_streamed(bytes, true, 256 << 10, Long::Stream));
             for both_wait in [true, false] {
-                let shared = |long| is_shared(bytes, both_wait, long);
+                let shared = |long| is_shared(bytes, both_wait, 0, long);
                 assert!(shared(Long::Share) && !shared(Long::Stream) && !shared(Long::Read));
             }
-            assert!(!may_stream(bytes, Long::Share) && !may_stream(bytes, Long::Read));
+            assert!(!may_stream(bytes, 1 << 20, Long::Share) && !may_stream(bytes, 1 << 20, Long::Read));
         }
     }
 }

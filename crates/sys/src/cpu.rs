@@ -1,6 +1,7 @@
 //! The processor and the scheduler: pausing, yielding, sleeping on a word, barriers, clocks, affinity.
 use crate::sync::fence;
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
@@ -64,11 +65,14 @@ pub fn cores() -> usize {
     (unsafe { libc::CPU_COUNT(&set) }).max(1) as usize
 }
 
-/// Bytes of cache that a core has for itself, if that is known.
+/// Bytes of cache that a core has for itself, if that is known. Cheap but for the first time.
 pub fn own_cache_bytes() -> Option<usize> {
-    // SAFETY: sysconf has no preconditions.
-    let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL2_CACHE_SIZE) };
-    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    static BYTES: OnceLock<Option<usize>> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        // SAFETY: sysconf has no preconditions.
+        let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL2_CACHE_SIZE) };
+        usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    })
 }
 
 /// Cores by their numbers: as many as a set of the kernel's has by default.

@@ -687,21 +687,30 @@ impl View<'_> {
     /// Copies the payload from `offset` on, as much as `to` takes; returns the bytes copied.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: UserBufMut) -> usize {
-        let bytes = to.len().min(self.len.saturating_sub(offset));
         let map = &self.ring.map;
-        let mut start = (self.ring.at as usize + 1) * LINE + payload_at(self.len) + offset;
-        if bytes == 8 && start + 8 <= map.bytes() && offset == 0 {
+        let start = (self.ring.at as usize + 1) * LINE + payload_at(self.len);
+        if to.len().min(self.len) == 8 && offset == 0 && start + 8 <= map.bytes() {
             to.write_word(map.read_word(start));
             return 8;
         }
-        if start >= map.bytes() {
-            start = start - map.bytes() + LINE;
-        }
+        self.copy_by(SharedMap::copy_out, offset, to)
+    }
+
+    /// The same from the beginning, to memory that nobody looks at soon.
+    pub fn copy_past_caches(&self, to: UserBufMut) -> usize {
+        self.copy_by(SharedMap::copy_out_past_caches, 0, to)
+    }
+
+    #[inline]
+    fn copy_by(&self, copy: impl Fn(&SharedMap, usize, UserBufMut), offset: usize, to: UserBufMut) -> usize {
+        let bytes = to.len().min(self.len.saturating_sub(offset));
+        let map = &self.ring.map;
+        let start = wrapped(map, (self.ring.at as usize + 1) * LINE + payload_at(self.len) + offset);
         let first = bytes.min(map.bytes() - start);
         // The writer has published it and waits for its credit. Behind the last line it goes on at the first.
-        map.copy_out(start, to.part(0, first));
+        copy(map, start, to.part(0, first));
         if first < bytes {
-            map.copy_out(LINE, to.part(first, bytes - first));
+            copy(map, LINE, to.part(first, bytes - first));
         }
         bytes
     }

@@ -45,9 +45,11 @@ const AT_READY_WORDS: usize = 320;
 pub const HEAD_BYTES: usize = PAGE_BYTES + NEAR_BYTES;
 // Behind the mailbox: mapped by peers that read or write registered memory.
 const AT_REGIONS: usize = PAGE_BYTES + SLOTS_BYTES;
-/// A line for each: its key, address, length and place in the segment, and which of its parts are taken.
+/// A line for each: its key, address, length and place in the segment, which of its parts are taken, and whether its owner does
+/// nothing but wait for who reads it.
 const REGION_BYTES: usize = 64;
 const AT_PARTS: usize = 32;
+const AT_WAITS: usize = 40;
 const REGIONS_BYTES: usize = REGIONS_MAX * REGION_BYTES;
 /// Where the arena begins: behind head, mailbox and regions.
 const AT_ARENA: u64 = (AT_REGIONS + REGIONS_BYTES) as u64;
@@ -241,13 +243,14 @@ impl Segment {
         for _ in 0..REGIONS_MAX {
             let key = self.regions_next;
             self.regions_next = self.regions_next.wrapping_add(1);
-            let at = key as usize % REGIONS_MAX * REGION_BYTES;
+            let at = line_of(key);
             if self.regions.u64_at(at).load(Ordering::Relaxed) == 0 {
                 self.regions.u64_at(at + 8).store(region.addr, Ordering::Relaxed);
                 self.regions.u64_at(at + 16).store(region.bytes, Ordering::Relaxed);
                 let offset = region.segment_offset.unwrap_or(0); // offset 0 is the head, never a region
                 self.regions.u64_at(at + 24).store(offset, Ordering::Relaxed);
                 self.regions.u64_at(at + AT_PARTS).store(0, Ordering::Relaxed);
+                self.regions.u64_at(at + AT_WAITS).store(0, Ordering::Relaxed);
                 self.regions.u64_at(at).store(1 << 32 | u64::from(key), Ordering::Release);
                 return Some(key);
             }
@@ -257,8 +260,12 @@ impl Segment {
 
     /// Ends a registration.
     pub fn deregister(&mut self, key: u32) {
-        let at = key as usize % REGIONS_MAX * REGION_BYTES;
-        self.regions.u64_at(at).store(0, Ordering::Release);
+        self.regions.u64_at(line_of(key)).store(0, Ordering::Release);
+    }
+
+    /// The owner does nothing but wait for who reads a registered region, from now on.
+    pub fn say_waits(&self, key: u32) {
+        self.regions.u64_at(line_of(key) + AT_WAITS).store(1, Ordering::Relaxed);
     }
 
     /// Takes the last of `count` parts of a registered region that neither the owner has taken, from the end, nor a peer,
@@ -270,9 +277,14 @@ impl Segment {
     }
 }
 
+/// The line of a region.
+fn line_of(key: u32) -> usize {
+    key as usize % REGIONS_MAX * REGION_BYTES
+}
+
 /// Where it stands how many parts of a region are taken: from the front in the low half, from the end in the high one.
 fn parts_of(key: u32) -> usize {
-    key as usize % REGIONS_MAX * REGION_BYTES + AT_PARTS
+    line_of(key) + AT_PARTS
 }
 
 /// A peer's view of another process's segment.
@@ -399,13 +411,19 @@ impl PeerSegment {
     /// A registered region of the owner, if the key is live.
     pub fn region(&self, key: u32) -> Option<Region> {
         let regions = self.regions()?;
-        let at = key as usize % REGIONS_MAX * REGION_BYTES;
+        let at = line_of(key);
         let word = |i: usize| regions.u64_at(at + i * 8).load(Ordering::Relaxed);
         if regions.u64_at(at).load(Ordering::Acquire) != 1 << 32 | u64::from(key) {
             return None;
         }
         let segment_offset = Some(word(3)).filter(|offset| *offset != 0);
         Some(Region { addr: word(1), bytes: word(2), segment_offset })
+    }
+
+    /// Does the owner of a live region do nothing but wait for who reads it?
+    pub fn owner_waits(&self, key: u32) -> bool {
+        let said = |regions: &SharedMap| regions.u64_at(line_of(key) + AT_WAITS).load(Ordering::Relaxed) == 1;
+        self.region(key).is_some() && self.regions().is_some_and(said)
     }
 
     /// Takes the first of `count` parts of a live region that nobody has taken yet ([`Segment::take_part`]). Once there
@@ -538,6 +556,21 @@ mod tests {
         assert_eq!(peer.region(key), Some(region));
         segment.deregister(key);
         assert_eq!(peer.region(key), None);
+    }
+
+    #[test]
+    fn who_waits_says_so_of_one_region() {
+        let (mut segment, peer) = pair();
+        let region = Region { addr: 4096, bytes: 10, segment_offset: None };
+        let keys = [segment.register(region).unwrap(), segment.register(region).unwrap()];
+        segment.say_waits(keys[1]);
+        assert_eq!(keys.map(|key| peer.owner_waits(key)), [false, true]);
+        segment.deregister(keys[1]);
+        assert!(!peer.owner_waits(keys[1]), "it is gone");
+        // The next one in its place has nobody who waits.
+        let next: Vec<u32> = (0..REGIONS_MAX - 1).map(|_| segment.register(region).unwrap()).collect();
+        assert!(next.iter().any(|key| *key as usize % REGIONS_MAX == keys[1] as usize % REGIONS_MAX));
+        assert!(next.iter().all(|key| !peer.owner_waits(*key)));
     }
 
     #[test]

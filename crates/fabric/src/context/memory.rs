@@ -59,6 +59,18 @@ impl Context {
         if qp.provider() == ProviderKind::Soft { self.soft.take_part(qp, of, count) } else { None }
     }
 
+    /// This process does nothing any more but wait for who reads its registered memory, who can see that then. Only inside a host.
+    pub fn say_waits(&self, kind: ProviderKind, of: MrKey) {
+        if kind == ProviderKind::Soft {
+            self.soft.say_waits(of);
+        }
+    }
+
+    /// Has the owner of the peer's registered memory said so?
+    pub fn owner_waits(&self, qp: Qp, of: MrKey) -> bool {
+        qp.provider() == ProviderKind::Soft && self.soft.owner_waits(qp, of)
+    }
+
     /// Takes the last of `count` parts of this process's own registered memory that nobody has taken, to write it to the
     /// peer who reads the others.
     pub fn take_own_part(&self, kind: ProviderKind, of: MrKey, count: u32) -> Option<u32> {

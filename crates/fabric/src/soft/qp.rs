@@ -575,6 +575,16 @@ impl Soft {
         self.entry(qp)?.peer()?.0.take_part(of.0, count)
     }
 
+    /// Does the owner of the peer's memory do nothing but wait for who reads it?
+    pub(crate) fn owner_waits(&self, qp: Qp, of: MrKey) -> bool {
+        self.entry(qp).and_then(|entry| entry.peer()).is_some_and(|(peer, _)| peer.owner_waits(of.0))
+    }
+
+    /// This process does nothing but wait for who reads its memory.
+    pub(crate) fn say_waits(&self, of: MrKey) {
+        self.segment.say_waits(of.0);
+    }
+
     /// Takes the last of `count` parts of this process's own memory that nobody has taken.
     pub(crate) fn take_own_part(&self, of: MrKey, count: u32) -> Option<u32> {
         self.segment.take_part(of.0, count)

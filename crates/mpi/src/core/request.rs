@@ -308,8 +308,27 @@ impl Mpi {
         self.wait_among(request, Focus::One(request))
     }
 
+    /// The caller does nothing any more but wait for a request.
+    #[inline]
+    pub fn say_waits(&mut self, request: RequestId) {
+        if self.endpoint.has_offers()
+            && let Some(State::Send { id, .. }) = self.requests.get(request.0).map(|entry| &entry.state)
+        {
+            self.endpoint.say_waits(*id);
+        }
+    }
+
+    /// The same for all of these.
+    #[inline]
+    pub fn say_waits_all(&mut self, requests: impl FnOnce() -> Vec<RequestId>) {
+        if self.endpoint.has_offers() {
+            requests().into_iter().for_each(|request| self.say_waits(request));
+        }
+    }
+
     /// The same, for who waits for others too.
     pub fn wait_among(&mut self, request: RequestId, focus: Focus<'_>) -> Result<Waited> {
+        self.say_waits(request);
         self.until(focus, |mpi| match mpi.test(request)? {
             Some(status) => Ok(Some(Waited::Done(status))),
             None => Ok(mpi.next_job().map(Waited::Job)),

@@ -207,6 +207,31 @@ fn who_may_compute_is_read_alone_although_the_ring_has_grown() {
     world.wait(0, sent).unwrap();
 }
 
+#[test]
+fn who_waits_later_is_counted_on() {
+    let mut world = grown();
+    for waits in [true, false, true] {
+        let message = pattern_bytes(64 << 10);
+        let to = UserBufMut::of_static(room(64 << 10));
+        let received = world.ends[1].irecv(from(0), to);
+        let sent = world.ends[0].isend(Rank(1), ENVELOPE, source(&message), SendMode::Standard);
+        let sent = sent.unwrap().unwrap();
+        assert!(!is_headed(&world, sent) && world.ends[0].has_offers());
+        if waits {
+            world.ends[0].say_waits(sent);
+        }
+        world.ends[1].stay(true);
+        world.ends[1].progress();
+        world.ends[1].stay(false);
+        let state = world.ends[1].requests.get(received);
+        assert_eq!(matches!(state, Some(State::ReceiveStreaming { .. })), waits, "{state:?}");
+        world.wait(1, received).unwrap();
+        assert_eq!(got(to, 64 << 10), message);
+        world.wait(0, sent).unwrap();
+        assert!(!world.ends[0].has_offers());
+    }
+}
+
 /// Two ends whose ring has grown for messages of senders that wait.
 fn grown() -> World {
     let mut world = pair();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Shortest copy for the processor's own loop, which takes a while to begin.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(test, target_arch = "x86_64"))]
 const STRING_MIN: usize = 1024;
 
 /// A mapping of a shared segment, or a part of one; unmapped when the last part of it is dropped.
@@ -163,6 +163,44 @@ impl SharedMap {
         // SAFETY: source inside the mapping, target writable by the constructor of UserBufMut; they do not overlap.
         unsafe { copy(from.as_ptr(), to.as_mut_ptr(), to.len()) };
     }
+
+    /// The same to memory that nobody looks at soon.
+    pub(crate) fn copy_out_past_caches(&self, offset: usize, to: UserBufMut) {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") {
+            let from = self.at(offset, to.len());
+            // SAFETY: as above; the processor has AVX2.
+            return unsafe { copy_past_caches(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        }
+        self.copy_out(offset, to);
+    }
+}
+
+/// Copies memory that another core has just had to where it is of no use in a cache.
+///
+/// # Safety
+/// As [`copy`]; and the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{_mm_sfence, _mm256_loadu_si256, _mm256_stream_si256};
+    const WORDS: usize = 2;
+    const WORD: usize = 32;
+    let lead = to.align_offset(WORDS * WORD).min(bytes);
+    // SAFETY: the first bytes of both.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, lead) };
+    let blocks = (bytes - lead) / (WORDS * WORD);
+    let done = lead + blocks * WORDS * WORD;
+    for at in (lead..done).step_by(WORD) {
+        // SAFETY: inside the source.
+        let word = unsafe { _mm256_loadu_si256(from.add(at).cast()) };
+        // SAFETY: inside the target, at a multiple of a word.
+        unsafe { _mm256_stream_si256(to.add(at).cast(), word) };
+    }
+    // SAFETY: the last bytes of both.
+    unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), bytes - done) };
+    // (Such stores are in no order with what this process says next.)
+    _mm_sfence();
 }
 
 /// Copies memory that another core has just had. From some length on the processor does that best by itself: it asks for many
@@ -197,5 +235,30 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` got; every part of it holds a reference to `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_copy_copies_all_and_no_more() {
+        let memory = SharedMemory::create("test", 1 << 16).unwrap();
+        let map = memory.map(0, 1 << 16).unwrap();
+        let bytes: Vec<u8> = (0..1_u32 << 15).map(|i| (i / 7 + i / 999) as u8).collect();
+        for len in [0, 1, 31, 63, 64, 65, 1023, STRING_MIN, STRING_MIN + 1, 5000, 16 << 10] {
+            for shift in [0, 1, 8, 33, 63] {
+                // SAFETY: a part of a vector that lives on.
+                map.copy_in(shift, unsafe { UserBuf::new(bytes[shift..].as_ptr(), len) });
+                for copy in [SharedMap::copy_out, SharedMap::copy_out_past_caches] {
+                    let mut to = vec![0xa5_u8; len + 128];
+                    // SAFETY: as above, and nobody else looks at it.
+                    copy(&map, shift, unsafe { UserBufMut::new(to[shift..].as_mut_ptr(), len) });
+                    assert_eq!(to[shift..shift + len], bytes[shift..shift + len], "{len} at {shift}");
+                    assert!(to[..shift].iter().chain(&to[shift + len..]).all(|byte| *byte == 0xa5));
+                }
+            }
+        }
     }
 }

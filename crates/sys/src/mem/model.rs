@@ -143,6 +143,10 @@ impl SharedMap {
         }
     }
 
+    pub(crate) fn copy_out_past_caches(&self, offset: usize, to: UserBufMut) {
+        self.copy_out(offset, to);
+    }
+
     pub(crate) fn copy_out(&self, offset: usize, to: UserBufMut) {
         for (range, word) in self.covered(offset, to.len()) {
             let part = to.part(range.start, range.len());
