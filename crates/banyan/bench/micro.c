@@ -215,6 +215,9 @@ static void run_blocks(void)
 
 static void run_many(void)
 {
+    make_buffers();
+    message_bytes = 8;
+    bcast_turns(size); /* from each root once: meeting is none of it */
     static const struct call calls[] = {
         {"many_allreduce_8", 8, allreduce},
         {"many_allreduce_1048576", LARGE, allreduce_words},

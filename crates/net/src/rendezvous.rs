@@ -88,7 +88,9 @@ impl Endpoint {
     /// Who waits for the receiver of a long message can copy together with it, through a ring that is large enough. That is
     /// worth its memory for who does so again and again.
     fn expect_long(&mut self, ix: PeerIx, bytes: usize) {
-        let wanted = transfer::stream_room_wanted(sys::cpu::own_cache_bytes());
+        // (Where cores are shared there are no streams: a ring that takes longer messages without asking is enough.)
+        let cache_bytes = sys::cpu::own_cache_bytes().filter(|_| !self.job.oversubscribed);
+        let wanted = transfer::stream_room_wanted(cache_bytes);
         if !transfer::may_stream(bytes, wanted, self.job.long) {
             return;
         }

@@ -28,6 +28,10 @@ const EARLY_KEPT_BYTES: usize = 8 << 10;
 
 /// Where nobody set a limit, rings that are merely full grow within this.
 const LARGE_BYTES_DEFAULT: u64 = 4 << 20;
+/// The widest rings, which only make streams faster, take at most so much, beside the others; or that part of a limit that
+/// was set.
+const WIDE_BYTES_MAX: u64 = 4 << 20;
+const WIDE_PART: u64 = 4;
 /// A ring that is full grows if it brings at least this part of all messages.
 const WORTH_PART: u64 = 64;
 /// A large one that brings less than this part becomes small again.
@@ -45,6 +49,8 @@ pub(super) struct RingMemory {
     limit: Option<u64>,
     /// Bytes of large rings, of those on offer, and of large rings of early messages.
     large_bytes: u64,
+    /// Those of them that are of the widest.
+    wide_bytes: u64,
     large: Vec<Large>,
     /// Messages found when the large rings were looked through last.
     swept_events: u32,
@@ -71,6 +77,7 @@ impl RingMemory {
             ring_bytes_max,
             limit,
             large_bytes: 0,
+            wide_bytes: 0,
             large: Vec::new(),
             swept_events: 0,
             due_ns: 0,
@@ -97,12 +104,12 @@ impl RingMemory {
     /// The size of the next ring for a writer that asked for messages of `payload` bytes.
     fn grown(&self, from: usize, payload: usize) -> Option<usize> {
         let needed = payload > payload_max(from);
-        let limit = self.limit.unwrap_or(if needed { u64::MAX } else { LARGE_BYTES_DEFAULT });
-        let left = |limit: u64| limit.saturating_sub(self.large_bytes);
-        let may_have = |size: u64| match size {
-            size if size > RING_BYTES_NEEDED_MAX as u64 => size <= left(limit.min(LARGE_BYTES_DEFAULT)),
-            size => size <= left(limit),
-        };
+        let others = LARGE_BYTES_DEFAULT + self.wide_bytes;
+        let limit = self.limit.unwrap_or(if needed { u64::MAX } else { others });
+        let left = limit.saturating_sub(self.large_bytes);
+        let wide_max = self.limit.map_or(WIDE_BYTES_MAX, |limit| limit / WIDE_PART);
+        let left_wide = left.min(wide_max.saturating_sub(self.wide_bytes));
+        let may_have = |size: u64| size <= if is_wide(size as usize) { left_wide } else { left };
         let larger = || self.sizes().iter().copied().filter(|size| *size > from && may_have(*size as u64));
         // A stream of messages profits from the largest there is.
         larger().find(|size| payload_max(*size) >= payload).or_else(|| larger().next_back())
@@ -120,12 +127,18 @@ fn is_large(bytes: usize) -> bool {
     bytes > RING_SIZES[0]
 }
 
+/// Is it one that no message needs?
+fn is_wide(bytes: usize) -> bool {
+    bytes > RING_BYTES_NEEDED_MAX
+}
+
 impl Soft {
     /// Memory for a receive ring.
     pub(super) fn carve_ring(&mut self, bytes: usize) -> io::Result<(u64, SharedMap)> {
         if is_large(bytes) {
             let carved = self.segment.carve(bytes)?;
             self.memory.large_bytes += bytes as u64;
+            self.memory.wide_bytes += if is_wide(bytes) { bytes as u64 } else { 0 };
             Ok(carved)
         } else {
             self.segment.carve_packed(bytes)
@@ -136,6 +149,7 @@ impl Soft {
     pub(super) fn release_ring(&mut self, offset: u64, bytes: usize) {
         if is_large(bytes) {
             self.memory.large_bytes -= bytes as u64;
+            self.memory.wide_bytes -= if is_wide(bytes) { bytes as u64 } else { 0 };
             self.segment.give_back(offset, bytes);
         } else {
             self.segment.give_back_packed(offset, bytes);
@@ -359,14 +373,20 @@ mod tests {
         let asked = payload_max(wide);
         assert_eq!(memory.message_max(), payload_max(needed), "nobody may count on more");
         assert_eq!(memory.grown(small, asked), Some(wide));
-        memory.large_bytes = LARGE_BYTES_DEFAULT - wide as u64;
-        assert_eq!(memory.grown(needed, asked), Some(wide));
-        memory.large_bytes += 1;
+        (memory.wide_bytes, memory.large_bytes) = (WIDE_BYTES_MAX, WIDE_BYTES_MAX);
         assert_eq!((memory.grown(small, asked), memory.grown(needed, asked)), (Some(needed), None));
+        // They are no reason for others to stay small.
+        assert_eq!(memory.grown(small, 100), Some(RING_SIZES[1]));
+        memory.large_bytes += LARGE_BYTES_DEFAULT;
+        assert_eq!(memory.grown(small, 100), None);
         // What a message needs has no limit, unless one was set.
         memory.large_bytes = u64::MAX / 2;
         assert_eq!(memory.grown(small, payload_max(needed)), Some(needed));
         memory.limit = Some(1 << 20);
         assert_eq!(memory.grown(small, asked), None);
+        (memory.wide_bytes, memory.large_bytes) = (0, 0);
+        assert_eq!(memory.grown(small, asked), Some(needed));
+        memory.limit = Some(4 << 20);
+        assert_eq!(memory.grown(small, asked), Some(wide));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Shortest copy for the processor's own loop, which takes a while to begin.
 #[cfg(any(test, target_arch = "x86_64"))]
-const STRING_MIN: usize = 1024;
+const STRING_MIN: usize = 8 << 10;
 
 /// A mapping of a shared segment, or a part of one; unmapped when the last part of it is dropped.
 #[derive(Debug)]
