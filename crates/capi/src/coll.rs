@@ -42,10 +42,10 @@ impl<'c, A: Abi> Calling<'c, A> {
                 let request = call.icollective(comm, coll)?;
                 status::check(&call.complete(request)?)
             }
-            How::Wait => {
-                let done = call.collective(comm, coll)?;
-                status::check(&call.end(done)?)
-            }
+            How::Wait => match call.collective_short(comm, coll) {
+                None => Ok(()),
+                Some(done) => status::check(&call.end(done?)?),
+            },
             How::Start(out) => put_request::<A>(out, Flavor::Once, || Ok(call.icollective(comm, coll)?)),
             How::Prepare(out) => {
                 put_request::<A>(out, Flavor::Persistent, || Ok(call.collective_init(comm, coll)?))

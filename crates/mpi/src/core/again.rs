@@ -101,32 +101,53 @@ fn buffers(call: &Coll<'_>, rank: u32, block: usize) -> Option<(SendBuf, RecvBuf
     (!aliased && is_somewhere(send, 0)).then_some((send, recv))
 }
 
+/// What became of a collective that may run as an earlier one.
+pub(super) enum Again {
+    /// It has ended well.
+    Done,
+    /// It was begun, and went on the long way.
+    Begun(Result<Blocking>),
+    /// Nothing has been done.
+    Not,
+}
+
 impl Mpi {
-    /// Runs a collective as an earlier one was run, if there was one like it; or `None`, and nothing has been done.
+    /// Runs a collective as an earlier one was run, if there was one like it.
     #[inline]
-    pub(super) fn again(&mut self, at: CommId, call: &Coll<'_>) -> Option<Result<Blocking>> {
+    pub(super) fn again(&mut self, at: CommId, call: &Coll<'_>) -> Again {
+        let Some((mut c, sequence, input, output)) = self.take_kept(at, call) else { return Again::Not };
+        c.repeat(sequence, input, output);
+        if !c.hasten(&mut self.endpoint) {
+            return Again::Begun(self.run(at, c));
+        }
+        if let Some(comm) = self.comms.get_mut(at.0) {
+            comm.kept.push(c);
+        }
+        Again::Done
+    }
+
+    /// What is kept for a call, ready for its steps; and what it needs for this one.
+    #[inline(always)]
+    fn take_kept(&mut self, at: CommId, call: &Coll<'_>) -> Option<(Box<Collective>, i32, SendBuf, RecvBuf)> {
         let likeness = Likeness::of(call)?;
         let comm = self.comms.get_mut(at.0)?;
-        let place =
-            comm.kept.iter().position(|kept| kept.likeness.is_some_and(|kept| kept.serves(likeness)))?;
+        let serves = |kept: &Box<Collective>| kept.likeness.is_some_and(|kept| kept.serves(likeness));
+        let place = comm.kept.iter().rposition(serves)?;
         let block = likeness.count as usize * self.types.get(likeness.ty.0)?.ty.size;
         let (input, output) = buffers(call, comm.roster.rank, block)?;
         if !self.is_quiet() {
             return None;
         }
         let comm = self.comms.get_mut(at.0)?;
-        let mut c = comm.kept.remove(place); // (the first is the one that was not used for the longest time)
+        // (The first is the one that was not used for the longest time.)
+        let is_last = place + 1 == comm.kept.len();
+        let mut c = if is_last { comm.kept.pop()? } else { comm.kept.remove(place) };
         if c.likeness != Some(likeness) && !self.turn(&mut c, likeness, block) {
             self.recycle(c);
             return None;
         }
-        let comm = self.comms.get_mut(at.0)?;
-        c.repeat(comm.take_sequence(), input, output);
-        if c.hasten(&mut self.endpoint) {
-            comm.kept.push(c);
-            return Some(Ok(Blocking::Done(Status::EMPTY)));
-        }
-        Some(self.run(at, c))
+        let sequence = self.comms.get_mut(at.0)?.take_sequence();
+        Some((c, sequence, input, output))
     }
 
     /// Makes a kept operation one of another root. Are its steps still of the kind that is kept?

@@ -1,5 +1,5 @@
 //! Collective operations: the call as data, and three ways to run it.
-use super::again::Likeness;
+use super::again::{Again, Likeness};
 use super::comm::SEQUENCE_MASK;
 use super::request::Request;
 use super::*;
@@ -100,9 +100,17 @@ impl Mpi {
     /// Runs a collective and waits for it.
     #[inline]
     pub fn collective(&mut self, comm: CommId, call: Coll<'_>) -> Result<Blocking> {
+        self.collective_short(comm, call).unwrap_or(Ok(Blocking::Done(Status::EMPTY)))
+    }
+
+    /// The same; `None` if it ran as one before, and has ended well. (To carry a status would take a good part of the time of a
+    /// small one.)
+    #[inline]
+    pub fn collective_short(&mut self, comm: CommId, call: Coll<'_>) -> Option<Result<Blocking>> {
         match self.again(comm, &call) {
-            Some(done) => done,
-            None => self.collective_anew(comm, call),
+            Again::Done => None,
+            Again::Begun(gone_on) => Some(gone_on),
+            Again::Not => Some(self.collective_anew(comm, call)),
         }
     }
 
