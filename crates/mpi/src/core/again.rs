@@ -131,8 +131,8 @@ impl Mpi {
     fn take_kept(&mut self, at: CommId, call: &Coll<'_>) -> Option<(Box<Collective>, i32, SendBuf, RecvBuf)> {
         let likeness = Likeness::of(call)?;
         let comm = self.comms.get_mut(at.0)?;
-        let serves = |kept: &Box<Collective>| kept.likeness.is_some_and(|kept| kept.serves(likeness));
-        let place = comm.kept.iter().rposition(serves)?;
+        let place =
+            comm.kept.iter().rposition(|kept| kept.likeness.is_some_and(|kept| kept.serves(likeness)))?;
         let block = likeness.count as usize * self.types.get(likeness.ty.0)?.ty.size;
         let (input, output) = buffers(call, comm.roster.rank, block)?;
         if !self.is_quiet() {
