@@ -50,23 +50,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Those of `bench peers`, in table order.
-    pub const PEERS: &'static [Group] = &[
-        Group::Latency,
-        Group::Bandwidth,
-        Group::Rate,
-        Group::Strided,
-        Group::Overlap,
-        Group::Threads,
-        Group::Allreduce,
-        Group::Coll,
-        Group::Init,
-        Group::Exit,
-        Group::Memory,
-        Group::Pack,
-    ];
-
-    /// The same, with what `bench peers` measures only if it is told to: most libraries take minutes for it.
+    /// Those that `bench peers` may be asked for, in table order.
     pub const PEERS_ASKED: &'static [Group] = &[
         Group::Latency,
         Group::Bandwidth,
@@ -82,6 +66,9 @@ impl Group {
         Group::Pack,
         Group::Many,
     ];
+
+    /// What it measures if nobody asks: for the last one most libraries take minutes.
+    pub const PEERS: &'static [Group] = Group::PEERS_ASKED.split_at(Group::PEERS_ASKED.len() - 1).0;
 
     /// Those of `bench net`, in table order.
     pub const NET: &'static [Group] = &[
