@@ -409,7 +409,11 @@ impl Endpoint {
         if self.context.has_ended(qp) && self.wireup.ended(ix, now_ns) {
             return self.carry_out();
         }
-        let gone = matches!(cause, Cause::Break(BreakReason::Closed | BreakReason::Lost { .. }));
+        // (A device says at once that a peer's end is gone, before that one's agent may have seen it die.)
+        let gone = matches!(
+            cause,
+            Cause::Break(BreakReason::Closed | BreakReason::Lost { .. } | BreakReason::Device { .. })
+        );
         if gone && self.job.serves.is_some() {
             // A rank that has left. If it has not, its agent says so.
             self.lose(ix, cause);
