@@ -11,6 +11,7 @@ mod maps;
 mod memory;
 mod peers;
 mod qp;
+mod reach;
 mod shared;
 #[cfg(test)]
 mod tests;
